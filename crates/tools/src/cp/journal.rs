@@ -8,7 +8,6 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
-use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -35,7 +34,7 @@ pub(super) struct CopyJournal {
     /// When this process went on.
     went_on_ns: i64,
     /// When what was named is whole.
-    trusted: Vec<Range<i64>>,
+    trusted: Vec<[i64; 2]>,
     last_sync: Mutex<Instant>,
     /// What of large files is on the device.
     pub pieces: Mutex<Vec<SyncedPiece>>,
@@ -196,7 +195,9 @@ impl CopyJournal {
 
     /// Whether what got its name at this time is whole.
     fn is_trusted(&self, copy: &StatFacts) -> bool {
-        self.trusted.iter().any(|trusted| trusted.contains(&copy.changed_ns))
+        self.trusted
+            .iter()
+            .any(|[from, until]| (*from..*until).contains(&copy.changed_ns))
     }
 
     /// Whether a file that this copy made under its name is whole: it got the time of its source at last, and before had that of its
@@ -274,7 +275,7 @@ struct Told {
     /// When the copy began.
     began_ns: Option<i64>,
     /// When what was named is whole.
-    trusted: Vec<Range<i64>>,
+    trusted: Vec<[i64; 2]>,
     /// What is on the device of large files.
     pieces: Vec<SyncedPiece>,
 }
@@ -283,8 +284,7 @@ struct Told {
 /// before it. What is not understood counts for nothing.
 fn read(text: &str, here: &(String, Option<u64>)) -> Told {
     let mut told = Told::default();
-    // Where the last process ran, when the first one after a crash went on, and when the last sync began.
-    let mut last: Option<((String, Option<u64>), i64, Option<i64>)> = None;
+    let mut last: Option<Uptime> = None;
     for line in text.lines() {
         match serde_json::from_str(line) {
             Ok(CopyJournalLine::Began {
@@ -294,35 +294,57 @@ fn read(text: &str, here: &(String, Option<u64>)) -> Told {
                 mount,
             }) => {
                 told.began_ns.get_or_insert(began_ns);
-                let place = (boot, mount);
-                match &last {
-                    Some((known, ..)) if mount.is_some() && *known == place => {}
-                    before => {
-                        told.trusted.extend(before.as_ref().and_then(synced));
-                        last = Some((place, went_on_ns, None));
-                    }
+                let now = Uptime {
+                    place: (boot, mount),
+                    from: went_on_ns,
+                    synced_until: None,
+                };
+                if !last.as_ref().is_some_and(|last| last.is_at(&now.place)) {
+                    told.trusted.extend(last.as_ref().and_then(Uptime::synced));
+                    last = Some(now);
                 }
             }
             Ok(CopyJournalLine::Synced { before_ns }) => {
-                if let Some((.., until)) = &mut last {
-                    *until = Some(before_ns);
+                if let Some(last) = &mut last {
+                    last.synced_until = Some(before_ns);
                 }
             }
             Ok(CopyJournalLine::Piece(piece)) => piece::add(&mut told.pieces, piece),
             // A line that a crash cut.
-            Err(_) => told.trusted.extend(last.take().as_ref().and_then(synced)),
+            Err(_) => told.trusted.extend(last.take().as_ref().and_then(Uptime::synced)),
         }
     }
-    told.trusted.extend(last.and_then(|last| match last {
-        (place, from, _) if place.1.is_some() && place == *here => Some(from..i64::MAX),
-        last => synced(&last),
-    }));
+    let is_here = last.as_ref().is_some_and(|last| last.is_at(here));
+    let trusted = last.and_then(|last| {
+        if is_here {
+            Some([last.from, i64::MAX])
+        } else {
+            last.synced()
+        }
+    });
+    told.trusted.extend(trusted);
     told
 }
 
-/// What was named until a sync.
-fn synced((_, from, until): &((String, Option<u64>), i64, Option<i64>)) -> Option<Range<i64>> {
-    until.map(|until| *from..until)
+/// The time from a start of the system, or a mount, to the next one.
+struct Uptime {
+    /// Which: as far as that is known.
+    place: (String, Option<u64>),
+    /// When the copy went on.
+    from: i64,
+    /// When the last sync began.
+    synced_until: Option<i64>,
+}
+
+impl Uptime {
+    fn is_at(&self, place: &(String, Option<u64>)) -> bool {
+        place.1.is_some() && self.place == *place
+    }
+
+    /// What was named in it is on the device.
+    fn synced(&self) -> Option<[i64; 2]> {
+        self.synced_until.map(|until| [self.from, until])
+    }
 }
 
 #[cfg(test)]
@@ -347,11 +369,11 @@ mod tests {
         let cut = || "{\"synced\":{\"before".to_owned();
         for (name, lines, trusted) in [
             ("no journal", vec![], nothing.clone()),
-            ("killed", vec![first("boot", Some(7))], vec![10..all]),
+            ("killed", vec![first("boot", Some(7))], vec![[10, all]]),
             (
                 "killed twice",
                 vec![first("boot", Some(7)), began("boot", Some(7), 30)],
-                vec![10..all],
+                vec![[10, all]],
             ),
             ("another boot", vec![first("other", Some(7))], nothing.clone()),
             ("mounted again", vec![first("boot", Some(6))], nothing.clone()),
@@ -359,12 +381,12 @@ mod tests {
             (
                 "synced, then another boot",
                 vec![first("other", Some(7)), synced(20)],
-                vec![10..20],
+                vec![[10, 20]],
             ),
             (
                 "killed here after a crash",
                 vec![first("other", Some(7)), synced(20), began("boot", Some(7), 30)],
-                vec![10..20, 30..all],
+                vec![[10, 20], [30, all]],
             ),
             (
                 // What was named between the first sync and the crash may be lost.
@@ -375,23 +397,23 @@ mod tests {
                     began("other", Some(7), 30),
                     synced(40),
                 ],
-                vec![10..20, 30..40],
+                vec![[10, 20], [30, 40]],
             ),
             (
                 "a crash before any sync, then a sync here",
                 vec![first("other", Some(7)), began("boot", Some(7), 30), synced(40)],
-                vec![30..all],
+                vec![[30, all]],
             ),
             ("cut", vec![first("boot", Some(7)), cut()], nothing.clone()),
             (
                 "cut after a sync",
                 vec![first("boot", Some(7)), synced(20), cut()],
-                vec![10..20],
+                vec![[10, 20]],
             ),
             (
                 "cut, then killed here",
                 vec![first("boot", Some(7)), cut(), began("boot", Some(7), 30)],
-                vec![30..all],
+                vec![[30, all]],
             ),
         ] {
             let told = read(&lines.join("\n"), &here);
