@@ -48,18 +48,19 @@ impl Side<'_> {
         }
     }
 
-    /// How many of the bytes one call moves: all, unless reading and writing have blocks of their own.
-    fn call_bytes(&self, bytes: usize, block: Option<u64>) -> usize {
-        let Some(block) = block.filter(|_| self.method.options().write_block_bytes().is_some()) else {
-            return bytes;
-        };
-        let aligned = block.next_multiple_of(self.alignment);
-        (bytes as u64).min(aligned) as usize
+    /// How many of the bytes one call moves, if reading and writing have blocks of their own.
+    fn at_most(&self, bytes: usize, block: u64) -> usize {
+        (bytes as u64).min(block.next_multiple_of(self.alignment)) as usize
     }
 
     fn read_once(&self, buffer: &mut [u8], at: u64) -> io::Result<Support<usize>> {
-        let most = self.call_bytes(buffer.len(), self.method.options().block_bytes());
-        let buffer = &mut buffer[..most];
+        let buffer = match self.call_bytes {
+            None => buffer,
+            Some([block, _]) => {
+                let most = self.at_most(buffer.len(), block);
+                &mut buffer[..most]
+            }
+        };
         self.count_call();
         match self.method.options().cache() {
             CachePolicy::DontCache => sys::read_at_dontcache(&self.file, buffer, at),
@@ -95,8 +96,10 @@ impl Side<'_> {
     }
 
     fn write_once(&self, buffer: &[u8], at: u64) -> io::Result<Support<usize>> {
-        let most = self.call_bytes(buffer.len(), self.method.options().write_block_bytes());
-        let buffer = &buffer[..most];
+        let buffer = match self.call_bytes {
+            None => buffer,
+            Some([_, block]) => &buffer[..self.at_most(buffer.len(), block)],
+        };
         self.count_call();
         match self.method.options().cache() {
             CachePolicy::DontCache => sys::write_at_dontcache(&self.file, buffer, at),

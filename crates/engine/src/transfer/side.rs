@@ -43,6 +43,8 @@ pub(crate) struct Side<'a> {
     pub visits: Option<&'a Visits>,
     /// Receives the progress.
     pub progress: Option<&'a dyn Progress>,
+    /// Bytes per call that reads, and per call that writes, if these are different.
+    pub call_bytes: Option<[u64; 2]>,
     calls: AtomicU64,
     /// Whether the caller opened the file: then other descriptors may share its position.
     is_of_caller: bool,
@@ -63,6 +65,7 @@ impl Drop for Position {
 
 impl<'a> Side<'a> {
     pub(super) fn new(file: Arc<File>, path: &'a Path, method: &'a Method, calls: u64) -> Self {
+        let options = method.options();
         Self {
             file,
             path,
@@ -74,6 +77,7 @@ impl<'a> Side<'a> {
             alignment: 1,
             visits: None,
             progress: None,
+            call_bytes: (options.block_bytes().zip(options.write_block_bytes())).map(<[u64; 2]>::from),
             calls: AtomicU64::new(calls),
             is_of_caller: false,
             restored: None,
