@@ -1,4 +1,5 @@
-//! Copying a regular file: to a file without a name, or with an unguessable one, which gets its name when it is whole.
+//! Copying a regular file: to a file without a name, or with a temporary one, which gets its name when it is whole; in a staged tree,
+//! which nobody sees, to a file that has its name.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString};
@@ -18,7 +19,7 @@ use super::data::{LARGE_BYTES, Moved};
 use super::given::{SourceFacts, UMASK};
 use super::journal::CopyJournal;
 use super::links::{LinkTurn, Name};
-use super::piece::SYNCED;
+use super::piece::PIECE_SYNCED;
 use super::queue::{At, Copying, Worker};
 use super::staged::rename_to_free;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
@@ -86,35 +87,28 @@ impl<'a> NewFile<'a> {
     /// Makes one; without a name or staged, it has this mode, less the umask. A large one goes on with what an interrupted copy has.
     fn make(at: &At<'a>, mode: u32, large: Option<(&CopyJournal, &FileState)>) -> io::Result<Self> {
         let directory = at.handles[1];
+        let new = |file, place| Self {
+            directory,
+            file,
+            place,
+            right_bytes: 0,
+        };
         if let Some((journal, source)) = large
             && let Some((file, name, right_bytes)) = journal.unfinished(directory, at.to, source)?
         {
-            return Ok(Self {
-                directory,
-                file,
-                place: Place::Temporary(name),
-                right_bytes,
-            });
+            let mut new = new(file, Place::Temporary(name));
+            new.right_bytes = right_bytes;
+            return Ok(new);
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if at.is_in_new() && at.directory.own.is_staged {
             return match retry_on_intr(|| openat(directory, at.to, flags, Mode::from_raw_mode(mode as RawMode))) {
                 Err(Errno::EXIST) => Err(collision()),
-                opened => Ok(Self {
-                    directory,
-                    file: opened?.into(),
-                    place: Place::Staged(at.to),
-                    right_bytes: 0,
-                }),
+                opened => Ok(new(opened?.into(), Place::Staged(at.to))),
             };
         }
         if let Support::Available((file, _)) = sys::unnamed_file_with(directory, mode)? {
-            return Ok(Self {
-                directory,
-                file,
-                place: Place::Unnamed,
-                right_bytes: 0,
-            });
+            return Ok(new(file, Place::Unnamed));
         }
         loop {
             let name = temporary_name();
@@ -124,12 +118,7 @@ impl<'a> NewFile<'a> {
                     let file = File::from(opened?);
                     // Until it is renamed, because what a killed process left is not locked.
                     file.try_lock()?;
-                    return Ok(Self {
-                        directory,
-                        file,
-                        place: Place::Temporary(name),
-                        right_bytes: 0,
-                    });
+                    return Ok(new(file, Place::Temporary(name)));
                 }
             }
         }
@@ -342,7 +331,7 @@ impl Copying<'_> {
         let all = at.new_files(&new.file).map_err(|error| ("stat the copy", error))?;
         let saved = Cell::new(Instant::now());
         let save = |bytes| match large {
-            Some(journal) if saved.get().elapsed() >= SYNCED => {
+            Some(journal) if saved.get().elapsed() >= PIECE_SYNCED => {
                 saved.set(Instant::now());
                 journal.save_piece(&new.file, at.from, &origin.state, bytes)
             }

@@ -67,7 +67,7 @@ const STAGED: &str = ".seekless-cp-tree-";
 /// Longer ones were not written by a copy.
 const BYTES_MAX: u64 = 16 << 20;
 /// While a copy lasts, what it made is synced this often.
-const SYNCED: Duration = Duration::from_secs(30);
+pub(super) const SYNCED: Duration = Duration::from_secs(30);
 
 /// The name of the journal of copying these sources to a target, whether that exists or not.
 fn name_of(sources: &[impl AsRef<Path>], target: &Path) -> io::Result<CString> {
@@ -188,9 +188,8 @@ impl CopyJournal {
     /// Whether a file of the target is the whole copy of a file.
     pub fn is_done(&self, copy: &StatFacts, source: &Metadata) -> bool {
         let source = FileState::of(source);
-        let is_settled = self.is_unchanged(&source);
         let is_alike = copy.is_file() && (copy.bytes, copy.modified_ns) == (source.bytes, source.modified_ns);
-        is_alike && is_settled && self.is_trusted(copy)
+        is_alike && self.is_unchanged(&source) && self.is_trusted(copy)
     }
 
     /// Whether what got its name at this time is whole.

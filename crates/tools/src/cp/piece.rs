@@ -13,12 +13,12 @@ use seekless::walk::StatFacts;
 use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
 
-use super::journal::{CopyJournal, CopyJournalLine, is_private};
+use super::journal::{CopyJournal, CopyJournalLine, SYNCED, is_private};
 use super::queue::lock;
 use super::staged::is_append_only;
 
-/// So often what was copied of a large file is synced.
-pub(super) const SYNCED: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 30 });
+/// What was copied of a large file is synced as often as all that a copy made.
+pub(super) const PIECE_SYNCED: Duration = if cfg!(test) { Duration::ZERO } else { SYNCED };
 
 /// What of an unfinished copy is on the device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,10 +60,7 @@ impl CopyJournal {
         if !is_own || file.try_lock().is_err() {
             return Ok(None);
         }
-        let known = lock(&self.pieces)
-            .iter()
-            .find(|piece| piece.copy == found.inode)
-            .cloned();
+        let known = self.piece_of(&found);
         let right = known
             .as_ref()
             .filter(|piece| piece.is_of(source) && piece.bytes <= found.bytes)
@@ -99,11 +96,13 @@ impl CopyJournal {
 
     /// Whether something of an unfinished copy with this name is known to be right.
     pub fn has_piece(&self, found: &StatFacts, name: &[u8]) -> bool {
+        self.piece_of(found)
+            .is_some_and(|piece| piece.bytes > 0 && self.temporary_of(&piece).to_bytes() == name)
+    }
+
+    fn piece_of(&self, copy: &StatFacts) -> Option<SyncedPiece> {
         let pieces = lock(&self.pieces);
-        let mut of_it = pieces
-            .iter()
-            .filter(|piece| piece.copy == found.inode && piece.bytes > 0);
-        of_it.any(|piece| self.temporary_of(piece).to_bytes() == name)
+        pieces.iter().find(|piece| piece.copy == copy.inode).cloned()
     }
 
     fn temporary_of(&self, piece: &SyncedPiece) -> CString {
@@ -122,11 +121,11 @@ impl CopyJournal {
 
     /// Whether an unfinished copy can go on: its source is in the directory, and did not change.
     pub fn goes_on_with(&self, found: &StatFacts, source: BorrowedFd<'_>) -> bool {
-        let pieces = lock(&self.pieces);
-        let Some(piece) = pieces.iter().find(|piece| piece.copy == found.inode && piece.bytes > 0) else {
-            return false;
+        let is_of = |piece: &SyncedPiece| {
+            StatFacts::at(source, piece.name.as_slice()).is_ok_and(|source| piece.is_of(&source.state))
         };
-        StatFacts::at(source, piece.name.as_slice()).is_ok_and(|source| piece.is_of(&source.state))
+        self.piece_of(found)
+            .is_some_and(|piece| piece.bytes > 0 && is_of(&piece))
     }
 }
 

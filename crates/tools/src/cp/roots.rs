@@ -76,10 +76,13 @@ pub fn copy_trees(
             Err((action, error)) => shared.fail(&mut worker, path.to_owned(), action, &error),
         }
     }
-    let space = space_for(&container, &roots, options);
+    let may_be_surveyed = are_long && !options.dry_run;
+    let space = may_be_surveyed
+        .then(|| space_for(&container, &roots, options))
+        .flatten();
     let is_over = Stop::default();
     let mut summary = thread::scope(|scope| {
-        let is_surveyed = !options.dry_run && are_long && (watch.wants_total() || space.is_some());
+        let is_surveyed = may_be_surveyed && (watch.wants_total() || space.is_some());
         let survey = is_surveyed.then(|| scope.spawn(|| shared.survey(sources, target, space.as_ref(), &is_over)));
         let mut summary = shared.run(threads(&process));
         is_over.stop();
@@ -116,13 +119,12 @@ fn space_for(container: &Container, roots: &[Arc<Pair>], options: &CpOptions) ->
     }
     let device = StatFacts::of(&container.handle).ok()?.device;
     let may_not_fit = |root: &Arc<Pair>| {
+        // What is there already is not counted.
+        root.own.is_new.load(Ordering::Relaxed).then_some(())?;
         let handles = root.handles().ok()?;
         let source = handles.borrowed()[0];
         let found = sys::file_system_of(source).ok()?;
         let may_share = options.reflink != When::Never && StatFacts::of(source).ok()?.device == device;
-        let is_new = root.own.is_new.load(Ordering::Relaxed);
-        // What is there already is not counted.
-        is_new.then_some(())?;
         Some(!may_share && found.total_bytes.saturating_sub(found.free_bytes) > space.free_bytes)
     };
     let all: Option<Vec<_>> = roots.iter().map(may_not_fit).collect();

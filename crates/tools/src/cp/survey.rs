@@ -7,17 +7,12 @@ use std::time::{Duration, Instant};
 use seekless_sys::FileSystem;
 
 use super::queue::{Copying, Worker};
-use super::{CpOptions, CpSummary, CpWatch, When, copy_trees};
+use super::{CpOptions, CpSummary, When, copy_trees};
 use crate::Stop;
 
 /// A shorter copy ends sooner than its survey.
 const BEGUN: Duration = Duration::from_secs(1);
 const LOOKED: Duration = Duration::from_millis(20);
-
-/// What is seen of a survey.
-struct Unseen;
-
-impl CpWatch for Unseen {}
 
 impl Copying<'_> {
     /// Counts what there is to copy. If the target, which has this much space, is found to be too small, it is told, and the copy
@@ -41,7 +36,7 @@ impl Copying<'_> {
             dry_run: true,
             ..self.options.clone()
         };
-        let Ok(all) = copy_trees(sources, target, &options, is_over, &Unseen) else {
+        let Ok(all) = copy_trees(sources, target, &options, is_over, &()) else {
             return worker.done;
         };
         if is_over.is_stopped() {
