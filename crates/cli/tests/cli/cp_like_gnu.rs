@@ -61,6 +61,7 @@ const CASES: &[Case] = &[
     same(&["-T", "tree", "into"]),
     same(&["-T", "tree", "new"]),
     same(&["-T", "tree", "full/tree"]),
+    same(&["-T", "tree", "."]),
     same(&["tree", "full"]),
     same(&["tree", "plain", "link", "fifo", "into"]),
     same(&["tree", "plain", "new"]),
@@ -134,6 +135,8 @@ const CASES: &[Case] = &[
     same(&["tree/one", "tree/two", "tree/sub/three", "into"]),
     same(&["tree/sub", "tree/one", "into"]),
     same(&["tree/one", "tree", "into"]),
+    same(&["tree/link", "tree/sub/link_too", "tree/fifo", "tree/fifo_too", "into"]),
+    by(&["-a", "-L"], &["-L", "tree/fifo", "tree/fifo_too", "into"]),
     by(&["-a", "--no-preserve=links"], &["--no-preserve=links", "tree", "new"]),
     // One and the same.
     same(&["plain", "plain"]),
@@ -235,9 +238,11 @@ fn lay_out(top: &Path) {
     holes.write_all_at(&vec![7; 100_000], 2 << 20).unwrap();
     symlink("file", tree.join("link")).unwrap();
     symlink("nowhere", tree.join("dangling")).unwrap();
+    fs::hard_link(tree.join("link"), tree.join("sub/link_too")).unwrap();
     for (name, kind) in [("fifo", FileType::Fifo), ("socket", FileType::Socket)] {
         mknodat(CWD, tree.join(name), kind, Mode::from_raw_mode(0o620), 0).unwrap();
     }
+    fs::hard_link(tree.join("fifo"), tree.join("fifo_too")).unwrap();
     if rustix::process::geteuid().is_root() {
         mknodat(
             CWD,

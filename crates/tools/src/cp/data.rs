@@ -128,8 +128,9 @@ impl Data {
                 return Err(io::Error::other("source and target cannot share blocks (reflink)"));
             }
         }
-        let is_cold = is_cold(source)?;
-        let is_dropped = !options.keep_cached && (is_cold || at.was_fetched);
+        let is_cold = at.was_fetched || is_cold(source)?;
+        shared.meet(is_cold);
+        let is_dropped = !options.keep_cached && is_cold;
         let has_holes = metadata.blocks().saturating_mul(512) < metadata.len();
         let all = right_bytes..metadata.len();
         shared.watch.progress(right_bytes);
@@ -183,7 +184,7 @@ impl Data {
 }
 
 /// Whether the first byte of a file is not in memory, if the system tells that.
-fn is_cold(file: &File) -> io::Result<bool> {
+pub(super) fn is_cold(file: &File) -> io::Result<bool> {
     let first = sys::read_at_nowait(file, &mut [0], 0)?;
     Ok(matches!(first, Support::Available(None)))
 }

@@ -6,13 +6,25 @@ use std::io;
 use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, chownat, readlinkat, statat, symlinkat, utimensat};
 use rustix::fs::{Gid, Uid};
 use seekless::files::without_group_rights;
-use seekless::walk::StatFacts;
+use seekless::walk::{StatFacts, is_sure};
 use seekless_sys::{self as sys, Support};
 
 use super::file::{Failed, Found};
 use super::links::LinkTurn;
 use super::queue::{At, Copying, Worker};
 use super::{FollowedLinks, OWNER_OF_OTHERS};
+
+/// What became of an entry.
+#[derive(PartialEq, Eq)]
+enum EntryCopy {
+    New,
+    /// It is another name of a copy; if that is not over, another thread gives it.
+    Linked {
+        is_over: bool,
+    },
+    /// What the target has stays.
+    Kept,
+}
 
 impl Copying<'_> {
     /// Copies an entry that is not a directory; its kind is not known if it was named. Returns false if another thread finishes it.
@@ -49,8 +61,9 @@ impl Copying<'_> {
             FileType::Unknown => Err(("copy", io::Error::other("unknown file type"))),
         };
         match copied {
-            Ok(true) => self.tell_copied(at),
-            Ok(false) => worker.done.kept += 1,
+            Ok(EntryCopy::New) => self.tell_copied(at),
+            Ok(EntryCopy::Linked { is_over }) => return is_over,
+            Ok(EntryCopy::Kept) => worker.done.kept += 1,
             Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
         }
         true
@@ -59,7 +72,7 @@ impl Copying<'_> {
     /// Counts what would be copied.
     fn count_only(&self, at: &At<'_>, kind: FileType, is_followed: bool, worker: &mut Worker) {
         match stat(at, is_followed).map(|found| StatFacts::of_stat(&found)) {
-            Ok(facts) if facts.is_file() && self.is_met_again(&facts, at) => worker.done.hard_links += 1,
+            Ok(facts) if self.is_met_again(&facts, at) => worker.done.hard_links += 1,
             Ok(facts) if facts.is_file() => {
                 worker.done.files += 1;
                 worker.done.bytes += facts.bytes;
@@ -84,42 +97,54 @@ impl Copying<'_> {
         !matches!(turn, LinkTurn::Copy)
     }
 
-    fn copy_link(&self, at: &At<'_>, worker: &mut Worker) -> Result<bool, Failed> {
+    fn copy_link(&self, at: &At<'_>, worker: &mut Worker) -> Result<EntryCopy, Failed> {
         let target =
             readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the symbolic link", error.into()))?;
         let make = |name: &CStr| Ok(symlinkat(&target, at.handles[1], name)?);
-        let is_made = self.make(at, false, &make, worker)?;
-        worker.done.symbolic_links += u64::from(is_made);
-        Ok(is_made)
+        let entry = self.make(at, false, &make, worker)?;
+        worker.done.symbolic_links += u64::from(entry == EntryCopy::New);
+        Ok(entry)
     }
 
-    fn copy_special(&self, at: &At<'_>, is_followed: bool, worker: &mut Worker) -> Result<bool, Failed> {
+    fn copy_special(&self, at: &At<'_>, is_followed: bool, worker: &mut Worker) -> Result<EntryCopy, Failed> {
         let facts = StatFacts::of_stat(&stat(at, is_followed)?);
         let make = |name: &CStr| sys::make_node(at.handles[1], name, facts.kind, facts.number)?.required();
-        let is_made = self.make(at, is_followed, &make, worker)?;
-        worker.done.special += u64::from(is_made);
-        Ok(is_made)
+        let entry = self.make(at, is_followed, &make, worker)?;
+        worker.done.special += u64::from(entry == EntryCopy::New);
+        Ok(entry)
     }
 
-    /// Makes a copy by `make`, with what its source has. Returns whether it was made.
+    /// Makes a copy by `make`, with what its source has.
     fn make(
         &self,
         at: &At<'_>,
         is_followed: bool,
         make: &dyn Fn(&CStr) -> io::Result<()>,
         worker: &mut Worker,
-    ) -> Result<bool, Failed> {
+    ) -> Result<EntryCopy, Failed> {
         let source = stat(at, is_followed)?;
         let facts = StatFacts::of_stat(&source);
-        if !matches!(
-            self.existing(at, facts.id(), facts.modified_ns)?,
-            Found::Nothing | Found::Replaced(_)
-        ) {
-            return Ok(false);
+        let existing = match self.existing(at, facts.id(), facts.modified_ns)? {
+            Found::Stays(_) => return Ok(EntryCopy::Kept),
+            Found::Replaced(found) => Some(found),
+            Found::Nothing => None,
+        };
+        let has_links = self.options.preserved.links && facts.names > 1 && is_sure(at.handles[0]);
+        if has_links && let Some(is_over) = self.link_or_wait(at, facts.id(), facts.names, existing.as_ref(), worker) {
+            return Ok(EntryCopy::Linked { is_over });
         }
-        at.place(make).map_err(|error| ("create the copy", error))?;
-        self.give_at(at, &facts, &source, worker);
-        Ok(true)
+        let placed = at.place(make).map_err(|error| ("create the copy", error));
+        if placed.is_ok() {
+            self.give_at(at, &facts, &source, worker);
+        }
+        if has_links {
+            let copy = placed
+                .as_ref()
+                .ok()
+                .and_then(|()| StatFacts::at(at.handles[1], at.to).ok());
+            self.link_waiting(at, facts.id(), copy.map(|copy| copy.id()), facts.kind, worker);
+        }
+        placed.map(|()| EntryCopy::New)
     }
 
     /// Gives a copy that must not be opened owner, mode, attributes and times.

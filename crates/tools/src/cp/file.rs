@@ -18,9 +18,8 @@ use seekless_sys::{self as sys, Support, without_atime};
 use super::data::{LARGE_BYTES, Moved};
 use super::given::{SourceFacts, UMASK};
 use super::journal::CopyJournal;
-use super::links::{LinkTurn, Name};
 use super::piece::PIECE_SYNCED;
-use super::queue::{At, Copying, Worker};
+use super::queue::{At, Copying, Worker, is_full};
 use super::staged::rename_to_free;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
@@ -32,6 +31,17 @@ struct NewFile<'a> {
     place: Place<'a>,
     /// How many of its bytes are right already.
     right_bytes: u64,
+}
+
+/// A copy that is only without what its source has beside the bytes, and without its name.
+struct Copied<'a> {
+    new: NewFile<'a>,
+    /// What it has of its own.
+    own: Own,
+    origin: SourceFacts,
+    moved: Moved,
+    /// What the source is by now, if it changed meanwhile.
+    changed: Option<Metadata>,
 }
 
 enum Place<'a> {
@@ -194,9 +204,18 @@ impl Copying<'_> {
                 return true;
             }
             Ok(Found::Replaced(found)) => Some(found),
-            Ok(Found::Stays) => {
+            Ok(Found::Stays(found)) => {
                 worker.done.kept += 1;
                 self.watch.progress(metadata.len());
+                // Further names of what an interrupted copy has copied are linked to it.
+                if self.options.preserved.links
+                    && metadata.nlink() > 1
+                    && is_sure(&source)
+                    && self.is_done(at, &found, &metadata)
+                    && !self.links.keep(file, metadata.nlink(), found.id(), at)
+                {
+                    *worker.done.not_preserved.entry("hard links").or_default() += 1;
+                }
                 return true;
             }
             Err((action, error)) => {
@@ -211,18 +230,8 @@ impl Copying<'_> {
         if is_linked && !has_links && metadata.nlink() > 1 {
             *worker.done.not_preserved.entry("hard links").or_default() += 1;
         }
-        if has_links {
-            match self.links.turn(file, metadata.nlink(), at) {
-                LinkTurn::Copy => {}
-                LinkTurn::Wait => return false,
-                LinkTurn::Link(first, copy) => {
-                    let is_linked = existing.is_some_and(|found| found.id() == copy);
-                    if is_linked || self.link(&first, copy, at, worker) {
-                        return true;
-                    }
-                    *worker.done.not_preserved.entry("hard links").or_default() += 1;
-                }
-            }
+        if has_links && let Some(is_over) = self.link_or_wait(at, file, metadata.nlink(), existing.as_ref(), worker) {
+            return is_over;
         }
         let done = existing
             .filter(|found| self.is_done(at, found, &metadata) || self.is_same(at, found, &source, &metadata, worker));
@@ -235,33 +244,13 @@ impl Copying<'_> {
             None => self.copy_twice(at, &source, metadata, existing.is_some(), worker),
         };
         if let Err((action, error)) = &copied {
-            self.fail(worker, path(), action, error);
+            let path = if is_full(error) { at.copy_path() } else { path() };
+            self.fail(worker, path, action, error);
         }
         if has_links {
-            for name in self.links.copied(file, copied.as_ref().ok().copied(), at) {
-                self.copy_waiting(&name, copied.as_ref().ok().map(|copy| (at, *copy)), worker);
-            }
+            self.link_waiting(at, file, copied.ok(), FileType::RegularFile, worker);
         }
         true
-    }
-
-    /// Links a name that waited for a copy, or copies its file if there is no copy.
-    fn copy_waiting(&self, name: &Name, copy: Option<(&At<'_>, FileId)>, worker: &mut Worker) {
-        if let Ok(handles) = name.directory.handles() {
-            let waited = At {
-                directory: &name.directory,
-                handles: handles.borrowed(),
-                from: &name.from,
-                to: &name.to,
-                was_fetched: false,
-            };
-            let first = copy.map(|(at, copy)| (Name::of(at), copy));
-            let is_linked = first.is_some_and(|(first, copy)| self.link(&first, copy, &waited, worker));
-            if !is_linked && !self.copy_file(&waited, false, worker) {
-                return;
-            }
-        }
-        self.finish(&name.directory, 1, worker);
     }
 
     /// Copies a file, and once more if it changed meanwhile.
@@ -269,43 +258,41 @@ impl Copying<'_> {
         &self,
         at: &At<'_>,
         source: &File,
-        metadata: Metadata,
+        mut metadata: Metadata,
         replaces: bool,
         worker: &mut Worker,
     ) -> Result<FileId, Failed> {
-        let mut metadata = metadata;
-        let mut attempt = 0;
-        loop {
-            let (mut new, origin, moved) = self.copy_once(at, source, &metadata, worker)?;
-            let after = source.metadata().map_err(|error| ("stat", error))?;
-            attempt += 1;
-            let has_changed = FileState::of(&after) != origin.state;
-            if has_changed && attempt == 1 {
-                metadata = after;
-                continue;
-            }
-            worker.done.changed += u64::from(has_changed);
-            if has_changed {
-                let reason = io::Error::other("it changed during both attempts; the copy may mix versions");
-                self.fail(worker, at.source_path(), "make a consistent copy", &reason);
-            }
-            if self.options.durability == CpDurability::Each {
-                sys::sync(&new.file).map_err(|error| ("sync", error))?;
-            }
-            let made = new.file.metadata().map_err(|error| ("stat the copy", error))?;
-            if self.options.preserved.timestamps && FileState::of(&made).modified_ns != origin.state.modified_ns {
-                let coarse = io::Error::other("the target's file system cannot store this time exactly");
-                self.count_not_given(vec![("times", coarse)], || at.copy_path(), worker);
-            }
-            let copy = FileId::of(&made);
-            self.tell_checksum(at, source, worker)?;
-            new.publish(at, replaces)?;
-            moved.count(&mut worker.done);
-            worker.done.files += 1;
-            worker.done.bytes += metadata.len();
-            self.tell_copied(at);
-            return Ok(copy);
+        let mut copied = self.copy_once(at, source, &metadata, worker)?;
+        if let Some(after) = copied.changed.take() {
+            drop(copied);
+            metadata = after;
+            copied = self.copy_once(at, source, &metadata, worker)?;
         }
+        if copied.changed.is_some() {
+            worker.done.changed += 1;
+            let reason = io::Error::other("it changed during both attempts; the copy may mix versions");
+            self.fail(worker, at.source_path(), "make a consistent copy", &reason);
+        }
+        // Only now: of a staged file, the times of its source say that it is whole.
+        let Copied { mut new, origin, .. } = copied;
+        let not_given = origin.give(&new.file, &copied.own, true, self.options);
+        self.count_not_given(not_given, || at.copy_path(), worker);
+        if self.options.durability == CpDurability::Each {
+            sys::sync(&new.file).map_err(|error| ("sync", error))?;
+        }
+        let made = new.file.metadata().map_err(|error| ("stat the copy", error))?;
+        if self.options.preserved.timestamps && FileState::of(&made).modified_ns != origin.state.modified_ns {
+            let coarse = io::Error::other("the target's file system cannot store this time exactly");
+            self.count_not_given(vec![("times", coarse)], || at.copy_path(), worker);
+        }
+        let copy = FileId::of(&made);
+        self.tell_checksum(at, source, worker)?;
+        new.publish(at, replaces)?;
+        copied.moved.count(&mut worker.done);
+        worker.done.files += 1;
+        worker.done.bytes += metadata.len();
+        self.tell_copied(at);
+        Ok(copy)
     }
 
     fn tell_checksum(&self, at: &At<'_>, source: &File, worker: &mut Worker) -> Result<(), Failed> {
@@ -323,7 +310,7 @@ impl Copying<'_> {
         source: &File,
         metadata: &Metadata,
         worker: &mut Worker,
-    ) -> Result<(NewFile<'h>, SourceFacts, Moved), Failed> {
+    ) -> Result<Copied<'h>, Failed> {
         let origin = SourceFacts::of(source, metadata, self.options).map_err(|error| ("read the attributes", error))?;
         let large = self.journal.as_ref().filter(|_| metadata.len() >= LARGE_BYTES);
         let made = NewFile::make(at, origin.first_mode(), large.map(|journal| (journal, &origin.state)));
@@ -341,22 +328,25 @@ impl Copying<'_> {
         let moved = self
             .data
             .copy([source, &new.file], metadata, all.device, pieces, at, self, worker);
+        let moved = moved.map_err(|error| ("copy", error)).and_then(|moved| {
+            if self.options.verify {
+                self.verify(source, &new.file, worker)?;
+            }
+            Ok(moved)
+        });
         let moved = match moved {
             Ok(moved) => moved,
-            Err(error) => {
+            Err((action, error)) => {
                 // The same copy goes on with it.
-                if self.stop.is_stopped()
+                if (self.stop.is_stopped() || is_full(&error))
                     && let Some(journal) = large
                     && StatFacts::of(&new.file).is_ok_and(|found| journal.goes_on_with(&found, at.handles[0]))
                 {
                     new.place = Place::Given;
                 }
-                return Err(("copy", error));
+                return Err((action, error));
             }
         };
-        if self.options.verify {
-            self.verify(source, &new.file, worker)?;
-        }
         let own = Own {
             owner: all.owner,
             group: all.group,
@@ -366,9 +356,15 @@ impl Copying<'_> {
             },
             may_have_extended: all.inherit,
         };
-        let not_given = origin.give(&new.file, &own, true, self.options);
-        self.count_not_given(not_given, || at.copy_path(), worker);
-        Ok((new, origin, moved))
+        let after = source.metadata().map_err(|error| ("stat", error))?;
+        let changed = (FileState::of(&after) != origin.state).then_some(after);
+        Ok(Copied {
+            new,
+            own,
+            origin,
+            moved,
+            changed,
+        })
     }
 
     /// What the target has under a name.
@@ -394,8 +390,8 @@ impl Copying<'_> {
             return Err(("create the copy", collision()));
         }
         Ok(match self.options.existing {
-            Existing::Kept => Found::Stays,
-            Existing::ReplacedIfOlder if found.modified_ns >= modified_ns => Found::Stays,
+            Existing::Kept => Found::Stays(found),
+            Existing::ReplacedIfOlder if found.modified_ns >= modified_ns => Found::Stays(found),
             _ => Found::Replaced(found),
         })
     }
@@ -477,7 +473,7 @@ impl At<'_> {
 pub(super) enum Found {
     Nothing,
     /// Something that stays as it is.
-    Stays,
+    Stays(StatFacts),
     Replaced(StatFacts),
 }
 

@@ -8,7 +8,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -17,13 +17,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, openat, statat, unlinkat, utimensat};
 use seekless::files::{FileState, sync_written};
-use seekless::walk::StatFacts;
+use seekless::walk::{StatFacts, is_sure, open_root};
 use seekless_sys::{self as sys, PATH_ONLY, effective_user};
 use serde::{Deserialize, Serialize};
 
 use super::entry::times_of as times_of_stat;
 use super::file::UNFINISHED;
 use super::piece::{self, SyncedPiece};
+use crate::visible::visible_path;
 
 /// The journal of a copy.
 pub(super) struct CopyJournal {
@@ -33,6 +34,8 @@ pub(super) struct CopyJournal {
     began_ns: i64,
     /// When this process went on.
     went_on_ns: i64,
+    /// Whether it was not interrupted.
+    pub is_first: bool,
     /// When what was named is whole.
     trusted: Vec<[i64; 2]>,
     last_sync: Mutex<Instant>,
@@ -53,11 +56,35 @@ pub(super) enum CopyJournalLine {
         went_on_ns: i64,
         boot: String,
         mount: Option<u64>,
+        /// The sources, in their order: which directories they are, as far as that is known.
+        #[serde(default)]
+        sources: Vec<Option<SourceRoot>>,
     },
     /// What was named before this time is on the device.
     Synced { before_ns: i64 },
     /// A large file was copied so far.
     Piece(SyncedPiece),
+}
+
+/// Which directory a source is. Another one may have its path, as where a file system is not mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SourceRoot {
+    inode: u64,
+    created_ns: Option<i64>,
+}
+
+impl SourceRoot {
+    /// Of a path; `None` for other files than directories, and where inode numbers may change.
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok().filter(Metadata::is_dir)?;
+        let directory = open_root(path).ok().filter(|directory| is_sure(directory.as_fd()))?;
+        let created = metadata.created().ok();
+        let created = created.and_then(|created| created.duration_since(SystemTime::UNIX_EPOCH).ok());
+        (StatFacts::of(&directory).ok()?.inode == metadata.ino()).then(|| Self {
+            inode: metadata.ino(),
+            created_ns: created.and_then(|created| i64::try_from(created.as_nanos()).ok()),
+        })
+    }
 }
 
 /// What begins its name.
@@ -111,10 +138,10 @@ impl CopyJournal {
         if file.try_lock().is_err() || StatFacts::of(&file)?.names == 0 {
             return Ok(None);
         }
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         // In a directory that others may write, they could say that a file is whole. Some file systems keep no owners and modes.
         if is_private(&found) {
-            Read::by_ref(&mut file).take(BYTES_MAX).read_to_string(&mut text)?;
+            Read::by_ref(&mut file).take(BYTES_MAX).read_to_end(&mut bytes)?;
         } else {
             file.set_len(0)?;
         }
@@ -125,10 +152,20 @@ impl CopyJournal {
                 .to_owned(),
             sys::unique_mount_id(directory),
         );
-        let told = read(&text, &here);
+        let told = read(&String::from_utf8_lossy(&bytes), &here);
+        let roots: Vec<_> = sources.iter().map(|path| SourceRoot::of(path.as_ref())).collect();
+        let mut began_with = told.sources.iter().zip(&roots);
+        if let Some(other) = began_with.position(|(before, now)| before.is_some() && before != now) {
+            return Err(io::Error::other(format!(
+                "{} is not the directory that an interrupted copy began with; mount its file system, or remove {} to begin anew",
+                visible_path(sources[other].as_ref()),
+                name.to_string_lossy(),
+            )));
+        }
         let mut journal = Self {
             began_ns: told.began_ns.unwrap_or(found.changed_ns),
             went_on_ns: 0,
+            is_first: told.began_ns.is_none(),
             trusted: told.trusted,
             file,
             name,
@@ -137,12 +174,16 @@ impl CopyJournal {
             directory_times: [before, times_of(directory)?],
         };
         let (boot, mount) = here;
-        let is_first = told.began_ns.is_none();
         journal.write(&CopyJournalLine::Began {
             began_ns: journal.began_ns,
-            went_on_ns: if is_first { journal.began_ns } else { journal.now()? },
+            went_on_ns: if journal.is_first {
+                journal.began_ns
+            } else {
+                journal.now()?
+            },
             boot,
             mount,
+            sources: roots,
         })?;
         journal.went_on_ns = journal.now()?;
         Ok(Some(journal))
@@ -243,6 +284,7 @@ impl CopyJournal {
     /// Removes it. The directory gets back the times that it would have without it.
     pub fn end(&self, directory: BorrowedFd<'_>) {
         let [before, made] = &self.directory_times;
+        self.remove_pieces(directory);
         let now = times_of(directory);
         // It may have gone with the directory.
         let _ = unlinkat(directory, &self.name, AtFlags::empty());
@@ -275,6 +317,8 @@ struct Told {
     began_ns: Option<i64>,
     /// When what was named is whole.
     trusted: Vec<[i64; 2]>,
+    /// The sources that it began with.
+    sources: Vec<Option<SourceRoot>>,
     /// What is on the device of large files.
     pieces: Vec<SyncedPiece>,
 }
@@ -291,8 +335,11 @@ fn read(text: &str, here: &(String, Option<u64>)) -> Told {
                 went_on_ns,
                 boot,
                 mount,
+                sources,
             }) => {
-                told.began_ns.get_or_insert(began_ns);
+                if told.began_ns.is_none() {
+                    (told.began_ns, told.sources) = (Some(began_ns), sources);
+                }
                 let now = Uptime {
                     place: (boot, mount),
                     from: went_on_ns,
@@ -358,6 +405,7 @@ mod tests {
                 went_on_ns,
                 boot: boot.to_owned(),
                 mount,
+                sources: vec![],
             };
             serde_json::to_string(&line).unwrap()
         };

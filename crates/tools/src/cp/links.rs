@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::{AtFlags, linkat};
+use rustix::fs::{AtFlags, FileType, linkat};
 use seekless::files::FileId;
 use seekless::walk::StatFacts;
 
@@ -94,6 +94,18 @@ impl Links {
         }
     }
 
+    /// A name was met whose copy stays. Returns false if the file was copied to another name already.
+    pub fn keep(&self, file: FileId, names: u64, copy: FileId, at: &At<'_>) -> bool {
+        let mut links = lock(&self.copies);
+        let link = links.entry(file).or_insert_with(|| Link {
+            left: names,
+            is_first: false,
+            state: LinkState::Copied(Name::of(at), copy),
+        });
+        link.left = link.left.saturating_sub(1);
+        matches!(&link.state, LinkState::Copied(_, known) if *known == copy)
+    }
+
     /// A file was copied to a name, or could not be. Returns the names that wait.
     pub fn copied(&self, file: FileId, copy: Option<FileId>, at: &At<'_>) -> Vec<Name> {
         let mut links = lock(&self.copies);
@@ -126,8 +138,52 @@ impl LinkState {
 }
 
 impl Copying<'_> {
+    /// Links a name of a file with several to its copy, if there is one; `existing` is what has the name. Returns whether the name is
+    /// done, or false if another thread links it; `None` if it must be copied.
+    pub fn link_or_wait(
+        &self,
+        at: &At<'_>,
+        file: FileId,
+        names: u64,
+        existing: Option<&StatFacts>,
+        worker: &mut Worker,
+    ) -> Option<bool> {
+        match self.links.turn(file, names, at) {
+            LinkTurn::Copy => None,
+            LinkTurn::Wait => Some(false),
+            LinkTurn::Link(first, copy) => {
+                let is_linked = existing.is_some_and(|found| found.id() == copy);
+                if is_linked || self.link(&first, copy, at, worker) {
+                    return Some(true);
+                }
+                *worker.done.not_preserved.entry("hard links").or_default() += 1;
+                None
+            }
+        }
+    }
+
+    /// Links the names that waited for a copy, or copies each if there is no copy.
+    pub fn link_waiting(&self, at: &At<'_>, file: FileId, copy: Option<FileId>, kind: FileType, worker: &mut Worker) {
+        for name in self.links.copied(file, copy, at) {
+            if let Ok(handles) = name.directory.handles() {
+                let waited = At {
+                    directory: &name.directory,
+                    handles: handles.borrowed(),
+                    from: &name.from,
+                    to: &name.to,
+                    was_fetched: false,
+                };
+                let is_linked = copy.is_some_and(|copy| self.link(&Name::of(at), copy, &waited, worker));
+                if !is_linked && !self.copy_entry(&waited, Some(kind), worker) {
+                    continue;
+                }
+            }
+            self.finish(&name.directory, 1, worker);
+        }
+    }
+
     /// Gives a copy another name. Returns false if it must be copied again, because the file system has no links for it.
-    pub fn link(&self, first: &Name, copy: FileId, at: &At<'_>, worker: &mut Worker) -> bool {
+    fn link(&self, first: &Name, copy: FileId, at: &At<'_>, worker: &mut Worker) -> bool {
         let Ok(handles) = first.directory.handles() else {
             return false;
         };

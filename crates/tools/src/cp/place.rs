@@ -1,12 +1,16 @@
-//! On a device with a head, files are fetched in the order in which they lie on it before they are copied.
+//! Files that are not in memory are fetched before they are copied: on a device with a head in the order in which they lie on it, on
+//! others some at the same time.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use rustix::fs::{FileType, Mode, openat};
+use seekless::cache;
 use seekless::walk::{FOUND_FILE, StatFacts};
 
+use super::data::is_cold;
 use super::queue::{Copying, ListedEntries};
 use crate::place::{MEASURED_BYTES, fetch_in_order, seek_facts, spread};
 
@@ -14,6 +18,11 @@ use crate::place::{MEASURED_BYTES, fetch_in_order, seek_facts, spread};
 const LEAST_LOOKED_AT: usize = 16;
 /// Larger files are read by large requests anyway.
 const FETCHED_BYTES_MAX: u64 = 8 << 20;
+
+/// So many files are fetched before they are copied: a device without a head serves them at the same time.
+const AHEAD: usize = 32;
+/// So much of each; the kernel reads ahead in the rest.
+const AHEAD_BYTES: u64 = 1 << 20;
 
 impl Copying<'_> {
     /// Finds out by the files of a directory whether a head moves between them, unless that is known.
@@ -58,5 +67,43 @@ impl Copying<'_> {
         fetch_in_order(wanted, u64::MAX, open, || !self.stop.is_stopped())
             .into_iter()
             .collect()
+    }
+
+    /// Begins to fetch the next files of those in `range` that are not in memory, and does not wait for them. Those before `ahead` were
+    /// fetched. Adds the numbers of those of which nothing was in memory.
+    pub fn fetch_ahead(
+        &self,
+        listed: &ListedEntries,
+        range: Range<usize>,
+        ahead: &mut usize,
+        fetched: &mut HashSet<usize>,
+    ) {
+        if matches!(self.by_place.get(), Some(Some(_))) {
+            return;
+        }
+        let Ok(handles) = listed.directory.handles() else {
+            return;
+        };
+        let until = range.end.min(range.start + AHEAD);
+        for number in range.start.max(*ahead)..until {
+            let entry = &listed.listing.entries()[number];
+            if entry.kind != FileType::RegularFile {
+                continue;
+            }
+            // Errors are told when it is copied.
+            if let Ok(file) = openat(
+                handles.borrowed()[0],
+                listed.listing.c_str(entry),
+                FOUND_FILE,
+                Mode::empty(),
+            ) {
+                let file = File::from(file);
+                let bytes = StatFacts::of(&file).map_or(0, |found| found.bytes.min(AHEAD_BYTES));
+                if bytes > 0 && is_cold(&file).unwrap_or(false) && cache::fetch(&file, 0..bytes).is_ok() {
+                    fetched.insert(number);
+                }
+            }
+        }
+        *ahead = until.max(*ahead);
     }
 }

@@ -185,6 +185,10 @@ pub(super) struct Copying<'a> {
     pub journal: Option<CopyJournal>,
     /// The copies of named directories: none of them is copied into itself.
     pub targets: Mutex<Vec<FileId>>,
+    /// Whether the last file was not in memory.
+    meets_cold: AtomicBool,
+    /// Threads that copy files that are in memory.
+    pub threads: usize,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -198,6 +202,8 @@ pub(super) struct Worker {
 
 /// Entries that are listed before those listed are copied.
 const LISTED: usize = 16 << 10;
+/// While files that are not in memory are copied, threads wait for the device most of the time: so many work for each one.
+const COLD_THREADS: usize = 4;
 /// Files that one thread copies in a row: others would wait for the directory that it changes.
 const BATCH: usize = 512;
 
@@ -213,21 +219,44 @@ impl<'a> Copying<'a> {
             is_left: AtomicBool::new(false),
             journal: None,
             targets: Mutex::default(),
+            meets_cold: AtomicBool::new(false),
+            threads: 1,
             queue: Mutex::default(),
             changed: Condvar::new(),
         }
     }
 
-    /// Does what is queued, and all that follows from it.
-    pub fn run(&self, threads: usize) -> CpSummary {
+    /// Does what is queued, and all that follows from it. Of trees, files that are not in memory are copied by more threads.
+    pub fn run(&self, has_trees: bool) -> CpSummary {
         let mut all = CpSummary {
-            threads: threads as u64,
+            threads: self.threads as u64,
             ..CpSummary::default()
         };
-        for worker in in_threads(threads, || self.work()) {
+        let most = self.threads * if has_trees { COLD_THREADS } else { 1 };
+        for worker in in_threads(most, || self.work()) {
             all.add(&worker.done);
         }
         all
+    }
+
+    /// How many threads may work.
+    fn threads_max(&self) -> usize {
+        let is_by_place = matches!(self.by_place.get(), Some(Some(_)));
+        if self.meets_cold.load(Ordering::Relaxed) && !is_by_place {
+            self.threads * COLD_THREADS
+        } else {
+            self.threads
+        }
+    }
+
+    /// Notes whether a file was in memory.
+    pub fn meet(&self, is_cold: bool) {
+        if self.meets_cold.load(Ordering::Relaxed) != is_cold {
+            self.meets_cold.store(is_cold, Ordering::Relaxed);
+            if is_cold {
+                self.changed.notify_all();
+            }
+        }
     }
 
     fn work(&self) -> Worker {
@@ -276,7 +305,9 @@ impl<'a> Copying<'a> {
                 self.changed.notify_all();
                 return None;
             }
-            if let Some(work) = queue.take() {
+            if queue.at_work < self.threads_max()
+                && let Some(work) = queue.take()
+            {
                 queue.at_work += 1;
                 return Some(work);
             }
@@ -470,7 +501,8 @@ impl<'a> Copying<'a> {
         }
         let more = (queue.jobs.len() + queue.files.len())
             .saturating_sub(1)
-            .min(queue.asleep);
+            .min(queue.asleep)
+            .min(self.threads_max().saturating_sub(queue.at_work));
         drop(queue);
         for _ in 0..more {
             self.changed.notify_one();
@@ -489,11 +521,14 @@ impl<'a> Copying<'a> {
             self.finish(&listed.directory, files.count(), worker);
             return;
         };
-        let fetched = self.fetch(listed, range);
-        let mut finished = 0;
+        let (mut finished, mut ahead, end) = (0, 0, range.end);
+        let mut fetched = self.fetch(listed, range);
         for (number, entry) in files {
             if self.stop.is_stopped() {
                 return;
+            }
+            if self.meets_cold.load(Ordering::Relaxed) {
+                self.fetch_ahead(listed, number..end, &mut ahead, &mut fetched);
             }
             let name = listed.listing.c_str(entry);
             let at = At {
@@ -595,10 +630,9 @@ impl<'a> Copying<'a> {
             return;
         }
         worker.done.failures += 1;
-        let is_full = error.kind() == io::ErrorKind::StorageFull || error.kind() == io::ErrorKind::QuotaExceeded;
         let reason = error.to_string();
         self.watch.failed(&CpFailure { path, action, reason });
-        if is_full {
+        if is_full(error) {
             // Nothing else would fit; what is there stays.
             self.stop.stop();
         }
@@ -637,6 +671,11 @@ impl Queue {
     fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.files.is_empty()
     }
+}
+
+/// Whether the target has no space left.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The path of a directory of the source.

@@ -25,7 +25,7 @@ use super::file::Failed;
 use super::journal::CopyJournal;
 use super::queue::{CopyJob, Copying, Pair, PairState, Worker};
 use super::staged::Staged;
-use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, FollowedLinks, TargetMeaning, When};
+use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, Existing, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
 
 /// Copies sources, which may be trees, to a target: a directory that gets them, or what the copy is called.
@@ -51,10 +51,11 @@ pub fn copy_trees(
     let are_long = sources.iter().any(is_long);
     if are_long && !options.dry_run {
         let opened = CopyJournal::open(container.handle.as_fd(), sources, target);
-        let opened = opened.map_err(|source| container.error("create the journal", source))?;
+        let opened = opened.map_err(|source| container.error("open the journal of this copy", source))?;
         shared.journal = Some(opened.ok_or_else(|| CpError::Busy(target.to_owned()))?);
     }
     let process = ProcessFacts::without_rings();
+    shared.threads = threads(&process);
     let batch = plan::batch(&process);
     let limit = Limit::new(batch.open_directories.min(process.open_files_max / 4).max(1));
     let mut worker = Worker::default();
@@ -63,7 +64,8 @@ pub fn copy_trees(
     for path in sources {
         let path = path.as_ref();
         let named = Named::of(path);
-        let name = container.name.clone().or_else(|| named.name.clone());
+        let own_name = named.name.as_ref().filter(|_| !container.is_for_directory);
+        let name = container.name.as_ref().or(own_name).cloned();
         if let Some(name) = &name
             && !taken.insert(name.clone())
         {
@@ -78,13 +80,13 @@ pub fn copy_trees(
     }
     let may_be_surveyed = are_long && !options.dry_run;
     let space = may_be_surveyed
-        .then(|| space_for(&container, &roots, options))
+        .then(|| space_for(&container, &roots, &shared))
         .flatten();
     let is_over = Stop::default();
     let mut summary = thread::scope(|scope| {
         let is_surveyed = may_be_surveyed && (watch.wants_total() || space.is_some());
         let survey = is_surveyed.then(|| scope.spawn(|| shared.survey(sources, target, space.as_ref(), &is_over)));
-        let mut summary = shared.run(threads(&process));
+        let mut summary = shared.run(roots.iter().any(|root| root.own.origin.get().is_some()));
         is_over.stop();
         if let Some(Ok(surveyed)) = survey.map(ScopedJoinHandle::join) {
             summary.add(&surveyed);
@@ -112,15 +114,19 @@ pub fn copy_trees(
 const UNCOMPRESSED: [&str; 5] = ["ext4", "xfs", "tmpfs", "vfat", "exfat"];
 
 /// The space of the target, if all of the sources has to be in it and may not fit: if their file systems have more than is free.
-fn space_for(container: &Container, roots: &[Arc<Pair>], options: &CpOptions) -> Option<FileSystem> {
+fn space_for(container: &Container, roots: &[Arc<Pair>], shared: &Copying<'_>) -> Option<FileSystem> {
+    let options = shared.options;
+    let is_first = shared.journal.as_ref().is_some_and(|journal| journal.is_first);
+    let are_replaced = is_first && options.existing == Existing::Replaced && options.same.is_none();
     let space = sys::file_system_of(&container.handle).ok()?;
     if !UNCOMPRESSED.contains(&space.type_name.as_str()) {
         return None;
     }
     let device = StatFacts::of(&container.handle).ok()?.device;
     let may_not_fit = |root: &Arc<Pair>| {
-        // What is there already is not counted.
-        root.own.is_new.load(Ordering::Relaxed).then_some(())?;
+        // What is there already is not counted. A root that is not copied itself has named files.
+        let is_new = root.own.is_new.load(Ordering::Relaxed) || root.own.origin.get().is_none() && are_replaced;
+        is_new.then_some(())?;
         let handles = root.handles().ok()?;
         let source = handles.borrowed()[0];
         let found = sys::file_system_of(source).ok()?;

@@ -103,13 +103,16 @@ impl Staged {
         let directory = File::from(directory);
         let is_private_file = |found: &StatFacts| found.is_file() && is_private(found);
         let marker = StatFacts::at(&directory, &left.marker).ok().filter(is_private_file);
-        if !StatFacts::of(&directory).is_ok_and(|found| is_private(&found)) {
-            return Ok(());
-        }
-        let Some(marker) = marker else {
+        let is_own = StatFacts::of(&directory).is_ok_and(|found| is_private(&found));
+        let Some(marker) = marker.filter(|_| is_own) else {
             // It was made just before the kill, or is somebody's: one that is not empty stays.
-            let _ = unlinkat(container, &left.hidden, AtFlags::REMOVEDIR);
-            return Ok(());
+            return match unlinkat(container, &left.hidden, AtFlags::REMOVEDIR) {
+                Ok(()) => Ok(()),
+                Err(_) => Err((
+                    "go on with it",
+                    io::Error::other("nothing shows that a copy made it; remove it"),
+                )),
+            };
         };
         let is_whole = |found: &StatFacts, name: &[u8]| {
             journal.is_whole(found) && has_times || journal.has_piece(found, name) || found.id() == marker.id()

@@ -49,7 +49,11 @@ impl Copying<'_> {
         if let Some(space) = space.filter(|space| needed > free(space))
             && self.options.sparse != When::Always
         {
-            let reason = format!("{needed} bytes are needed, and {} were free", space.free_bytes);
+            let reason = format!(
+                "{} MiB are needed, and {} MiB were free",
+                needed.div_ceil(1 << 20),
+                space.free_bytes >> 20
+            );
             let full = io::Error::new(io::ErrorKind::StorageFull, reason);
             self.fail(&mut worker, target.to_owned(), "copy everything", &full);
         }

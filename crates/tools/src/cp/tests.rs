@@ -3,11 +3,12 @@
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, Once};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
+use super::data::LARGE_BYTES;
 use super::*;
 use crate::Stop;
 
@@ -59,7 +60,10 @@ proptest! {
                     fs::create_dir(&path).unwrap();
                     directories.push(path);
                 }
-                (3, _) => symlink(format!("../{length}"), &path).unwrap(),
+                (3, _) => {
+                    symlink(format!("../{length}"), &path).unwrap();
+                    files.push(path);
+                }
                 (4, _) if !files.is_empty() => fs::hard_link(&files[length % files.len()], &path).unwrap(),
                 _ => {
                     let file = File::create(&path).unwrap();
@@ -302,21 +306,111 @@ fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_someb
         }
         let watch = Slow::default();
         let summary = copy_trees(&[&from], &into, &options, &Stop::default(), &watch).unwrap();
-        assert_eq!(summary.failures, 0, "{:?}", watch.failures);
+        assert_eq!(summary.failures, u64::from(!is_own), "{:?}", watch.failures);
         assert_eq!(seen(&taken), seen(&from));
         assert_eq!(hidden.exists(), !is_own);
         if !is_own {
+            assert!(watch.failures.lock().unwrap()[0].contains("remove it"));
             assert_eq!(fs::read(hidden.join("d0/0")).unwrap(), b"unfinished");
         }
         fs::remove_dir_all(&taken).unwrap();
     }
 }
 
-/// Waits at the first file, and keeps what it is told.
-#[derive(Default)]
+/// Stops a copy of a tree with several directories in the middle.
+fn interrupted(from: &Path, to: &Path) {
+    let stop = Stop::default();
+    let asked = stop.clone();
+    let watch = Then(Mutex::new(Some(move || asked.stop())));
+    let first = copy_trees(&[from], to, &CpOptions::default(), &stop, &watch).unwrap();
+    assert!(first.is_unfinished && first.files < 50, "{first:?}");
+}
+
+fn journal_of(directory: &Path) -> PathBuf {
+    let mut all = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    all.find(|path| path.to_string_lossy().contains("-journal-"))
+        .expect("a journal")
+}
+
+#[test]
+fn an_interrupted_copy_does_not_go_on_with_another_directory_of_that_name() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (many(place.path()), place.path().join("to"));
+    interrupted(&from, &to);
+    let before = seen(&to);
+    // As where the file system of the source is not mounted.
+    let aside = place.path().join("aside");
+    fs::rename(&from, &aside).unwrap();
+    fs::create_dir(&from).unwrap();
+    let again = || copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &());
+    let refused = again().expect_err("another directory");
+    let reason = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(reason.contains("mount its file system"), "{reason}");
+    assert_eq!(seen(&to), before);
+    fs::remove_dir(&from).unwrap();
+    fs::rename(&aside, &from).unwrap();
+    again().unwrap();
+    assert_eq!(seen(&to), seen(&from));
+    // It begins anew where the journal was removed.
+    fs::remove_dir_all(&to).unwrap();
+    interrupted(&from, &to);
+    fs::remove_file(journal_of(place.path())).unwrap();
+    fs::remove_dir_all(&from).unwrap();
+    let from = many(place.path());
+    assert_eq!(copy(&from, &to, &CpOptions::default()).files, 50);
+}
+
+#[test]
+fn a_journal_that_is_no_text_counts_for_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (many(place.path()), place.path().join("to"));
+    interrupted(&from, &to);
+    fs::write(journal_of(place.path()), b"\xff\xfe\n").unwrap();
+    let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &()).unwrap();
+    assert_eq!((summary.files, summary.resumed, summary.failures), (50, 0, 0));
+    assert_eq!(seen(&to), seen(&from));
+}
+
+#[test]
+fn further_names_are_linked_to_copies_of_an_interrupted_copy_that_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (many(place.path()), place.path().join("to"));
+    for number in 0..50 {
+        fs::hard_link(from.join(format!("d{number}/0")), from.join(format!("d{number}/1"))).unwrap();
+    }
+    // What changed in the same tick of the clock may have changed later.
+    std::thread::sleep(Duration::from_millis(20));
+    interrupted(&from, &to);
+    // A kill comes between the first name and the second one.
+    for number in 0..50 {
+        let _ = fs::remove_file(to.join(format!("d{number}/1")));
+    }
+    let options = CpOptions {
+        existing: Existing::Kept,
+        ..CpOptions::default()
+    };
+    let summary = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    assert!(summary.kept > 0 && summary.is_complete(), "{summary:?}");
+    for (copied, source) in seen(&to).iter().zip(seen(&from)) {
+        assert_eq!((&copied.0, copied.4), (&source.0, source.4), "the number of names");
+    }
+}
+
+/// Waits at the first file and the first large block, and keeps what it is told.
 struct Slow {
+    large: Once,
     totals: Mutex<Vec<(u64, u64, u64)>>,
     failures: Mutex<Vec<String>>,
+}
+
+impl Default for Slow {
+    fn default() -> Self {
+        Self {
+            large: Once::new(),
+            totals: Mutex::default(),
+            failures: Mutex::default(),
+        }
+    }
 }
 
 impl CpWatch for Slow {
@@ -327,6 +421,13 @@ impl CpWatch for Slow {
     fn copied(&self, _from: &Path, to: &Path) {
         if to.is_file() || to.ends_with("0") {
             std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn progress(&self, bytes: u64) {
+        if bytes >= 256 << 10 {
+            let wait = || std::thread::sleep(Duration::from_secs(2));
+            self.large.call_once(wait);
         }
     }
 
@@ -369,16 +470,25 @@ fn a_target_that_is_too_small_is_told_before_it_is_full() {
         return;
     }
     let from = many(place.path());
-    fs::write(from.join("d49/large"), vec![1; 9 << 20]).unwrap();
     for (size, failures) in [(9 << 20, 1), (1 << 20, 0)] {
         fs::write(from.join("d49/large"), vec![1; size]).unwrap();
         let (watch, to) = (Slow::default(), small.path().join("to"));
         let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &watch).unwrap();
         let told = watch.failures.lock().unwrap().join("\n");
         assert_eq!(summary.failures, failures, "{told}");
-        assert_eq!(told.contains(" bytes are needed, and "), failures > 0, "{told}");
+        assert_eq!(told.contains(" MiB are needed, and "), failures > 0, "{told}");
         let _ = fs::remove_dir_all(&to);
     }
+    // A named file is large enough to be surveyed.
+    let large = place.path().join("large");
+    fs::write(&large, vec![1; LARGE_BYTES as usize]).unwrap();
+    let watch = Slow::default();
+    let summary = copy_trees(&[&large], small.path(), &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    let told = watch.failures.lock().unwrap().join("\n");
+    assert!(
+        summary.failures > 0 && told.contains("64 MiB are needed, and 7 MiB were free"),
+        "{told}"
+    );
     assert!(mount(&["umount"]));
 }
 
