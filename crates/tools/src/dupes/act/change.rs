@@ -18,7 +18,7 @@ use super::place::{Directories, ExaminedName};
 use super::prepare::{ProvenFiles, ProvenStep};
 use super::record::NameOf;
 use super::session::Session;
-use super::{Action, RefusalReason, StepOutcome, cannot, of_kept};
+use super::{Action, RefusalReason, StepOutcome, cannot, kept_time, of_kept};
 use crate::visible::visible_path;
 use crate::walk::StatFacts;
 
@@ -164,7 +164,8 @@ impl ActedName<'_> {
         told.map_err(&failed)?;
         is_right()?;
         self.look(self.place, self.temporary())?;
-        self.place.directory.remove_file(self.temporary()).map_err(failed)
+        let removed = self.place.change(|directory| directory.remove_file(self.temporary()));
+        removed.map_err(failed)
     }
 
     fn remove(&self) -> Changed {
@@ -190,7 +191,7 @@ impl ActedName<'_> {
 
     fn symlink(&self) -> Changed {
         let target = self.of.link.as_deref().unwrap_or(Path::new(""));
-        let linked = self.make(|temporary| self.place.directory.make_link(target, temporary));
+        let linked = self.make(|temporary| self.place.change(|directory| directory.make_link(target, temporary)));
         linked.map_err(unchanged("make a symbolic link"))?;
         let made = self.place.facts_of(self.temporary()).map_err(|error| {
             let aside = visible_path(&self.place.beside(self.temporary()));
@@ -319,7 +320,7 @@ impl Replacement<'_> {
             may_go: remove,
             is_new: &|called| self.has(called),
         };
-        let Err(why) = exchange.run() else { return Ok(()) };
+        let Err(why) = kept_time::exchange(&exchange) else { return Ok(()) };
         let aside = self.place.beside(self.temporary);
         let action = "exchange names with the link";
         Err(match why {
@@ -356,7 +357,7 @@ pub(super) fn destination(name: &NameOf, session: &Session<'_>, directories: &Di
     let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
     for directory in above.into_iter().rev() {
         let place = directories.place(directory)?;
-        match place.directory.create_directory(&place.name, 0o700) {
+        match place.change(|directory| directory.create_directory(&place.name, 0o700)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -374,7 +375,7 @@ pub(super) fn unmake(name: &NameOf, directories: &Directories) -> io::Result<()>
     for directory in path.ancestors().skip(1).take(name.made as usize) {
         let removed = directories
             .place(directory)
-            .and_then(|place| place.directory.remove_directory(&place.name));
+            .and_then(|place| place.change(|above| above.remove_directory(&place.name)));
         match removed {
             Ok(()) => {}
             // It was not made yet.

@@ -281,7 +281,7 @@ pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Dire
         return why.into();
     }
     let told = session.watch.announce(StepKind::Remove, &place.path);
-    let Err(error) = told.and_then(|()| place.directory.remove_directory(&place.name)) else {
+    let Err(error) = told.and_then(|()| place.change(|above| above.remove_directory(&place.name))) else {
         return StepOutcome::Done { gained_bytes: 0 };
     };
     unfollow(&entry.names[0], directories);
@@ -299,7 +299,7 @@ fn follow(entry: &StepRecord, session: &Session<'_>, directories: &Directories) 
     let failed = cannot(format!("make {}", visible_path(to)));
     session.watch.announce(StepKind::Make, to).map_err(&failed)?;
     let there = destination(&entry.names[0], session, directories).map_err(&failed)?;
-    let made = match there.directory.create_directory(&there.name, 0o700) {
+    let made = match there.change(|above| above.create_directory(&there.name, 0o700)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => there.directory.open_directory(&there.name),
         made => made,
     };
@@ -312,7 +312,7 @@ pub(super) fn unfollow(name: &NameOf, directories: &Directories) {
     let Some(to) = &name.moved_to else { return };
     let removed = directories
         .place(to)
-        .and_then(|there| there.directory.remove_directory(&there.name));
+        .and_then(|there| there.change(|above| above.remove_directory(&there.name)));
     if removed.is_ok() {
         // They are empty: nothing is lost if they stay.
         let _ = unmake(name, directories);
@@ -324,11 +324,11 @@ pub(super) fn make_again(entry: &StepRecord, place: &ExaminedName, watch: &dyn W
     let temporary = OsStr::new(&entry.names[0].temporary);
     let failed = cannot("make the directory");
     // A killed undo may have left it.
-    let _ = place.directory.remove_directory(temporary);
+    let _ = place.change(|above| above.remove_directory(temporary));
     watch
         .announce(StepKind::Make, &place.beside(temporary))
         .map_err(&failed)?;
-    let made = place.directory.create_directory(temporary, 0o700).map_err(&failed)?;
+    let made = place.change(|above| above.create_directory(temporary, 0o700)).map_err(&failed)?;
     let file = made.open_plain(OsStr::new("."), Access::Read).map_err(&failed)?;
     entry.old.give_flags(&file)?;
     entry.old.give_attributes(&file)?;

@@ -13,6 +13,7 @@ mod directory;
 pub mod foresee;
 mod held;
 mod journal;
+mod kept_time;
 mod name_state;
 pub mod origin;
 pub mod past;

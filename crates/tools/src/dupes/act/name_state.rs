@@ -16,7 +16,7 @@ use super::change::Replacement;
 use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, StepRecord};
 use super::twin::{KnownFile, opened};
-use super::{Action, RefusalReason, cannot};
+use super::{Action, RefusalReason, cannot, kept_time};
 use crate::walk::StatFacts;
 
 /// What a name leads to.
@@ -213,7 +213,7 @@ impl Names<'_> {
         if !self.is_link(entry, name, place, &place.name) {
             return Ok(Err(RefusalReason::SavedMeanwhile(aside)));
         }
-        let exchanged = Exchange {
+        let exchanged = kept_time::exchange(&Exchange {
             directory: &place.directory,
             name: &place.name,
             path: &place.path,
@@ -223,8 +223,7 @@ impl Names<'_> {
             may_go: &|| self.is_link(entry, name, place, temporary).then_some(()).ok_or(()),
             // The file is to stay, whatever another program saved over the link.
             is_new: &|_| false,
-        }
-        .run();
+        });
         match exchanged {
             Ok(()) => {}
             Err(NotExchanged::Refused(error)) => return Err(error),

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::AsFd;
@@ -11,8 +12,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seekless::files::{Exposed, Lease, NameInDirectory};
+use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Directory, LeaseScope, file_system_of};
 
+use super::kept_time::keeping_times;
 use crate::walk::{StatFacts, System};
 
 /// A name in a directory of which is known who else may change it, and what it gives to new files.
@@ -27,6 +30,33 @@ impl Deref for ExaminedName {
 
     fn deref(&self) -> &NameInDirectory {
         &self.of
+    }
+}
+
+/// Changes of names, after which the times of directories are what they were.
+impl ExaminedName {
+    /// As [`NameInDirectory::rename`].
+    pub fn rename(&self, from: &OsStr, there: &Self, to: &OsStr, watch: &dyn Watch) -> io::Result<()> {
+        watch.announce(StepKind::Rename, &self.beside(from))?;
+        keeping_times(&[&self.directory, &there.directory], || {
+            self.directory.rename_new(from, &there.directory, to)?.required()
+        })
+    }
+
+    /// As [`NameInDirectory::link`].
+    pub fn link(&self, file: &File, called: &OsStr) -> io::Result<()> {
+        self.change(|_| self.of.link(file, called))
+    }
+
+    /// As [`NameInDirectory::remove`].
+    pub fn remove(&self, called: &OsStr, watch: &dyn Watch) -> io::Result<()> {
+        watch.announce(StepKind::Remove, &self.beside(called))?;
+        self.change(|directory| directory.remove_file(called))
+    }
+
+    /// Makes another call that changes names in the directory.
+    pub fn change<T>(&self, call: impl FnOnce(&Directory) -> T) -> T {
+        keeping_times(&[&self.directory], || call(&self.directory))
     }
 }
 

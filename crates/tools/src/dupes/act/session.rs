@@ -161,10 +161,11 @@ impl<'a> Session<'a> {
         let answer = tried.entry(kind).or_insert_with(|| {
             let temporary = OsStr::new(&entry.names[0].temporary);
             let failed = cannot("test whether undo could restore it");
-            let (file, unnamed) = make_new(&place.directory, temporary).map_err(&failed)?;
+            let made = place.change(|directory| make_new(directory, temporary));
+            let (file, unnamed) = made.map_err(&failed)?;
             let given = old.give_flags(&file).and_then(|()| old.give_attributes(&file));
             if unnamed.is_none() {
-                place.directory.remove_file(temporary).map_err(&failed)?;
+                place.change(|directory| directory.remove_file(temporary)).map_err(&failed)?;
             }
             given.map_err(|why| RefusalReason::UndoFails(why.into()))
         });

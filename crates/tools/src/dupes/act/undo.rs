@@ -419,14 +419,15 @@ impl Undoing<'_> {
         let (temporary, unmade) = (OsStr::new(&name.temporary), cannot("make a new file"));
         let told = self.watch.announce(StepKind::Make, &place.beside(temporary));
         told.map_err(&unmade)?;
-        let (file, unnamed) = make_new(&place.directory, temporary).map_err(&unmade)?;
+        let made = place.change(|directory| make_new(directory, temporary));
+        let (file, unnamed) = made.map_err(&unmade)?;
         let is_named = unnamed.is_none();
         let filled = self.fill(entry, &kept, &file);
         match filled.and_then(|is_equal| if is_equal { Ok(()) } else { Err(changed()) }) {
             Ok(()) => Ok((file, is_named)),
             Err(why) => {
                 if is_named {
-                    let _ = place.directory.remove_file(temporary);
+                    let _ = place.change(|directory| directory.remove_file(temporary));
                 }
                 Err(why)
             }
