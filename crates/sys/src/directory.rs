@@ -278,7 +278,8 @@ impl Directory {
 
     fn to_read(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        open_directory(self.as_fd(), Path::new("."), flags)
+        let open = |more| rustix::fs::openat(self.as_fd(), ".", flags | more, Mode::empty());
+        Ok(without_atime(open)?.into())
     }
 }
 

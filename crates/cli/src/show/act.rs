@@ -9,13 +9,15 @@ use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
 use seekless_tools::dupes::act::report::RefusedPart;
 use seekless_tools::dupes::act::{Action, Needless, Ran, RefusalReason, Settled, Step, StepOutcome};
+use seekless_tools::dupes::links_elsewhere;
 use seekless_tools::json::written;
 use serde_json::{Value, json};
 
+use super::dupes::linked_elsewhere;
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::buffered_stdout;
-use super::units::{and_also, files, subjects};
+use super::units::{and_also, counted, files, plural, subjects};
 use super::visible::{object, visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
@@ -27,8 +29,11 @@ pub struct Acts {
     /// Files, and directories, that will be acted on.
     planned: [u64; 2],
     planned_bytes: u64,
-    /// Directories that were acted on.
+    /// Names of files, and directories, that were acted on.
+    names_done: u64,
     directories_done: u64,
+    /// Files that will lose their mtime.
+    losing_time: u64,
     refused: u64,
     left: u64,
     /// Steps that would gain nothing, by the reason.
@@ -51,7 +56,9 @@ impl Acts {
             directory: std::env::current_dir().unwrap_or_default(),
             planned: [0; 2],
             planned_bytes: 0,
+            names_done: 0,
             directories_done: 0,
+            losing_time: 0,
             refused: 0,
             left: 0,
             needless: BTreeMap::new(),
@@ -124,6 +131,13 @@ impl Acts {
             (self.left, "file left alone", "files left alone"),
             (self.refused, "refused entry", "refused entries"),
         ])?;
+        if self.losing_time > 0 {
+            let losing = files(self.losing_time);
+            page.say(
+                PLAIN,
+                &format!("A hard link has the mtime of the file that stays: {losing} with another one."),
+            )?;
+        }
         page.flush()?;
         self.needless()
     }
@@ -133,14 +147,26 @@ impl Acts {
         let [verb, _, how] = self.words();
         match self.planned {
             [0, 0] => "Nothing to do".to_owned(),
-            [files, directories] => format!("{} to {verb}{how}", subjects(files, directories)),
+            [files, directories] => format!("{} to {verb}{how}", self.subjects(files, directories)),
+        }
+    }
+
+    /// Files, or names of files, and directories.
+    fn subjects(&self, files: u64, directories: u64) -> String {
+        match self.action {
+            Action::Names if directories > 0 => {
+                let directories = plural(directories, "directory", "directories");
+                format!("{directories} and {}", counted(files, "name"))
+            }
+            Action::Names => counted(files, "name"),
+            _ => subjects(files, directories),
         }
     }
 
     /// The verb of the action, what is said of what was done, and what follows both.
     fn words(&self) -> [&'static str; 3] {
         match self.action {
-            Action::Remove => ["remove", "removed", ""],
+            Action::Remove | Action::Names => ["remove", "removed", ""],
             Action::Hardlink => ["replace", "replaced", " with hard links"],
             Action::Symlink { .. } => ["replace", "replaced", " with symbolic links"],
             Action::Reflink if self.ran.as_ref().is_some_and(|ran| ran.done == 1) => {
@@ -158,7 +184,8 @@ impl Acts {
                 Some(StepOutcome::Needless { why }) => *self.needless.entry(*why).or_default() += 1,
                 Some(_) => self.left += 1,
                 None => {
-                    self.planned[usize::from(step.file.is_directory)] += 1;
+                    self.planned[usize::from(step.file.is_directory)] += self.count_of(step);
+                    self.losing_time += u64::from(self.loses_time(step));
                     self.planned_bytes += match self.action {
                         // Names that the search did not see do not keep blocks from being shared.
                         Action::Reflink if step.own_bytes == 0 => step.file.state.bytes.next_multiple_of(BLOCK_BYTES),
@@ -167,6 +194,32 @@ impl Acts {
                 }
             }
         }
+    }
+
+    /// What a step counts for.
+    fn count_of(&self, step: &Step) -> u64 {
+        match self.action {
+            Action::Names if !step.file.is_directory => step.file.paths.len() as u64,
+            _ => 1,
+        }
+    }
+
+    /// Whether a file gets another mtime.
+    fn loses_time(&self, step: &Step) -> bool {
+        self.action == Action::Hardlink && step.file.state.modified_ns != step.keep.state.modified_ns
+    }
+
+    /// What else is to be known of a file that is acted on.
+    fn note(&self, step: &Step) -> Option<String> {
+        let path = step.file.paths.first()?;
+        let links = match self.action {
+            Action::Names => 0,
+            _ => links_elsewhere(path, step.file.paths.len(), step.own_bytes),
+        };
+        let time = self.loses_time(step).then(|| "loses its mtime".to_owned());
+        let links = (links > 0 && !step.file.is_directory).then(|| linked_elsewhere(links));
+        let notes: Vec<String> = [time, links].into_iter().flatten().collect();
+        (!notes.is_empty()).then(|| notes.join(", "))
     }
 
     /// Writes what is done with a group. What is in whole directories is shown only if it is left alone.
@@ -202,14 +255,21 @@ impl Acts {
             let why = why.as_ref().map(ToString::to_string);
             line(word(why.as_deref()), path, true, [why.as_deref(), None])?;
         }
+        let is_moved = matches!(self.action, Action::Move { .. });
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
             let why = outcome.as_ref().and_then(StepOutcome::why).map(String::from);
             if is_needless(outcome) || choice.files.is_some() && why.is_none() {
                 continue;
             }
-            let why = why.as_deref();
+            let note = why.clone().or_else(|| self.note(step));
+            let (why, note) = (why.as_deref(), note.as_deref());
             for (index, path) in step.file.paths.iter().enumerate() {
-                line(word(why), path, step.file.is_directory, [same(index), why])?;
+                let word = match word(why) {
+                    "leave" => "leave",
+                    word if is_moved || !step.file.is_directory => word,
+                    _ => "remove",
+                };
+                line(word, path, step.file.is_directory, [same(index), note])?;
             }
         }
         writeln!(page)
@@ -248,7 +308,8 @@ impl Acts {
             say(&format!("{shown}: {told}: {}", visible(&why.to_string())));
         };
         match outcome {
-            StepOutcome::Done { .. } => self.directories_done += u64::from(step.file.is_directory),
+            StepOutcome::Done { .. } if step.file.is_directory => self.directories_done += 1,
+            StepOutcome::Done { .. } => self.names_done += step.file.paths.len() as u64,
             StepOutcome::Needless { why } => *self.needless.entry(*why).or_default() += 1,
             StepOutcome::Left { why } => {
                 tell("left alone", why);
@@ -297,9 +358,9 @@ impl Acts {
     /// The question whether to do it.
     pub fn question(&self) -> String {
         let [files, directories] = self.planned;
-        let subjects = subjects(files, directories);
+        let subjects = self.subjects(files, directories);
         match &self.action {
-            Action::Remove => format!("Remove {subjects}?"),
+            Action::Remove | Action::Names => format!("Remove {subjects}?"),
             Action::Reflink => format!("Let {subjects} share blocks?"),
             Action::Move { to } => format!("Move {subjects} to {}?", self.shown(to)),
             _ => format!("Replace {subjects}{}?", self.words()[2]),
@@ -340,7 +401,11 @@ impl Acts {
             return Ok(());
         }
         let [_, word, how] = self.words();
-        let done = subjects(ran.done.saturating_sub(self.directories_done), self.directories_done);
+        let done = match self.action {
+            Action::Names => self.names_done,
+            _ => ran.done.saturating_sub(self.directories_done),
+        };
+        let done = self.subjects(done, self.directories_done);
         let is_moved = matches!(self.action, Action::Move { .. });
         let gained = (!is_moved).then(|| format!(", {} gained", bytes(ran.gained_bytes)));
         let needless = (ran.needless, "with nothing to gain");

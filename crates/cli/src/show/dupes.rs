@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::{buffered_stdout, has_styles, plain_stdout};
-use super::units::{files, plural};
+use super::units::{counted, files, plural};
 use super::visible::visible_path;
 use super::{BOLD, DIM, PLAIN};
 
@@ -181,14 +181,23 @@ fn csv(out: impl Write, found: &FoundDuplicates, is_unique: bool) -> io::Result<
     Ok(count > 0)
 }
 
-/// Marks a path in a reference, and a further path of the same file.
-fn mark(is_reference: bool, is_link: bool, dim: Style) -> String {
-    match (is_reference, is_link) {
-        (false, false) => String::new(),
-        (true, false) => format!("{dim}  (reference){dim:#}"),
-        (false, true) => format!("{dim}  (same file){dim:#}"),
-        (true, true) => format!("{dim}  (reference, same file){dim:#}"),
+/// Marks a path in a reference, a further path of the same file, and a file with hard links that the search did not find.
+fn mark(is_reference: bool, is_link: bool, elsewhere: u64, dim: Style) -> String {
+    let words = [
+        is_reference.then(|| "reference".to_owned()),
+        is_link.then(|| "same file".to_owned()),
+        (elsewhere > 0).then(|| linked_elsewhere(elsewhere)),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    if words.is_empty() {
+        return String::new();
     }
+    format!("{dim}  ({}){dim:#}", words.join(", "))
+}
+
+/// Says that a file has hard links that the search did not find.
+pub fn linked_elsewhere(number: u64) -> String {
+    format!("{} outside the search", counted(number, "hard link"))
 }
 
 fn text(
@@ -215,7 +224,12 @@ fn text(
     }
     for file in &group.files {
         for (index, name) in file.names.iter().enumerate() {
-            let mark = mark(name.root >= references, index > 0, dim);
+            let elsewhere = if is_unique || index > 0 {
+                0
+            } else {
+                file.links_elsewhere()
+            };
+            let mark = mark(name.root >= references, index > 0, elsewhere, dim);
             writeln!(out, "{indent}{}{slash}{mark}", visible_path(&name.path))?;
         }
     }

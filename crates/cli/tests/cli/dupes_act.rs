@@ -294,6 +294,130 @@ fn names_of_one_file_are_no_copies_and_go_together() {
 }
 
 #[test]
+fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again() {
+    let named = || {
+        let place = Place::new();
+        fs::create_dir(place.path("d")).unwrap();
+        place.file("d/one", b"same");
+        for name in ["d/longer", "d/c"] {
+            fs::hard_link(place.path("d/one"), place.path(name)).unwrap();
+        }
+        place.file("d/single", b"other");
+        place
+    };
+    for (rule, stays) in [("first", "d/c"), ("longest", "d/longer"), ("name:on*", "d/one")] {
+        let place = named();
+        let all = ["dupes", "--action", "remove", "--names", "--yes", "--keep", rule, "d"];
+        let ended = place.run(&all).succeeded();
+        assert!(ended.stdout.contains("2 names removed"), "{}", ended.stdout);
+        assert_eq!(left(&place), [stays]);
+        place.run(&["dupes", "undo"]).succeeded();
+        assert_eq!(fs::metadata(place.path("d/one")).unwrap().nlink(), 3, "{rule}");
+    }
+    // By an edited plan, and by a report of equal files.
+    let place = named();
+    place
+        .run(&[
+            "dupes",
+            "--action",
+            "remove",
+            "--names",
+            "--keep",
+            "first",
+            "--plan-file",
+            "plan",
+            "d",
+        ])
+        .succeeded();
+    let plan = fs::read_to_string(place.path("plan")).unwrap();
+    let (kept, other) = (plan.find("keep   ").unwrap(), plan.find("remove 1-").unwrap());
+    assert!(kept < other, "{plan}");
+    let none = plan.replace("keep   1-", "remove 1-");
+    place.file("plan", none.as_bytes());
+    let ended = place.run(&["dupes", "act", "--yes", "--plan", "plan"]);
+    assert_eq!((ended.code, left(&place).len()), (Some(2), 3), "{}", ended.stderr);
+    place.file("plan", plan.as_bytes());
+    place.run(&["dupes", "act", "--yes", "--plan", "plan"]).succeeded();
+    assert_eq!(left(&place), ["d/c"]);
+    let place = named();
+    place.file("equal", b"same");
+    let found = report(&place, &["."]);
+    act_on(&place, &found, &["remove", "--names", "--keep", "shortest", "--yes"]).succeeded();
+    assert_eq!(left(&place), ["d/c", "equal"]);
+}
+
+#[test]
+fn hard_links_outside_the_search_and_an_mtime_that_a_link_changes_are_told() {
+    let place = three();
+    fs::hard_link(place.path("c"), place.path("outside")).unwrap();
+    let found = place.run(&["dupes", "a", "b", "c"]).succeeded();
+    let told = "c  (1 hard link outside the search)\n";
+    assert!(found.stdout.contains(told), "{}", found.stdout);
+    assert_eq!(
+        report(&place, &["a", "b", "c"])["groups"][0]["paths"][2]["links_elsewhere"],
+        1
+    );
+    let act = |action: &str| {
+        let all = [
+            "dupes",
+            "--action",
+            action,
+            "--keep",
+            "newest",
+            "--dry-run",
+            "a",
+            "b",
+            "c",
+        ];
+        place.run(&all).succeeded().stdout
+    };
+    let shown = act("remove");
+    assert!(shown.contains(told) && !shown.contains("mtime"), "{shown}");
+    let shown = act("hardlink");
+    assert!(shown.contains("b/long-name  (loses its mtime)"), "{shown}");
+    assert!(shown.contains("1 file with another one"), "{shown}");
+}
+
+#[test]
+fn directories_that_acting_leaves_empty_are_removed_on_request_but_not_the_paths() {
+    for action in [&["remove"][..], &["move", "--to", "old"]] {
+        let place = three();
+        let before = place.content();
+        let all = [&["dupes", "--keep", "name:c", "--prune", "--yes", "--action"], action].concat();
+        let ended = place.run(&[&all[..], &["b", "c", "."]].concat()).succeeded();
+        let told = "1 directory and 2 files";
+        assert!(ended.stdout.contains(told), "{}", ended.stdout);
+        assert!(
+            ended.stdout.contains("Directories to remove if left empty"),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!((place.path("a").exists(), place.path("b").exists()), (false, true));
+        let undone = place.run(&["dupes", "undo"]).succeeded();
+        assert!(undone.stdout.contains(told), "{}", undone.stdout);
+        assert_eq!(place.content(), before);
+    }
+    // A plan does not say it, so the option does.
+    let place = three();
+    place
+        .run(&[
+            "dupes",
+            "--action",
+            "remove",
+            "--keep",
+            "name:c",
+            "--plan-file",
+            "plan",
+            ".",
+        ])
+        .succeeded();
+    place
+        .run(&["dupes", "act", "--plan", "plan", "--prune", "--yes"])
+        .succeeded();
+    assert_eq!((place.path("a").exists(), place.path("b").exists()), (false, false));
+}
+
+#[test]
 fn a_file_behind_a_symbolic_link_stays() {
     let place = three();
     fs::create_dir(place.path("searched")).unwrap();
@@ -1281,6 +1405,14 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
             "a text of its own",
         ),
         (&["--action", "burn", "--keep", "newest"], "possible values"),
+        (
+            &["--action", "move", "--to", "a", "--keep", "newest", "--names"],
+            "only remove takes --names",
+        ),
+        (
+            &["--action", "symlink", "--keep", "newest", "--prune"],
+            "only remove and move",
+        ),
         (&["--keep", "newest"], "required"),
         (&["--yes"], "required"),
     ] {

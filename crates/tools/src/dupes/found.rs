@@ -1,7 +1,9 @@
 //! What a search finds: files that are equal, with all their names and the space that could be freed.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seekless::files::FileState;
@@ -95,6 +97,9 @@ pub(super) struct ReportedPath {
     /// Of a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own_bytes: Option<u64>,
+    /// Hard links of a file that were not found, if there are any.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    links_elsewhere: Option<u64>,
     /// Of a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     contents: Option<Contents>,
@@ -105,6 +110,20 @@ impl EqualFiles {
     pub fn names(&self) -> impl Iterator<Item = (&Equal, &FoundName)> {
         let files = self.files.iter();
         files.flat_map(|file| file.names.iter().map(move |name| (file, name)))
+    }
+
+    /// The names of each file that has several, as if they were files.
+    pub(super) fn names_apart(&self) -> impl Iterator<Item = Self> {
+        let linked = self.files.iter().filter(|file| file.names.len() > 1);
+        linked.map(|file| Self {
+            files: (file.names.iter().cloned())
+                .map(|name| Equal {
+                    names: vec![name],
+                    ..file.clone()
+                })
+                .collect(),
+            ..self.clone()
+        })
     }
 
     /// The group, for a report.
@@ -118,6 +137,7 @@ impl EqualFiles {
             modified_ns: file.state.modified_ns,
             changed_ns: file.state.changed_ns,
             own_bytes: file.contents.is_none().then_some(file.own_bytes),
+            links_elsewhere: Some(file.links_elsewhere()).filter(|links| *links > 0),
             contents: file.contents,
         };
         let is_of_files = self.files_in_each.is_none();
@@ -129,6 +149,26 @@ impl EqualFiles {
             gain_bytes: self.gain_bytes,
             paths: self.names().map(path).collect(),
         }
+    }
+}
+
+impl Equal {
+    /// How many hard links it has that were not found.
+    #[must_use]
+    pub fn links_elsewhere(&self) -> u64 {
+        let first = self.names.first().filter(|_| self.contents.is_none());
+        first.map_or(0, |name| links_elsewhere(&name.path, self.names.len(), self.own_bytes))
+    }
+}
+
+/// How many hard links a file has besides `known` names. Removing those frees nothing then, so other files are not looked at.
+#[must_use]
+pub fn links_elsewhere(path: &Path, known: usize, own_bytes: u64) -> u64 {
+    let all = || fs::symlink_metadata(path).map_or(0, |found| found.nlink());
+    if own_bytes > 0 {
+        0
+    } else {
+        all().saturating_sub(known as u64)
     }
 }
 
@@ -280,13 +320,23 @@ impl FoundDuplicates {
             numbers.extend((0..self.files.len()).filter(|number| !known.contains(number)));
             PathOrder::new(&self.files, &self.names).sort(&mut numbers, |number| *number);
         }
-        numbers.into_iter().map(|number| EqualFiles {
+        numbers.into_iter().map(|number| self.single(number))
+    }
+
+    /// Files with several names.
+    pub fn linked(&self) -> impl Iterator<Item = EqualFiles> {
+        let files = self.names.chunk_by(|one, other| one.0 == other.0);
+        files.map(|names| self.single(names[0].0))
+    }
+
+    fn single(&self, number: u32) -> EqualFiles {
+        EqualFiles {
             bytes: self.files.get(number).bytes,
             files_in_each: None,
             proof: Proof::Bytes,
             gain_bytes: 0,
             files: vec![self.equal(number, 0)],
-        })
+        }
     }
 
     /// Number of listed files; one with several names counts once.

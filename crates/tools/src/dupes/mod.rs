@@ -42,7 +42,7 @@ use crate::walk::{self, Files, Filter, Selection};
 use cache::Cache;
 pub use contents::Contents;
 use found::{Class, Member};
-pub use found::{DuplicatesSum, Equal, EqualFiles, FoundDuplicates, FoundName, Proof, ReportedGroup};
+pub use found::{DuplicatesSum, Equal, EqualFiles, FoundDuplicates, FoundName, Proof, ReportedGroup, links_elsewhere};
 use heads::Beginnings;
 use order::PathOrder;
 use prove::Layouts;

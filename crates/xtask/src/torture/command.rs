@@ -209,20 +209,24 @@ pub fn draw_dupes(rng: &mut Rng, file_system: TestFileSystem) -> TrialCommand {
     search += &maybe(true, 4, " --min-size 0");
     search += &maybe(true, 3, " --all");
     // A plan says these.
-    let planned = maybe(action == "symlink", 2, " --absolute") + &maybe(action == "move", 1, &format!(" --to {MOVED}"));
+    let planned = maybe(action == "symlink", 2, " --absolute")
+        + &maybe(action == "move", 1, &format!(" --to {MOVED}"))
+        + &maybe(action == "remove", 4, " --names");
     let options = maybe(action == "hardlink", 2, " --ignore-metadata")
         + &maybe(true, 2, " --unsafe-owner")
         + &maybe(true, 12, " --busy");
     let all = format!("{rules}{planned}{options}");
-    let at_once = format!("dupes --action {action}{all} --quiet --yes {search}");
+    // A plan does not say this.
+    let prune = maybe(["remove", "move"].contains(&action), 2, " --prune");
+    let at_once = format!("dupes --action {action}{all}{prune} --quiet --yes {search}");
     let (search, run) = match rng.u8(..4) {
         0 => (
             Some(format!("dupes --json {search}")),
-            format!("dupes act {action} --quiet --yes --from FOUND{all}"),
+            format!("dupes act {action} --quiet --yes --from FOUND{all}{prune}"),
         ),
         1 => (
             Some(format!("dupes --action {action} --plan-file FOUND{all} {search}")),
-            format!("dupes act --quiet --yes --plan FOUND{options}"),
+            format!("dupes act --quiet --yes --plan FOUND{options}{prune}"),
         ),
         _ => (None, at_once.clone()),
     };

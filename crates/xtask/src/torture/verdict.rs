@@ -117,7 +117,7 @@ impl Evidence<'_> {
             return wrong(pair.here != Some(pair.was), "other directory");
         }
         let TreeEntry::File(file_before) = pair.was else {
-            return wrong(!pair.is_same_entry(), "changed link");
+            return wrong(!pair.is_same_entry() && !self.is_pruned(pair), "changed link");
         };
         let mut content = &file_before.bytes[..];
         if let Some(act) = self.acts.iter().rfind(|act| act.gives_name() && act.path == pair.path) {
@@ -239,7 +239,7 @@ impl Evidence<'_> {
     /// Whether a path leads to what it did, or what was asked for was done with its file.
     fn is_acted_on(&self, action: &str, pair: &Pair, now: &FileTree) -> bool {
         let (TreeEntry::File(was), true) = (pair.was, pair.path.starts_with(TREE)) else {
-            return pair.is_same_entry();
+            return pair.is_same_entry() || self.is_pruned(pair);
         };
         let is_done = match (action, pair.here) {
             (_, Some(TreeEntry::File(found))) if found.inode == was.inode => return found == was,
@@ -255,6 +255,18 @@ impl Evidence<'_> {
             _ => false,
         };
         is_done && !self.plan.command.keeps(&pair.path.to_string_lossy())
+    }
+
+    /// Whether a directory is gone that held something, and was not named.
+    fn is_pruned(&self, pair: &Pair) -> bool {
+        let had_any = || self.before.keys().any(|path| path.parent() == Some(pair.path));
+        let is_named = || self.plan.command.has(&pair.path.to_string_lossy());
+        *pair.was == TreeEntry::Directory
+            && pair.here.is_none()
+            && self.plan.command.has("--prune")
+            && pair.path.starts_with(TREE)
+            && !is_named()
+            && had_any()
     }
 
     /// As many files of each content stay as were asked for, or as there were; those in the trash do not count.

@@ -67,6 +67,7 @@ Examples:
   seekless dupes act remove --keep oldest --from report   # act later
   seekless dupes act hardlink --keep first --from report --dry-run
   seekless dupes act move --to old --keep 'path:photos/**' --from report
+  seekless dupes act remove --prune --keep newest --from report   # and directories left empty
   seekless dupes act remove --keep newest --from report --plan-file plan
   seekless dupes act --plan plan                          # after editing it")]
 pub struct ActArguments {
@@ -103,8 +104,8 @@ fn require_replaceable(file: &Path) -> anyhow::Result<()> {
 /// What is to be done, before it is shown.
 struct Work {
     action: Action,
-    /// Where the search was made; not for a plan that was read back.
-    origin: Option<SearchOrigin>,
+    /// Where the search was made.
+    origin: SearchOrigin,
     chosen: Chosen,
     /// Whether standard input was read to its end.
     is_stdin_used: bool,
@@ -127,18 +128,22 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
     raise_open_files();
     let how = &arguments.how;
     if let Some(file) = &arguments.plan {
-        if !how.keep.is_empty() || how.to.is_some() || how.absolute || how.plan_file.is_some() {
-            return Err(
-                anyhow!("--plan takes no --keep, --to, --absolute or --plan-file: the plan says what is done").into(),
-            );
+        if !how.keep.is_empty() || how.to.is_some() || how.absolute || how.names || how.plan_file.is_some() {
+            return Err(anyhow!(
+                "--plan takes no --keep, --to, --absolute, --names or --plan-file: the plan says what is done"
+            )
+            .into());
         }
         let (text, is_stdin_used) = text_of(file)?;
         let read =
             plan::read(&text).map_err(|why| anyhow!("{}: cannot use the plan: {why}", super::read_from(file)))?;
+        if how.prune && !read.action.empties() {
+            return Err(anyhow!("only remove and move take --prune").into());
+        }
         let work = Work {
             chosen: read.chosen,
             action: read.action,
-            origin: None,
+            origin: read.origin,
             is_stdin_used,
             has_failures: false,
             is_fresh: false,
@@ -204,7 +209,7 @@ impl Work {
         Ok(Self {
             chosen: Chosen::of_groups(&action, rules, &searched.origin, &searched.groups),
             action,
-            origin: Some(searched.origin),
+            origin: searched.origin,
             is_stdin_used: searched.is_stdin_used,
             has_failures: searched.has_failures,
             is_fresh: searched.is_fresh,
@@ -212,13 +217,13 @@ impl Work {
     }
 
     /// Shows what is to be done, asks, does it, and says what was done.
-    fn finish(self, how: &ActOptions, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
+    fn finish(mut self, how: &ActOptions, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
         let form = json.form();
         how.require_answer(form)?;
         let options = how.options(self.is_fresh)?;
         let (stop, caught) = stopping(Stop::stop)?;
         expect_wishes()?;
-        let steps: Vec<Step> = self.chosen.steps().cloned().collect();
+        let mut steps: Vec<Step> = self.chosen.steps().cloned().collect();
         LINE.begin(!quiet, progress("checking", steps.len()));
         let mut left: Vec<Option<StepOutcome>> = vec![None; steps.len()];
         for (number, outcome) in act::check(&self.action, &steps, &options) {
@@ -234,6 +239,9 @@ impl Work {
         if let Some(file) = &how.plan_file {
             self.write(file, &left, &mut acts)?;
             return self.ended(&acts);
+        }
+        if how.prune {
+            self.prune(&mut steps, &mut left, &options);
         }
         let shown = acts.plan(&self.chosen, &left, how.dry_run);
         if let Err(error) = shown {
@@ -259,6 +267,25 @@ impl Work {
         acted?;
         unless_stopped(&caught)?;
         self.ended(&acts)
+    }
+
+    /// Adds the steps for directories that acting leaves empty.
+    fn prune(&mut self, steps: &mut Vec<Step>, left: &mut Vec<Option<StepOutcome>>, options: &ActingOptions) {
+        let done = steps.iter().zip(&*left).filter(|(_, left)| left.is_none());
+        let emptied = act::emptied(done.map(|(step, _)| step), &self.origin.paths());
+        if emptied.is_empty() {
+            return;
+        }
+        let mut outcomes = vec![None; emptied.len()];
+        for (number, outcome) in act::check(&self.action, &emptied, options) {
+            outcomes[number] = Some(outcome);
+        }
+        left.extend(outcomes);
+        steps.extend(emptied.iter().cloned());
+        self.chosen.choices.push(GroupChoice {
+            steps: emptied,
+            ..GroupChoice::default()
+        });
     }
 
     fn act(
@@ -311,7 +338,6 @@ impl Work {
     fn write(&self, file: &Path, left: &[Option<StepOutcome>], acts: &mut Acts) -> anyhow::Result<()> {
         require_replaceable(file)?;
         let output = Output::prepare(file)?;
-        let origin = self.origin.as_ref().context("a plan is not written again")?;
         let mut planned = [0; 2];
         for (step, left) in self.chosen.steps().zip(left) {
             match left {
@@ -325,7 +351,14 @@ impl Work {
             None => format!("Equal files of {}", bytes(choice.bytes)),
         };
         let is_stdout = output.is_stdout();
-        output.write(&plan::text(&self.action, origin, &self.chosen, left, title, &heading))?;
+        output.write(&plan::text(
+            &self.action,
+            &self.origin,
+            &self.chosen,
+            left,
+            title,
+            &heading,
+        ))?;
         if !is_stdout {
             acts.plan_written(file, planned)?;
             acts.needless()?;

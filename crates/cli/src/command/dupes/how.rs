@@ -48,6 +48,12 @@ pub struct ActOptions {
     /// or attributes
     #[arg(long, requires = "what", hide_short_help = true)]
     ignore_metadata: bool,
+    /// Remove further names of a file (hard links), also of files without a duplicate; the rules choose the name that stays
+    #[arg(long, requires = "what", hide_short_help = true)]
+    pub names: bool,
+    /// Also remove directories that acting leaves empty, but not the PATHs
+    #[arg(long, requires = "what")]
+    pub prune: bool,
     /// Act without asking
     #[arg(long, short, requires = "what")]
     pub yes: bool,
@@ -57,7 +63,7 @@ pub struct ActOptions {
     /// Write the plan to FILE to edit it; change nothing
     ///
     /// Each file has a line that begins with `keep` or the action.
-    #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
+    #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run", "prune"])]
     pub plan_file: Option<PathBuf>,
 }
 
@@ -106,9 +112,16 @@ impl ActOptions {
                 is_absolute: self.absolute,
             },
             _ if self.absolute => bail!("only symlink takes --absolute"),
+            (Action::Remove, None) if self.names => Action::Names,
             (action, None) => action.clone(),
         };
-        if self.ignore_metadata && matches!(action, Action::Reflink | Action::Move { .. }) {
+        if self.names && action != Action::Names {
+            bail!("only remove takes --names");
+        }
+        if self.prune && !action.empties() {
+            bail!("only remove and move take --prune");
+        }
+        if self.ignore_metadata && matches!(action, Action::Reflink | Action::Move { .. } | Action::Names) {
             bail!("only remove, hardlink and symlink take --ignore-metadata");
         }
         let resolved = self.keep.iter().map(|rule| match rule {

@@ -64,7 +64,8 @@ Examples:
   seekless dupes --unique photos               # files without a duplicate
   seekless dupes --json . | jq '.summary'
   seekless dupes --action hardlink --keep oldest photos
-  seekless dupes --action remove --against backup --dry-run photos",
+  seekless dupes --action remove --against backup --dry-run photos
+  seekless dupes --action remove --names --keep shortest photos    # one name of each file stays",
     mut_arg("json", |json| json.help("Print one JSON document")),
     mut_arg("jsonl", |jsonl| jsonl.help("Print JSON lines").hide_short_help(true)))]
 pub struct Arguments {
@@ -324,7 +325,11 @@ fn act(
     found: FoundDuplicates,
     mut origin: SearchOrigin,
 ) -> Result<ExitCode, Failure> {
-    let groups: Vec<EqualFiles> = found.directories.iter().cloned().chain(found.groups()).collect();
+    let groups: Vec<EqualFiles> = if arguments.how.names {
+        found.linked().collect()
+    } else {
+        found.directories.iter().cloned().chain(found.groups()).collect()
+    };
     for file in groups.iter().flat_map(|group| &group.files) {
         origin.meet(file.state.device, &file.names[0].path);
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use seekless::files::FileId;
 
-use super::{RefusalReason, Step};
+use super::{Action, RefusalReason, Step};
 
 /// Steps that do not contradict each other.
 #[derive(Debug, Default)]
@@ -16,9 +16,19 @@ pub struct Agreed {
     kept: HashSet<FileId>,
     /// Paths that are acted on, or kept.
     paths: HashMap<PathBuf, FileId>,
+    /// Whether a file stays by another of its names.
+    is_of_names: bool,
 }
 
 impl Agreed {
+    /// Steps of an action.
+    pub fn of(action: &Action) -> Self {
+        Self {
+            is_of_names: *action == Action::Names,
+            ..Self::default()
+        }
+    }
+
     /// Adds a step.
     ///
     /// # Errors
@@ -28,7 +38,12 @@ impl Agreed {
         let paths = step.file.paths.iter().map(|path| (path, file));
         let named = paths.chain([(&step.keep.path, keep)]);
         let is_other = |(path, id): (&PathBuf, FileId)| self.paths.get(path).is_some_and(|known| *known != id);
-        let why = if file == keep {
+        let keeps_itself = if self.is_of_names {
+            file != keep || step.file.paths.contains(&step.keep.path)
+        } else {
+            file == keep
+        };
+        let why = if keeps_itself {
             RefusalReason::KeepsItself
         } else if self.acted_on.contains(&file) {
             RefusalReason::ActedOn

@@ -109,7 +109,8 @@ impl ActedName<'_> {
     fn change(&self, session: &Session<'_>, directories: &Directories) -> Changed {
         self.require_unchanged()?;
         match session.action {
-            Action::Remove => self.remove(),
+            Action::Remove => self.remove(&|| self.kept.require_bytes()),
+            Action::Names => self.remove(&|| self.kept.require_named()),
             Action::Hardlink => {
                 let linked = self.hardlink();
                 // Even a link that was removed again has changed the ctime of the kept file.
@@ -168,11 +169,11 @@ impl ActedName<'_> {
         removed.map_err(failed)
     }
 
-    fn remove(&self) -> Changed {
+    fn remove(&self, is_right: &dyn Fn() -> Result<(), RefusalReason>) -> Changed {
         let aside = self.place.beside(self.temporary());
         let rename = |from: &OsStr, to: &OsStr| self.place.rename(from, self.place, to, self.watch);
         rename(&self.place.name, self.temporary()).map_err(unchanged("rename it"))?;
-        let Err(why) = self.unlink(&|| self.kept.require_bytes()) else {
+        let Err(why) = self.unlink(is_right) else {
             return Ok(());
         };
         match rename(self.temporary(), &self.place.name) {
@@ -320,7 +321,9 @@ impl Replacement<'_> {
             may_go: remove,
             is_new: &|called| self.has(called),
         };
-        let Err(why) = kept_time::exchange(&exchange) else { return Ok(()) };
+        let Err(why) = kept_time::exchange(&exchange) else {
+            return Ok(());
+        };
         let aside = self.place.beside(self.temporary);
         let action = "exchange names with the link";
         Err(match why {

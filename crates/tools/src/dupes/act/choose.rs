@@ -67,6 +67,8 @@ pub enum KeepReason {
     LastCopy,
     /// No other copy stays on its file system, and links cannot cross file systems.
     LastThere,
+    /// It is the directory above one that acting leaves empty.
+    Emptied,
 }
 
 impl fmt::Display for KeepReason {
@@ -81,6 +83,7 @@ impl fmt::Display for KeepReason {
             Self::Planned => "as planned",
             Self::LastCopy => "last copy",
             Self::LastThere => "last copy on this file system",
+            Self::Emptied => "left empty",
         })
     }
 }
@@ -142,7 +145,13 @@ impl Chosen {
     /// Decides for each group.
     #[must_use]
     pub fn of_groups(action: &Action, rules: &[Rule], origin: &SearchOrigin, groups: &[EqualFiles]) -> Self {
-        let mut groups: Vec<&EqualFiles> = groups.iter().collect();
+        let of_names: Vec<EqualFiles>;
+        let mut groups: Vec<&EqualFiles> = if *action == Action::Names {
+            of_names = groups.iter().flat_map(EqualFiles::names_apart).collect();
+            of_names.iter().collect()
+        } else {
+            groups.iter().collect()
+        };
         // A directory comes before the files and directories in it.
         let nodes = |group: &EqualFiles| {
             let contents = group.files.first().and_then(|first| first.contents);
@@ -151,7 +160,7 @@ impl Chosen {
         groups.sort_by_key(|group| Reverse(nodes(group)));
         let mut chosen = Self::default();
         let (mut going, mut staying) = (HashSet::new(), HashSet::new());
-        let (mut places, mut agreed) = (CopyPlaces::new(origin), Agreed::default());
+        let (mut places, mut agreed) = (CopyPlaces::new(origin), Agreed::of(action));
         let mut unmatched: Vec<&Rule> = rules.iter().filter(|rule| rule.is_pattern()).collect();
         for group in &groups {
             let (mut copies, gone) = places.copies(group);
@@ -173,6 +182,9 @@ impl Chosen {
                 going.extend(choice.steps.iter().map(|step| step.file.paths[0].clone()));
                 staying.extend(choice.kept.iter().map(|kept| kept.paths[0].clone()));
                 choice.spread(action);
+            }
+            if *action == Action::Names {
+                choice.join();
             }
             choice.steps.retain(|step| {
                 let added = agreed.add(step);
@@ -205,6 +217,16 @@ impl Chosen {
 }
 
 impl GroupChoice {
+    /// Makes the steps for names of one file a single step.
+    fn join(&mut self) {
+        let paths = self.steps.iter().flat_map(|step| step.file.paths.clone()).collect();
+        self.steps.truncate(1);
+        if let Some(step) = self.steps.first_mut() {
+            step.file.paths = paths;
+            step.own_bytes = 0;
+        }
+    }
+
     /// Replaces steps for whole directories with those for what is in them.
     fn spread(&mut self, action: &Action) {
         for step in std::mem::take(&mut self.steps) {

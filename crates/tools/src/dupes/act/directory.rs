@@ -3,7 +3,8 @@
 //! Not here: finding equal directories (the search), and acting on their files.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File};
 use std::io;
@@ -175,6 +176,43 @@ pub(super) fn steps_of(
     Ok(steps)
 }
 
+/// The steps for directories that acting leaves empty, the inner ones first. Those that were named stay, and those that hold anything
+/// that is not acted on, such as an empty directory.
+pub fn emptied<'a>(steps: impl Iterator<Item = &'a Step>, roots: &[PathBuf]) -> Vec<Step> {
+    let mut gone: HashSet<PathBuf> = steps.flat_map(|step| step.file.paths.iter().cloned()).collect();
+    let above = |path: &Path| {
+        let directory = path
+            .parent()
+            .filter(|directory| !roots.iter().any(|root| root == directory))?;
+        let is_below = roots.iter().any(|root| directory.starts_with(root));
+        is_below.then(|| (Reverse(directory.components().count()), directory.to_owned()))
+    };
+    let mut open: BTreeSet<(Reverse<usize>, PathBuf)> = gone.iter().filter_map(|path| above(path)).collect();
+    let mut emptied = Vec::new();
+    while let Some((_, path)) = open.pop_first() {
+        let state = |path: &Path| fs::symlink_metadata(path).map(|found| FileState::of(&found));
+        let keep = path.parent().unwrap_or(&path).to_owned();
+        if let (true, Ok(own), Ok(kept)) = (
+            !gone.contains(&path) && has_only(&path, &gone),
+            state(&path),
+            state(&keep),
+        ) {
+            open.extend(above(&path));
+            gone.insert(path.clone());
+            let mut step = step(path, own, keep, kept, &KeepReason::Emptied);
+            step.file.is_directory = true;
+            emptied.push(step);
+        }
+    }
+    emptied
+}
+
+/// Whether a directory can be read, and has no other entries.
+fn has_only(directory: &Path, paths: &HashSet<PathBuf>) -> bool {
+    let names = seekless_sys::Directory::open(directory).and_then(|open| open.names());
+    names.is_ok_and(|names| names.iter().all(|name| paths.contains(&directory.join(name))))
+}
+
 fn step(path: PathBuf, state: FileState, keep: PathBuf, keep_state: FileState, why: &KeepReason) -> Step {
     Step {
         file: ActedOn {
@@ -328,7 +366,9 @@ pub(super) fn make_again(entry: &StepRecord, place: &ExaminedName, watch: &dyn W
     watch
         .announce(StepKind::Make, &place.beside(temporary))
         .map_err(&failed)?;
-    let made = place.change(|above| above.create_directory(temporary, 0o700)).map_err(&failed)?;
+    let made = place
+        .change(|above| above.create_directory(temporary, 0o700))
+        .map_err(&failed)?;
     let file = made.open_plain(OsStr::new("."), Access::Read).map_err(&failed)?;
     entry.old.give_flags(&file)?;
     entry.old.give_attributes(&file)?;

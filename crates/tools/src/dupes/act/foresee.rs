@@ -115,15 +115,22 @@ impl Foreseeing<'_> {
     }
 
     fn made_again(&self, entry: &StepRecord, name: &NameOf, place: Option<&ExaminedName>) -> Foreseen {
-        let place = place.ok_or_else(|| RefusalReason::OfDirectory(RefusalReason::Gone.into()))?;
         if self.names.action.makes_links() {
             require_changeable_directory(&name.path)?;
         }
         let made = self.lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
-        match self.names.settled(entry, name, place, made).map_err(cannot("stat"))? {
+        // Its directory will be made again.
+        let state = place.map_or(Ok(NameState::Acted), |place| {
+            self.names.settled(entry, name, place, made)
+        });
+        match state.map_err(cannot("stat"))? {
             NameState::Old | NameState::Restored(_) => return Ok((Undone::Restored, false)),
             NameState::Other(why) | NameState::Aside(why) => return Err(why),
+            NameState::Acted if place.is_none() => {}
             NameState::Acted | NameState::Torn(_) => require_undoable(self.names.action, name)?,
+        }
+        if *self.names.action == Action::Names {
+            return self.names.kept_itself(entry).map(|_| (Undone::Restored, true));
         }
         let of_kept = of_kept(&entry.step.keep.path);
         let kept = self.names.kept(entry);

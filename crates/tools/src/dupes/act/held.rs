@@ -17,7 +17,7 @@ use seekless_sys::{LeaseKind, SharedMappings};
 use super::place::{Behind, Directories, ExaminedName};
 use super::session::Session;
 use super::twin::born_ns;
-use super::{RefusalReason, Step, cannot, of_kept};
+use super::{Action, RefusalReason, Step, cannot, of_kept};
 use crate::tree::TreeFinding;
 use crate::walk::StatFacts;
 
@@ -44,7 +44,7 @@ impl Deref for HeldFile {
 
 /// A file that is kept.
 pub(super) struct HeldKept {
-    pub held: HeldFile,
+    pub held: Arc<HeldFile>,
     pub place: ExaminedName,
     pub attributes: Attributes,
     /// When it was made, if its file system records this.
@@ -86,6 +86,14 @@ impl HeldKept {
         };
         Err(of_kept(&self.place.path)(why))
     }
+
+    /// Fails unless its name still leads to the file.
+    pub fn require_named(&self) -> Result<(), RefusalReason> {
+        let found = self.place.facts().map_err(cannot("stat"))?;
+        let is_named = found.is_some_and(|found| found.id() == self.held.facts().id());
+        let why = || of_kept(&self.place.path)(RefusalReason::Replaced);
+        is_named.then_some(()).ok_or_else(why)
+    }
 }
 
 impl Session<'_> {
@@ -98,7 +106,7 @@ impl Session<'_> {
         mappings: &mut Option<SharedMappings>,
     ) -> Result<(), RefusalReason> {
         let is_blind = |held: &&HeldFile| held.lease().is_some_and(Lease::may_be_mapped);
-        if self.options.is_busy || ![&kept.held, held].iter().any(is_blind) {
+        if self.options.is_busy || ![&*kept.held, held].iter().any(is_blind) {
             return Ok(());
         }
         let of_kept = of_kept(&kept.place.path);
@@ -164,9 +172,13 @@ impl Session<'_> {
             .place(&step.keep.path)
             .map_err(cannot("open its directory"))?;
         let found = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
-        let held = self.hold(&place, &found, &step.keep.state)?;
+        let held = Arc::new(self.hold(&place, &found, &step.keep.state)?);
         let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
-        let (content, digest) = self.digest(&held)?;
+        // Names are removed whatever the bytes are.
+        let (content, digest) = match self.action {
+            Action::Names => (None, String::new()),
+            _ => self.digest(&held)?,
+        };
         Ok(HeldKept {
             born_ns: born_ns(&held.file),
             held,

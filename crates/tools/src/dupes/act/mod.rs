@@ -44,6 +44,7 @@ use serde::{Deserialize, Serialize};
 use crate::json;
 use crate::visible::visible_path;
 use choose::KeepReason;
+pub use directory::emptied;
 pub use prepare::check;
 pub use refusal::RefusalReason;
 use refusal::{cannot, of_kept};
@@ -55,6 +56,8 @@ pub use run::run;
 pub enum Action {
     /// It is removed.
     Remove,
+    /// Some of its names are removed, and the file stays.
+    Names,
     /// Its names become names of the kept file.
     Hardlink,
     /// Its names become symbolic links to the kept file.
@@ -77,7 +80,7 @@ impl Action {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Remove => "remove",
+            Self::Remove | Self::Names => "remove",
             Self::Hardlink => "hardlink",
             Self::Symlink { .. } => "symlink",
             Self::Reflink => "reflink",
@@ -94,6 +97,17 @@ impl Action {
     /// Whether a file and the one kept for it must be on one file system.
     pub(crate) fn is_on_one_file_system(&self) -> bool {
         matches!(self, Self::Hardlink | Self::Reflink)
+    }
+
+    /// Whether it may leave directories empty.
+    #[must_use]
+    pub fn empties(&self) -> bool {
+        self.leaves_nothing() || matches!(self, Self::Move { .. })
+    }
+
+    /// Whether nothing takes the place of a name.
+    pub(crate) fn leaves_nothing(&self) -> bool {
+        matches!(self, Self::Remove | Self::Names)
     }
 
     /// Whether the names of the file become links.

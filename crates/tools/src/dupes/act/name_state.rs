@@ -16,7 +16,7 @@ use super::change::Replacement;
 use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, StepRecord};
 use super::twin::{KnownFile, opened};
-use super::{Action, RefusalReason, cannot, kept_time};
+use super::{Action, RefusalReason, cannot, kept_time, of_kept};
 use crate::walk::StatFacts;
 
 /// What a name leads to.
@@ -115,7 +115,8 @@ impl Names<'_> {
         // Without birth times, what undo made may look like the file whose inode number it has.
         let is_made = made.iter().any(|made| made.is(&found, file.as_deref()));
         if !is_made && entry.acted_on().is(&found, file.as_deref()) {
-            let is_as_old = entry.is_as_old(&found);
+            // A file that stays may have been written to since.
+            let is_as_old = *self.action == Action::Names || entry.is_as_old(&found);
             return Ok(NamedFile::ActedOn { is_as_old });
         }
         let Some(file) = file.filter(|_| found.kind == FileType::RegularFile) else {
@@ -154,7 +155,7 @@ impl Names<'_> {
     ) -> io::Result<NameState> {
         let other = |why| Ok(NameState::Other(why));
         match self.look(entry, name, place, &place.name, made)? {
-            NamedFile::Nothing if *self.action == Action::Remove => Ok(NameState::Acted),
+            NamedFile::Nothing if self.action.leaves_nothing() => Ok(NameState::Acted),
             NamedFile::Nothing => other(RefusalReason::LinkGone),
             NamedFile::ActedOn { is_as_old: true } => Ok(NameState::Old),
             NamedFile::Made(file) if entry.has_digest(&StatFacts::of(&file)?, &file) => Ok(NameState::Restored(file)),
@@ -262,6 +263,14 @@ impl Names<'_> {
             .ok_or_else(|| io::Error::other("not a regular file"))?
     }
 
+    /// Opens the kept file if its name leads to the file that the run kept.
+    pub fn kept_itself(&self, entry: &StepRecord) -> Result<File, RefusalReason> {
+        let of_kept = of_kept(&entry.step.keep.path);
+        let kept = self.kept(entry).map_err(cannot("open")).map_err(&of_kept)?;
+        let is_it = entry.kept().is_open(&kept);
+        is_it.then_some(kept).ok_or_else(|| of_kept(RefusalReason::OtherInode))
+    }
+
     /// Gives a file a name that leads to nothing, to the link that the run made, or to a torn file. `is_temporary` says that the file
     /// already has the temporary name.
     pub fn give_name(
@@ -277,7 +286,7 @@ impl Names<'_> {
             self.watch.announce(StepKind::Make, &place.beside(called))?;
             place.link(file, called)
         };
-        if *self.action == Action::Remove && wanted.torn.is_none() {
+        if self.action.leaves_nothing() && wanted.torn.is_none() {
             let named = if is_temporary {
                 place.rename(temporary, place, &place.name, self.watch)
             } else {

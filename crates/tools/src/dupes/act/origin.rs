@@ -95,6 +95,12 @@ impl SearchOrigin {
         })
     }
 
+    /// The absolute paths that were given.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.roots.iter().map(|root| root.path.clone()).collect()
+    }
+
     /// Notes the file system of a file that was found.
     pub fn meet(&mut self, device: u64, path: &Path) {
         if !self.file_systems.iter().any(|system| system.device == device) {

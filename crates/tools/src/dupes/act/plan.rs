@@ -43,6 +43,8 @@ pub struct ReadPlan {
     pub action: Action,
     /// What is done with each group, and lines that were refused.
     pub chosen: Chosen,
+    /// Where the search was made.
+    pub origin: SearchOrigin,
 }
 
 /// Whether a file begins as a plan does.
@@ -286,7 +288,7 @@ pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
         places: CopyPlaces::new(&origin),
         marks,
         kept: HashMap::new(),
-        agreed: Agreed::default(),
+        agreed: Agreed::of(&action),
         chosen: Chosen::default(),
     };
     let (mut groups, mut numbers): (Vec<PlanGroup>, HashMap<u64, usize>) = Default::default();
@@ -316,7 +318,7 @@ pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
         reading.choose(group);
     }
     let chosen = reading.chosen;
-    Ok(ReadPlan { action, chosen })
+    Ok(ReadPlan { action, chosen, origin })
 }
 
 impl PlanGroup {
@@ -415,14 +417,16 @@ impl Reading<'_> {
     /// The step for a file that is acted on.
     fn step(&mut self, file: Vec<ProvenLine>, kept: &[ProvenLine]) -> Result<Step, RefusalReason> {
         let (state, is_directory) = (file[0].state, file[0].is_directory);
-        if let Some(line) = self.kept.get(&state.id()) {
+        let is_of_names = *self.action == Action::Names;
+        if let Some(line) = self.kept.get(&state.id()).filter(|_| !is_of_names) {
             return Err(RefusalReason::KeptByLine(*line));
         }
         let places = &mut self.places;
         let mut is_poor = |line: &ProvenLine| !line.is_directory && places.is_poor(&line.path, line.state.device);
         let fits = |keep: &&ProvenLine| {
             let is_near = !self.action.is_on_one_file_system() || keep.state.device == state.device;
-            is_near && keep.is_directory == is_directory && (is_directory || keep.state.bytes == state.bytes)
+            let is_equal = keep.state.bytes == state.bytes && (!is_of_names || keep.state.id() == state.id());
+            is_near && keep.is_directory == is_directory && (is_directory || is_equal)
         };
         let fitting = || kept.iter().filter(fits);
         let keep = fitting().find(|keep| !is_poor(keep)).or_else(|| fitting().next());

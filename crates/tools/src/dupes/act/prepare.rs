@@ -150,7 +150,7 @@ fn examine(
         session.require_lease(&facts)?;
         let touched: &[&StatFacts] = match action {
             Action::Hardlink => &[&facts, &kept_facts],
-            Action::Remove | Action::Symlink { .. } | Action::Move { .. } => &[&facts],
+            Action::Remove | Action::Names | Action::Symlink { .. } | Action::Move { .. } => &[&facts],
             Action::Reflink => &[],
         };
         session.require_removable(&place, touched)?;
@@ -176,7 +176,9 @@ fn examine(
         return Err(RefusalReason::OverlayLinks.into());
     }
     let is_overlay = session.is_overlay(&facts) || session.is_overlay(&kept_facts);
-    if let Some(why) = one_file(&kept_facts, &facts, is_overlay, &step.keep.path) {
+    if *action == Action::Names {
+        require_another_name(step, &facts, &kept_facts)?;
+    } else if let Some(why) = one_file(&kept_facts, &facts, is_overlay, &step.keep.path) {
         return Err(why.into());
     }
     require_one_mount(action, &places, &kept)?;
@@ -193,6 +195,15 @@ fn examine(
         kept,
         kept_facts,
     })
+}
+
+/// Fails unless the kept name leads to the file, too.
+fn require_another_name(step: &Step, facts: &StatFacts, kept: &StatFacts) -> Result<(), RefusalReason> {
+    if facts.id() != kept.id() {
+        return Err(of_kept(&step.keep.path)(RefusalReason::OtherInode));
+    }
+    let is_another = facts.names > step.file.paths.len() as u64;
+    is_another.then_some(()).ok_or(RefusalReason::LastName)
 }
 
 /// The attributes of a file that is not open.
@@ -217,6 +228,10 @@ fn require_one_mount(action: &Action, places: &[ExaminedName], kept: &ExaminedNa
         others.any(|other| entry(other) == entry(place))
     };
     match action {
+        // Two mounts may show one name.
+        Action::Names if !places.iter().all(|place| place.limits.mount == kept.limits.mount) => {
+            Err(RefusalReason::KeptOnOtherMount)
+        }
         Action::Hardlink if is_elsewhere(kept) => Err(RefusalReason::KeptOnOtherMount),
         _ if action.is_undone_by_copying()
             && !places
@@ -240,7 +255,7 @@ pub(super) struct ProvenStep {
 
 /// A file that is proven to equal the kept one.
 pub(super) struct ProvenFiles {
-    pub held: HeldFile,
+    pub held: Arc<HeldFile>,
     pub kept: Arc<HeldKept>,
     /// The space that is freed when all names of the file are removed, or when it shares all its blocks.
     pub own_bytes: u64,
@@ -261,13 +276,18 @@ pub(super) fn prepare(
         return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
     }
     let first = &examined.places[0];
-    let held = session.hold(first, &examined.facts, &step.file.state)?;
+    let held = match action {
+        Action::Names => Arc::clone(&kept.held),
+        _ => Arc::new(session.hold(first, &examined.facts, &step.file.state)?),
+    };
     let old = OldFile::of(&held.file)?;
     session.require_restorable(&old.attributes)?;
     if !session.options.ignore_metadata {
         keeps_rights(action, &old.attributes, &kept.attributes)?;
     }
-    session.compare(kept, &held)?;
+    if *action != Action::Names {
+        session.compare(kept, &held)?;
+    }
     let entry = StepRecord {
         digest: kept.digest.clone(),
         keep_born_ns: kept.born_ns,

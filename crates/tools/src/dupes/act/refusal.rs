@@ -87,6 +87,9 @@ pub enum RefusalReason {
     /// The path of the kept file.
     #[error("it is the kept file: {} is another name of it", visible_path(.0))]
     IsKept(PathBuf),
+    /// None is left for the kept name.
+    #[error("it has no other name")]
+    LastName,
     /// The path of the kept file.
     #[error("it may be the kept file, shown by an overlay: {} is on another file system", visible_path(.0))]
     MayBeKeptInOverlay(PathBuf),

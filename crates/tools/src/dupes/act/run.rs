@@ -192,7 +192,7 @@ impl Run<'_> {
             return proven.map_err(StepOutcome::from);
         }
         let id = step.keep.state.id();
-        if step.file.state.id() == id {
+        if step.file.state.id() == id && *self.session.action != Action::Names {
             return Err(RefusalReason::IsKept(step.keep.path.clone()).into());
         }
         let kept = proving.keep(id, |directories| self.session.keep(step, directories))?;

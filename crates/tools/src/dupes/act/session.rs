@@ -165,7 +165,9 @@ impl<'a> Session<'a> {
             let (file, unnamed) = made.map_err(&failed)?;
             let given = old.give_flags(&file).and_then(|()| old.give_attributes(&file));
             if unnamed.is_none() {
-                place.change(|directory| directory.remove_file(temporary)).map_err(&failed)?;
+                place
+                    .change(|directory| directory.remove_file(temporary))
+                    .map_err(&failed)?;
             }
             given.map_err(|why| RefusalReason::UndoFails(why.into()))
         });

@@ -73,6 +73,11 @@ pub(super) fn settle(
             watch,
         },
         written: Written::default(),
+        emptied: lines
+            .entries
+            .iter()
+            .filter(|entry| entry.step.file.is_directory)
+            .collect(),
         tell,
     };
     let mut ran = Ran::default();
@@ -126,6 +131,8 @@ pub(super) fn settle(
 struct Settling<'a> {
     names: Names<'a>,
     written: Written,
+    /// The steps that remove directories.
+    emptied: Vec<&'a StepRecord>,
     tell: TellSettled<'a>,
 }
 
@@ -181,6 +188,12 @@ impl Settling<'_> {
         Ok(StepOutcome::Failed { why })
     }
 
+    /// Whether the run may have removed the directory of a path once that was empty.
+    fn is_emptied(&self, path: &Path) -> bool {
+        let mut directories = self.emptied.iter().flat_map(|entry| &entry.step.file.paths);
+        directories.any(|directory| path.starts_with(directory))
+    }
+
     /// What a name leads to, and whether that was just put back.
     fn name(&mut self, entry: &StepRecord, name: &NameOf, told: Option<&StepOutcome>) -> io::Result<(NameState, bool)> {
         let directories = self.names.directories;
@@ -204,7 +217,9 @@ impl Settling<'_> {
         }
         let place = match found(&name.path)? {
             Some(place) => place,
-            None if entry.step.file.is_directory => return Ok((NameState::Acted, false)),
+            None if entry.step.file.is_directory || self.is_emptied(&name.path) => {
+                return Ok((NameState::Acted, false));
+            }
             None => directories.place(&name.path)?,
         };
         self.written.note(&place);

@@ -28,6 +28,8 @@ use super::*;
 use crate::Stop;
 
 mod directories;
+mod emptied;
+mod names;
 
 /// A tree of files below one directory, and a state directory beside it.
 struct Tree {
@@ -196,10 +198,10 @@ impl Tree {
                     attributes = all.iter().map(|pair| format!("{pair:?}")).collect();
                 }
             }
-            let modified = if metadata.is_file() {
-                metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec()
-            } else {
+            let modified = if metadata.is_symlink() {
                 0
+            } else {
+                metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec()
             };
             found.insert(path, (bytes, metadata.mode(), modified, attributes, first));
         }
@@ -305,6 +307,9 @@ fn write_sample(tree: &Tree) {
         set_attribute(path, "same");
         age(path, seconds as u64);
     }
+    for (seconds, name) in ["moved", "deep/er", "deep"].into_iter().enumerate() {
+        age(&tree.path(name), seconds as u64);
+    }
 }
 
 fn odd() -> &'static OsStr {
@@ -353,6 +358,7 @@ fn each_action_does_what_it_says_and_is_undone() {
                         let moved = to.join(path.strip_prefix("/").unwrap());
                         assert_eq!(fs::read(moved).unwrap(), fs::read(&keep).unwrap());
                     }
+                    Action::Names => panic!("it has tests of its own"),
                 }
             }
             let [journal] = &tree.journals()[..] else { panic!() };
@@ -441,6 +447,14 @@ fn child_that_is_killed() {
         "directories" => {
             let action = Action::Move { to: tree.path("moved") };
             let steps = directories::directory_steps(&tree);
+            run_watched(&action, &steps, &options, &Stop::default(), &|_| (), &killing).unwrap();
+        }
+        "names" => {
+            let steps = names::steps(&tree);
+            run_watched(&Action::Names, &steps, &options, &Stop::default(), &|_| (), &killing).unwrap();
+        }
+        "emptied" => {
+            let (action, steps) = emptied::steps(&tree, number.parse().unwrap());
             run_watched(&action, &steps, &options, &Stop::default(), &|_| (), &killing).unwrap();
         }
         "stop" => {
@@ -745,6 +759,43 @@ fn meanwhile_always<F: Fn(&WatchedStep<'_>) + Sync>(act: F) -> impl Watch {
         }
     }
     Always(act)
+}
+
+#[test]
+fn directories_keep_their_times_unless_another_process_changes_them_meanwhile() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            let times = |tree: &Tree| {
+                ["deep", "deep/er", "moved", ""].map(|name| {
+                    let found = tree.path(name).metadata().unwrap();
+                    (found.modified().unwrap(), found.accessed().unwrap())
+                })
+            };
+            let steps = sample(&tree);
+            age(&tree.root(), 5);
+            let before = times(&tree);
+            if is_lacking(&tree.run(&action, &steps)) {
+                continue;
+            }
+            assert_eq!(times(&tree), before, "{action:?}");
+            tree.undo_with(&Unwatched);
+            assert_eq!(times(&tree), before, "{action:?}, undone");
+            forget_all(&tree);
+            for kind in [StepKind::Rename, StepKind::Remove] {
+                let (steps, made) = (sample(&tree), tree.path("deep/er/theirs"));
+                let making = meanwhile_always(|step| {
+                    if step.kind == kind && step.path.starts_with(tree.path("deep/er")) {
+                        let _ = File::create_new(&made);
+                    }
+                });
+                tree.run_with(&action, &steps, &tree.options(), &making).unwrap();
+                let [others, theirs, ..] = times(&tree);
+                assert_eq!(others, before[0], "{action:?}");
+                assert_eq!(theirs.0 == before[1].0, !made.exists(), "{action:?}");
+                forget_all(&tree);
+            }
+        }
+    }
 }
 
 #[test]
@@ -1421,8 +1472,12 @@ fn undoing_in_an_append_only_directory_leaves_nothing_there() {
             return println!("skipped: no flags here");
         }
         let undone = [tree.undo(), tree.undo()];
-        let left = tree.snapshot();
+        let mut left = tree.snapshot();
         flagged("-a");
+        // The time of such a directory cannot be set.
+        let directory = tree.path("deep/er");
+        left.insert(directory.clone(), before[&directory].clone());
+        age(&directory, 1);
         if action == Action::Remove {
             assert_eq!(left, before);
         } else {
@@ -1528,6 +1583,7 @@ fn an_undo_that_was_killed_before_it_exchanged_names_with_a_link_is_completed() 
         let aside = tree.path(other).with_file_name(aside);
         if !aside.exists() {
             fs::hard_link(tree.path(restored), aside).unwrap();
+            age(&tree.path("deep"), 2);
         }
         let undone = tree.undo();
         assert_eq!(tree.snapshot(), before, "{action:?}: {undone:?}");

@@ -198,7 +198,9 @@ impl Undoing<'_> {
                 restoring.told.fill(Some(Undone::Nothing));
             }
             Action::Move { .. } => {}
-            Action::Remove | Action::Hardlink | Action::Symlink { .. } => self.restore(&mut restoring, lines),
+            Action::Remove | Action::Names | Action::Hardlink | Action::Symlink { .. } => {
+                self.restore(&mut restoring, lines);
+            }
         }
         Some(restoring)
     }
@@ -210,7 +212,8 @@ impl Undoing<'_> {
             let moved = entry.names.iter().map(|name| Some(self.move_back(entry, name)));
             restoring.told = moved.collect();
         }
-        let has_changed = !restoring.wanted.is_empty() || matches!(self.action, Action::Move { .. });
+        let is_moved = matches!(self.action, Action::Move { .. });
+        let has_changed = !restoring.wanted.is_empty() || is_moved || entry.step.file.is_directory;
         self.give_names(&mut restoring);
         let mut is_undone = true;
         for (name, undone) in entry.names.iter().zip(&restoring.told) {
@@ -349,7 +352,11 @@ impl Undoing<'_> {
         let (None, Some(WantedName { at, place, .. })) = (&restoring.file, restoring.wanted.first()) else {
             return;
         };
-        match self.copy(entry, place, &entry.names[*at]) {
+        let made = match self.action {
+            Action::Names => self.names().kept_itself(entry).map(|file| (file, false)),
+            _ => self.copy(entry, place, &entry.names[*at]),
+        };
+        match made {
             Ok((file, is_named)) => {
                 self.written.note(place);
                 restoring.is_named = is_named;
