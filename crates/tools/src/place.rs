@@ -2,7 +2,6 @@
 //!
 //! Not here: deciding what to read, and in which order it is reported.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -18,6 +17,9 @@ use crate::threads::in_parts;
 
 /// The beginnings of this many files are read to measure what a read elsewhere costs.
 const MEASURED_FILES: usize = 9;
+/// Of so many, those are taken that lie so far apart that a drive did not read one ahead for another.
+const CANDIDATES: usize = 64;
+const APART_BYTES: u64 = 16 << 20;
 /// The smallest size of such a file.
 pub(crate) const MEASURED_BYTES: u64 = 8 << 10;
 
@@ -37,12 +39,18 @@ pub(crate) fn seek_facts(path: &Path, files: impl FnOnce(usize) -> Vec<PathBuf>)
         let runs = files::places(&File::open(path).ok()?, 0..MEASURED_BYTES).ok()??;
         runs.first().map(|[_, place, _]| *place)
     };
-    let mut places = HashSet::new();
-    let mut files = files(MEASURED_FILES);
-    // Of files that share blocks, a drive would answer all but the first from its cache.
-    files.retain(|path| place(path).is_some_and(|place| places.insert(place)));
+    let (mut places, mut are_known): (Vec<u64>, bool) = Default::default();
+    let mut files = files(CANDIDATES);
+    files.retain(|path| {
+        let place = place(path).filter(|_| places.len() < MEASURED_FILES);
+        are_known |= place.is_some();
+        let is_apart = |place: &u64| places.iter().all(|other| place.abs_diff(*other) >= APART_BYTES);
+        let taken = place.filter(is_apart);
+        places.extend(taken);
+        taken.is_some()
+    });
     // Where places are not known, as on networks, there is no order to gain by.
-    if files.is_empty() {
+    if !are_known {
         return SeekFacts {
             claims_rotational: Some(false),
             ..facts

@@ -73,7 +73,7 @@ impl SeekFacts {
                 })
             }
             None => (self.claims_rotational == Some(true) && !self.is_virtual)
-                .then(|| "the device reports as rotational, and no file was large enough to measure seeks".to_owned()),
+                .then(|| "the device reports as rotational, and too few files were fit to measure seeks".to_owned()),
         }
     }
 }

@@ -1,23 +1,26 @@
 //! Files that are not in memory are fetched before they are copied: on a device with a head in the order in which they lie on it, on
 //! others some at the same time.
 
-use std::collections::HashSet;
 use std::fs::File;
-use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::cache;
 use seekless::walk::{FOUND_FILE, StatFacts};
 
 use super::data::is_cold;
-use super::queue::{Copying, ListedEntries};
+use super::queue::{Batch, Copying, ListedEntries};
 use crate::place::{MEASURED_BYTES, fetch_in_order, seek_facts, spread};
 
 /// With fewer files, looking does not pay.
 const LEAST_LOOKED_AT: usize = 16;
 /// Larger files are read by large requests anyway.
 const FETCHED_BYTES_MAX: u64 = 8 << 20;
+/// The most that is fetched at a time, where memory has it.
+const WINDOW_BYTES: u64 = 256 << 20;
+/// In so many directories at most, files are looked for that are far enough from each other.
+const LOOKS: u32 = 16;
 
 /// So many files are fetched before they are copied: a device without a head serves them at the same time.
 const AHEAD: usize = 32;
@@ -32,9 +35,6 @@ impl Copying<'_> {
         if self.by_place.get().is_some() || files.len() < LEAST_LOOKED_AT {
             return;
         }
-        let Ok(handles) = listed.directory.handles() else {
-            return;
-        };
         let is_long = |path: &PathBuf| path.metadata().is_ok_and(|found| found.len() >= MEASURED_BYTES);
         let path = |entry| listed.directory.path_of(listed.listing.name(entry));
         let paths = |most: usize| {
@@ -44,63 +44,80 @@ impl Copying<'_> {
                 .take(most)
                 .collect()
         };
-        let why = seek_facts(&listed.directory.path_of(b""), paths).why_by_place();
-        drop(handles);
-        let _ = self.by_place.set(why);
+        let facts = seek_facts(&listed.directory.path_of(b""), paths);
+        let why = facts.why_by_place();
+        // Other files may lie farther apart, and a head sometimes happens to be near. Without one, three measurements say so.
+        let weight = match facts.claims_rotational {
+            Some(false) => LOOKS,
+            _ if facts.are_in_doubt() => 1,
+            _ => LOOKS.div_ceil(3),
+        };
+        if why.is_some() || self.looks.fetch_add(weight, Ordering::Relaxed) + weight >= LOOKS {
+            let _ = self.by_place.set(why);
+        }
     }
 
-    /// Fetches files of a directory, if a head moves between them. Returns the numbers of those of which nothing was in memory.
-    pub fn fetch(&self, listed: &ListedEntries, range: Range<usize>) -> HashSet<usize> {
-        if !matches!(self.by_place.get(), Some(Some(_))) {
-            return HashSet::new();
-        }
-        let Ok(handles) = listed.directory.handles() else {
-            return HashSet::new();
-        };
-        let source = handles.borrowed()[0];
-        let name = |number: usize| listed.listing.c_str(&listed.listing.entries()[number]);
-        let wanted = range.filter_map(|number| {
-            let facts = StatFacts::at(source, name(number)).ok()?;
-            (facts.is_file() && facts.bytes <= FETCHED_BYTES_MAX).then_some((number, 0..facts.bytes))
-        });
-        let open = |number: usize| Ok(openat(source, name(number), FOUND_FILE, Mode::empty())?.into());
-        fetch_in_order(wanted, u64::MAX, open, || !self.stop.is_stopped())
-            .into_iter()
-            .collect()
+    /// Whether files are fetched in the order of their places.
+    pub fn is_by_place(&self) -> bool {
+        matches!(self.by_place.get(), Some(Some(_)))
     }
 
-    /// Begins to fetch the next files of those in `range` that are not in memory, and does not wait for them. Those before `ahead` were
-    /// fetched. Adds the numbers of those of which nothing was in memory.
-    pub fn fetch_ahead(
-        &self,
-        listed: &ListedEntries,
-        range: Range<usize>,
-        ahead: &mut usize,
-        fetched: &mut HashSet<usize>,
-    ) {
-        if matches!(self.by_place.get(), Some(Some(_))) {
+    /// Fetches the files of batches in the order in which they lie on the device, and returns those batches that have to wait for the
+    /// next time because of the memory.
+    pub fn fetch(&self, batches: &mut Vec<Batch>) -> Vec<Batch> {
+        let most = cache::memory().map_or(0, |memory| memory.available_bytes / 8);
+        let most = most.clamp(FETCHED_BYTES_MAX, WINDOW_BYTES);
+        let (mut bytes, mut count, mut wanted) = (0, 0, Vec::new());
+        for batch in &*batches {
+            if bytes > most {
+                break;
+            }
+            if let Ok(handles) = batch.listed.directory.handles() {
+                for number in batch.range.clone() {
+                    let found = StatFacts::at(handles.borrowed()[0], batch.listed.name(number)).ok();
+                    if let Some(found) = found.filter(|found| found.is_file() && found.bytes <= FETCHED_BYTES_MAX) {
+                        wanted.push(((count, number), 0..found.bytes));
+                        bytes += found.bytes;
+                    }
+                }
+            }
+            count += 1;
+        }
+        let rest = batches.split_off(count);
+        let open = |(count, number): (usize, usize)| {
+            let listed = &batches[count].listed;
+            let handles = listed.directory.handles().map_err(|(_, error)| error)?;
+            let opened = openat(handles.borrowed()[0], listed.name(number), FOUND_FILE, Mode::empty());
+            Ok(File::from(opened?))
+        };
+        let fetched = fetch_in_order(wanted, u64::MAX, open, || !self.stop.is_stopped());
+        for (count, number) in fetched {
+            batches[count].fetched.insert(number);
+        }
+        rest
+    }
+
+    /// Begins to fetch those of the `next` files of a batch that are not in memory, and does not wait for them. Those before `ahead` were
+    /// fetched.
+    pub fn fetch_ahead(&self, batch: &mut Batch, next: usize, ahead: &mut usize) {
+        if self.is_by_place() {
             return;
         }
-        let Ok(handles) = listed.directory.handles() else {
+        let Ok(handles) = batch.listed.directory.handles() else {
             return;
         };
-        let until = range.end.min(range.start + AHEAD);
-        for number in range.start.max(*ahead)..until {
-            let entry = &listed.listing.entries()[number];
-            if entry.kind != FileType::RegularFile {
+        let until = batch.range.end.min(next + AHEAD);
+        for number in next.max(*ahead)..until {
+            if batch.listed.listing.entries()[number].kind != FileType::RegularFile {
                 continue;
             }
             // Errors are told when it is copied.
-            if let Ok(file) = openat(
-                handles.borrowed()[0],
-                listed.listing.c_str(entry),
-                FOUND_FILE,
-                Mode::empty(),
-            ) {
+            let name = batch.listed.name(number);
+            if let Ok(file) = openat(handles.borrowed()[0], name, FOUND_FILE, Mode::empty()) {
                 let file = File::from(file);
                 let bytes = StatFacts::of(&file).map_or(0, |found| found.bytes.min(AHEAD_BYTES));
                 if bytes > 0 && is_cold(&file).unwrap_or(false) && cache::fetch(&file, 0..bytes).is_ok() {
-                    fetched.insert(number);
+                    batch.fetched.insert(number);
                 }
             }
         }

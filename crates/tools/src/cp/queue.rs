@@ -3,14 +3,14 @@
 //! Directories are a stack, so that the walk goes deep before it goes wide. A long directory is listed in parts, and its rest waits
 //! below the directories that its first part has. So memory depends on the depth of a tree, not on how many entries it has.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Mode, RawMode, SeekFrom, fchmod, mkdirat, unlinkat};
@@ -150,6 +150,21 @@ pub(super) struct ListedEntries {
     pub listing: Listing,
 }
 
+impl ListedEntries {
+    /// The name of an entry.
+    pub fn name(&self, number: usize) -> &CStr {
+        self.listing.c_str(&self.listing.entries()[number])
+    }
+}
+
+/// Files of a directory that one thread copies in a row: others would wait for the directory that it changes.
+pub(super) struct Batch {
+    pub listed: Arc<ListedEntries>,
+    pub range: Range<usize>,
+    /// The numbers of those of which nothing was in memory before they were fetched.
+    pub fetched: HashSet<usize>,
+}
+
 /// Something to do.
 pub(super) enum CopyJob {
     /// Make the copy of a directory, and list it.
@@ -163,7 +178,10 @@ pub(super) enum CopyJob {
 #[derive(Default)]
 struct Queue {
     jobs: Vec<CopyJob>,
-    files: VecDeque<(Arc<ListedEntries>, Range<usize>)>,
+    batches: VecDeque<Batch>,
+    /// Batches that were fetched in the order of their places, where that is done.
+    fetched: VecDeque<Batch>,
+    is_fetching: bool,
     /// The directories whose files are copied.
     busy: Vec<Arc<ListedEntries>>,
     at_work: usize,
@@ -179,6 +197,8 @@ pub(super) struct Copying<'a> {
     pub data: Data,
     /// Why files are fetched in the order of their places; `None` if they are not.
     pub by_place: OnceLock<Option<String>>,
+    /// In how many directories that was to be found out.
+    pub looks: AtomicU32,
     /// Whether something is left that the same copy would go on with.
     pub is_left: AtomicBool,
     /// Of trees.
@@ -204,8 +224,10 @@ pub(super) struct Worker {
 const LISTED: usize = 16 << 10;
 /// While files that are not in memory are copied, threads wait for the device most of the time: so many work for each one.
 const COLD_THREADS: usize = 4;
-/// Files that one thread copies in a row: others would wait for the directory that it changes.
+/// Files in a batch.
 const BATCH: usize = 512;
+/// Batches that wait, before no more directories are listed.
+const BATCHES: usize = LISTED / BATCH;
 
 impl<'a> Copying<'a> {
     pub fn new(options: &'a CpOptions, stop: &'a Stop, watch: &'a dyn CpWatch) -> Self {
@@ -216,6 +238,7 @@ impl<'a> Copying<'a> {
             links: Links::default(),
             data: Data::default(),
             by_place: OnceLock::new(),
+            looks: AtomicU32::new(0),
             is_left: AtomicBool::new(false),
             journal: None,
             targets: Mutex::default(),
@@ -241,8 +264,7 @@ impl<'a> Copying<'a> {
 
     /// How many threads may work.
     fn threads_max(&self) -> usize {
-        let is_by_place = matches!(self.by_place.get(), Some(Some(_)));
-        if self.meets_cold.load(Ordering::Relaxed) && !is_by_place {
+        if self.meets_cold.load(Ordering::Relaxed) && !self.is_by_place() {
             self.threads * COLD_THREADS
         } else {
             self.threads
@@ -279,9 +301,17 @@ impl<'a> Copying<'a> {
                         self.copy_entry(&at, None, &mut worker);
                     }
                 }
-                Work::Files(listed, range) => {
-                    self.copy_files(&listed, range, &mut worker);
-                    copied = Some(listed);
+                Work::Batch(batch) => {
+                    copied = Some(Arc::clone(&batch.listed));
+                    self.copy_files(batch, &mut worker);
+                }
+                Work::Fetch(mut batches) => {
+                    let rest = self.fetch(&mut batches);
+                    let mut queue = self.lock();
+                    queue.fetched.extend(batches);
+                    rest.into_iter().rev().for_each(|batch| queue.batches.push_front(batch));
+                    queue.is_fetching = false;
+                    self.changed.notify_all();
                 }
             }
             let mut queue = self.lock();
@@ -306,7 +336,7 @@ impl<'a> Copying<'a> {
                 return None;
             }
             if queue.at_work < self.threads_max()
-                && let Some(work) = queue.take()
+                && let Some(work) = queue.take(self.is_by_place())
             {
                 queue.at_work += 1;
                 return Some(work);
@@ -494,12 +524,14 @@ impl<'a> Copying<'a> {
         let mut queue = self.lock();
         queue.jobs.extend(jobs);
         if has_files {
-            let batches = (0..count).step_by(BATCH);
-            queue
-                .files
-                .extend(batches.map(|start| (Arc::clone(&listed), start..count.min(start + BATCH))));
+            let starts = (0..count).step_by(BATCH);
+            queue.batches.extend(starts.map(|start| Batch {
+                listed: Arc::clone(&listed),
+                range: start..count.min(start + BATCH),
+                fetched: HashSet::new(),
+            }));
         }
-        let more = (queue.jobs.len() + queue.files.len())
+        let more = (queue.jobs.len() + queue.batches.len())
             .saturating_sub(1)
             .min(queue.asleep)
             .min(self.threads_max().saturating_sub(queue.at_work));
@@ -513,22 +545,22 @@ impl<'a> Copying<'a> {
     }
 
     /// Copies what is not a directory among entries.
-    fn copy_files(&self, listed: &ListedEntries, range: Range<usize>, worker: &mut Worker) {
+    fn copy_files(&self, mut batch: Batch, worker: &mut Worker) {
+        let listed = Arc::clone(&batch.listed);
         let entries = listed.listing.entries();
-        let numbers = range.clone().map(|number| (number, &entries[number]));
+        let numbers = batch.range.clone().map(|number| (number, &entries[number]));
         let files = numbers.filter(|(_, entry)| entry.kind != FileType::Directory);
         let Some(handles) = self.handles(&listed.directory, worker) else {
             self.finish(&listed.directory, files.count(), worker);
             return;
         };
-        let (mut finished, mut ahead, end) = (0, 0, range.end);
-        let mut fetched = self.fetch(listed, range);
+        let (mut finished, mut ahead) = (0, 0);
         for (number, entry) in files {
             if self.stop.is_stopped() {
                 return;
             }
             if self.meets_cold.load(Ordering::Relaxed) {
-                self.fetch_ahead(listed, number..end, &mut ahead, &mut fetched);
+                self.fetch_ahead(&mut batch, number, &mut ahead);
             }
             let name = listed.listing.c_str(entry);
             let at = At {
@@ -536,7 +568,7 @@ impl<'a> Copying<'a> {
                 handles: handles.borrowed(),
                 from: name,
                 to: name,
-                was_fetched: fetched.contains(&number),
+                was_fetched: batch.fetched.contains(&number),
             };
             finished += usize::from(self.copy_entry(&at, Some(entry.kind), worker));
         }
@@ -645,31 +677,57 @@ impl<'a> Copying<'a> {
 
 enum Work {
     Job(CopyJob),
-    Files(Arc<ListedEntries>, Range<usize>),
+    Batch(Batch),
+    /// Fetch these in the order of their places.
+    Fetch(Vec<Batch>),
 }
 
 impl Queue {
     /// What is to be done next. Two threads that make files in one directory would wait for each other, so files of a directory in
-    /// which nobody works come first, then a job that may bring some, unless many files wait.
-    fn take(&mut self) -> Option<Work> {
-        let is_free = |listed: &ListedEntries| {
-            let mut busy = self.busy.iter();
-            !busy.any(|busy| Arc::ptr_eq(&busy.directory, &listed.directory))
-        };
-        let free = self.files.iter().position(|(listed, _)| is_free(listed));
-        if free.is_none()
-            && self.files.len() < LISTED / BATCH
-            && let Some(job) = self.jobs.pop()
-        {
-            return Some(Work::Job(job));
+    /// which nobody works come first, then a job that may bring some, unless many files wait. On a device with a head, directories are
+    /// listed until many files wait; these are fetched together, while nothing else moves the head.
+    fn take(&mut self, is_by_place: bool) -> Option<Work> {
+        if !is_by_place {
+            let free = self.free(|queue| &queue.batches);
+            if free.is_none()
+                && self.batches.len() < BATCHES
+                && let Some(job) = self.jobs.pop()
+            {
+                return Some(Work::Job(job));
+            }
+            return self.batches.remove(free.unwrap_or(0)).map(|batch| self.begin(batch));
         }
-        let (listed, range) = self.files.remove(free.unwrap_or(0))?;
-        self.busy.push(Arc::clone(&listed));
-        Some(Work::Files(listed, range))
+        if !self.is_fetching {
+            if self.batches.len() < BATCHES
+                && let Some(job) = self.jobs.pop()
+            {
+                return Some(Work::Job(job));
+            }
+            if !self.batches.is_empty() && self.fetched.len() < BATCHES {
+                self.is_fetching = true;
+                return Some(Work::Fetch(self.batches.drain(..).collect()));
+            }
+        }
+        let free = self.free(|queue| &queue.fetched);
+        self.fetched.remove(free.unwrap_or(0)).map(|batch| self.begin(batch))
+    }
+
+    /// The first batch of a directory in which nobody works.
+    fn free(&self, batches: impl Fn(&Self) -> &VecDeque<Batch>) -> Option<usize> {
+        let is_busy = |batch: &Batch| {
+            let mut busy = self.busy.iter();
+            busy.any(|busy| Arc::ptr_eq(&busy.directory, &batch.listed.directory))
+        };
+        batches(self).iter().position(|batch| !is_busy(batch))
+    }
+
+    fn begin(&mut self, batch: Batch) -> Work {
+        self.busy.push(Arc::clone(&batch.listed));
+        Work::Batch(batch)
     }
 
     fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.files.is_empty()
+        self.jobs.is_empty() && self.batches.is_empty() && self.fetched.is_empty()
     }
 }
 
