@@ -90,6 +90,8 @@ fn what_stays_follows_the_rules() {
         (&["path:b/**", "name:*.raw"], &["a/x.raw", "b/long-name"]),
         (&["not-under:b"], &["a/x.raw", "c"]),
         (&["not-under b"], &["a/x.raw", "c"]),
+        (&["under:./b/../b", "oldest"], &["b/long-name"]),
+        (&["oldest", "under:b"], &["b/long-name", "c"]),
         (&["oldest", "at-least:2"], &["b/long-name", "c"]),
         (&["oldest", "at-least 3"], &["a/x.raw", "b/long-name", "c"]),
         (&["oldest", "name:*.raw"], &["a/x.raw", "c"]),
@@ -1395,6 +1397,7 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
             "only move and reflink",
         ),
         (&["--action", "remove", "--keep", "not-under:none"], "cannot find"),
+        (&["--action", "remove", "--keep", "under:none"], "cannot find"),
         (&["--action", "remove", "--keep", "biggest"], "rules are newest"),
         (
             &["--action", "remove", "--keep", "newest", "--unique"],

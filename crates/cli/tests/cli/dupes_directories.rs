@@ -89,6 +89,7 @@ fn which_directories_stay_follows_the_rules_and_undo_moves_the_others_back() {
         (&["name:lo*"], &["b/long"]),
         (&["path:b/*", "name:c"], &["b/long", "c"]),
         (&["not-under:b"], &["a/x", "c"]),
+        (&["under:./b", "under:a/x"], &["a/x", "b/long"]),
         (&["oldest", "at-least:2"], &["b/long", "c"]),
         (&["at-least:3"], &["a/x", "b/long", "c"]),
     ] {

@@ -100,6 +100,7 @@ impl TrialCommand {
     pub fn keeps(&self, path: &str) -> bool {
         self.at_once.split(' ').any(|rule| match rule.split_once(':') {
             Some(("name", pattern)) => path.ends_with(pattern.trim_start_matches('*')),
+            Some(("under", directory)) => path.starts_with(&format!("{directory}/")),
             Some(("not-under", directory)) => !path.starts_with(&format!("{directory}/")),
             _ => false,
         })
@@ -197,7 +198,7 @@ pub fn draw_dupes(rng: &mut Rng, file_system: TestFileSystem) -> TrialCommand {
         let rule = match rng.u8(..12) {
             0 => format!("at-least:{}", rng.usize(1..4)),
             1 => "name:*.keep".to_owned(),
-            2 => format!("not-under:{}", ROOTS[rng.usize(..2)]),
+            2 => format!("{}under:{}", ["", "not-"][rng.usize(..2)], ROOTS[rng.usize(..2)]),
             _ => ["newest", "oldest", "shortest", "longest", "first"][rng.usize(..5)].to_owned(),
         };
         let _ = write!(rules, " --keep {rule}");

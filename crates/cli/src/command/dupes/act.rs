@@ -53,11 +53,12 @@ Rules of --keep, an order of preference from left to right:
   shortest, longest      prefers the file with the shortest or longest path
   first                  prefers the first file, in the order of the PATHs of the search
   name:GLOB, path:GLOB   prefers files whose name or path matches; all of them stay
+  under:DIR              prefers files that are below DIR; all of them stay
   not-under:DIR          prefers files that are not below DIR; all of them stay
   at-least:N             N files of each group stay, in the order of preference
 If a rule treats files alike, the next rule decides, and the path after the last one. The file
-of each group that comes first in this order stays. Every file that name, path or not-under
-matches stays, too, wherever the rule stands:
+of each group that comes first in this order stays. Every file that name, path, under or
+not-under matches stays, too, wherever the rule stands:
   --keep path:originals --keep oldest   files in originals; the oldest file if there are none
   --keep oldest --keep path:originals   the oldest file, and all files in originals
 The mtime of a directory is the latest of the files in it.

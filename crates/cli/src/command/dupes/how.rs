@@ -23,8 +23,8 @@ use crate::show::{JsonForm, visible_path};
 pub struct ActOptions {
     /// Which files stay, as in newest or path:GLOB
     ///
-    /// The rules are newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR and at-least:N. Several
-    /// rules are an order of preference, from left to right (see `seekless dupes act --help`).
+    /// The rules are newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, under:DIR, not-under:DIR and
+    /// at-least:N. Several rules are an order of preference, from left to right (see `seekless dupes act --help`).
     #[arg(long, value_name = "RULE", requires = "what",
         value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
     pub keep: Vec<Rule>,
@@ -125,6 +125,7 @@ impl ActOptions {
             bail!("only remove, hardlink and symlink take --ignore-metadata");
         }
         let resolved = self.keep.iter().map(|rule| match rule {
+            Rule::Under(path) => directory("--keep under", path).map(Rule::Under),
             Rule::NotUnder(path) => directory("--keep not-under", path).map(Rule::NotUnder),
             other => Ok(other.clone()),
         });

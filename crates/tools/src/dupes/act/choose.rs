@@ -373,10 +373,8 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
 fn by_rules(rules: &[Rule], one: &Copy, other: &Copy) -> Ordering {
     let by = |rule: &Rule| match rule {
         Rule::Order(order) => by_order(*order, one, other),
-        Rule::Name(_) | Rule::Path(_) | Rule::NotUnder(_) => {
-            rule.protects(&other.names).cmp(&rule.protects(&one.names))
-        }
-        Rule::AtLeast(_) => Ordering::Equal,
+        // False for both if it is a number.
+        _ => rule.protects(&other.names).cmp(&rule.protects(&one.names)),
     };
     let found = rules.iter().map(by).find(|found| found.is_ne());
     found.unwrap_or(Ordering::Equal)

@@ -21,6 +21,8 @@ pub enum Rule {
     Name(Glob),
     /// Prefers files with a path that matches; all of them stay.
     Path(Glob),
+    /// Prefers files that are below this directory; all of them stay.
+    Under(PathBuf),
     /// Prefers files that are not below this directory; all of them stay.
     NotUnder(PathBuf),
     /// At least this many files of each group stay.
@@ -78,7 +80,7 @@ const ORDERS: [(&str, KeepOrder); 5] = [
 ];
 
 /// All rules, for messages.
-pub const RULES: &str = "newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N";
+pub const RULES: &str = "newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, under:DIR, not-under:DIR, at-least:N";
 
 impl KeepOrder {
     /// The word for it.
@@ -157,13 +159,14 @@ impl Rule {
         let (word, rest) = bytes.split_at(at.unwrap_or(bytes.len()));
         let rest = OsStr::from_bytes(rest.get(1..).unwrap_or_default());
         match word {
-            b"name" | b"path" | b"not-under" | b"at-least" if rest.is_empty() => Err(format!(
+            b"name" | b"path" | b"under" | b"not-under" | b"at-least" if rest.is_empty() => Err(format!(
                 "`{}` needs a value; rules are {RULES}",
                 visible_path(Path::new(text))
             )),
             b"name" if rest.as_bytes().contains(&b'/') => Err("a name has no slash; use path:GLOB".to_owned()),
             b"name" => Glob::of_name(rest).map(Self::Name),
             b"path" => Glob::of_path(rest).map(Self::Path),
+            b"under" => Ok(Self::Under(expanded(Path::new(rest)))),
             b"not-under" => Ok(Self::NotUnder(expanded(Path::new(rest)))),
             b"at-least" => {
                 let number = rest.to_str().and_then(|rest| rest.trim().parse().ok());
@@ -182,6 +185,7 @@ impl Rule {
         names.iter().any(|name| match self {
             Self::Name(glob) => name.path.file_name().is_some_and(|name| glob.is_match(Path::new(name))),
             Self::Path(glob) => glob.is_match(&plain_path(&name.given)) || glob.is_match(&name.path),
+            Self::Under(directory) => name.path.starts_with(directory),
             Self::NotUnder(directory) => !name.path.starts_with(directory),
             Self::Order(_) | Self::AtLeast(_) => false,
         })
@@ -190,7 +194,7 @@ impl Rule {
     /// Whether it must match a file to make sense.
     #[must_use]
     pub fn is_pattern(&self) -> bool {
-        matches!(self, Self::Name(_) | Self::Path(_) | Self::NotUnder(_))
+        matches!(self, Self::Name(_) | Self::Path(_) | Self::Under(_) | Self::NotUnder(_))
     }
 
     /// How many files of each group it keeps.
@@ -208,6 +212,7 @@ impl fmt::Display for Rule {
             Self::Order(order) => to.write_str(order.name()),
             Self::Name(glob) => write!(to, "name:{}", visible_path(Path::new(&glob.text))),
             Self::Path(glob) => write!(to, "path:{}", visible_path(Path::new(&glob.text))),
+            Self::Under(directory) => write!(to, "under:{}", visible_path(directory)),
             Self::NotUnder(directory) => write!(to, "not-under:{}", visible_path(directory)),
             Self::AtLeast(number) => write!(to, "at-least:{number}"),
         }

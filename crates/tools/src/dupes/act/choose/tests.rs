@@ -99,6 +99,10 @@ fn an_order_after_a_pattern_decides_only_where_the_pattern_matches_nothing() {
             &["/work/b/long-name path:b", "/work/c at-least:2"],
         ),
         (
+            &["newest", "under:/work/b"],
+            &["/work/a/x.raw newest", "/work/b/long-name under:/work/b"],
+        ),
+        (
             &["not-under:/work/c", "newest"],
             &["/work/a/x.raw not-under:/work/c", "/work/b/long-name not-under:/work/c"],
         ),
@@ -125,6 +129,11 @@ fn every_file_that_a_rule_protects_stays() {
             &["not-under:/work/b"],
             &["/work/a/x.raw not-under:/work/b", "/work/c not-under:/work/b"],
         ),
+        (&["under:/work/b"], &["/work/b/long-name under:/work/b"]),
+        (
+            &["under:/work/c", "newest", "under:/work/b"],
+            &["/work/b/long-name under:/work/b", "/work/c under:/work/c"],
+        ),
         (&["not-under /work"], &["/work/a/x.raw last copy"]),
         (
             &["oldest", "name:*.raw"],
@@ -147,6 +156,7 @@ fn every_file_that_a_rule_protects_stays() {
 fn a_directory_is_no_prefix_of_another_with_a_longer_name() {
     let copies = [copy(1, 1, &["/work/b/x"]), copy(2, 1, &["/work/bb/x"])];
     assert_eq!(kept(&copies, &["not-under:/work/b"]), ["/work/bb/x not-under:/work/b"]);
+    assert_eq!(kept(&copies, &["under:/work/b"]), ["/work/b/x under:/work/b"]);
 }
 
 #[test]
@@ -219,6 +229,7 @@ fn some_rule() -> impl Strategy<Value = Rule> {
         Just("first"),
         Just("name:a*"),
         Just("path:/d0/**"),
+        Just("under:/d2"),
         Just("not-under:/d1"),
         Just("at-least:2"),
         Just("at-least:3"),
