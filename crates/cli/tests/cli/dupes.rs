@@ -242,6 +242,38 @@ fn filters_leave_only_what_they_name() {
 }
 
 #[test]
+fn files_are_chosen_by_their_numbers_of_hard_links_as_find_chooses_them() {
+    let place = Place::new();
+    fs::create_dir(place.path("in")).unwrap();
+    for name in ["one", "uno", "two", "three"] {
+        place.file(format!("in/{name}"), b"same");
+    }
+    for (name, link) in [("two", "outside"), ("three", "in/drei"), ("three", "in/tres")] {
+        fs::hard_link(place.path(format!("in/{name}")), place.path(link)).unwrap();
+    }
+    let found = |links: &[&str]| {
+        let ended = place.run(&[&["dupes", "--format", "fdupes", "in"], links].concat()).succeeded();
+        ended.stdout.trim_end().replace("in/", "").replace('\n', " ")
+    };
+    for (links, expected) in [
+        ("1", "one uno"),
+        ("-2", "one uno"),
+        ("2", ""),
+        ("+1", "drei three tres two"),
+        ("+2", ""),
+        ("-3", "one two uno"),
+        ("-4", "drei one three tres two uno"),
+        ("+0", "drei one three tres two uno"),
+    ] {
+        assert_eq!(found(&["--links", links]), expected, "{links}");
+    }
+    for wrong in ["", "+", "-", "++1", "+-1", "-+1", "--1", "-0", "+18446744073709551615", "x", "1x"] {
+        let said = place.run(&["dupes", "in", "--links", wrong]).refused();
+        assert!(said.contains("+3 for more"), "{wrong}: {said}");
+    }
+}
+
+#[test]
 fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
     let place = Common::new();
     for (name, mode) in [("a", 0o644), ("b", 0o644), ("c", 0)] {

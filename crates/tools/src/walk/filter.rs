@@ -21,6 +21,8 @@ pub struct Filter {
     pub modified: RangeInclusive<i64>,
     /// Their owner; `None` for any owner.
     pub owner: Option<u32>,
+    /// Their numbers of hard links.
+    pub links: RangeInclusive<u64>,
     /// Maximum number of directories between the root and a file.
     pub depth: usize,
     /// At least one of these matches, if there are any.
@@ -43,6 +45,7 @@ impl Default for Filter {
             bytes: 0..=u64::MAX,
             modified: i64::MIN..=i64::MAX,
             owner: None,
+            links: 0..=u64::MAX,
             depth: usize::MAX,
             include: Globs::default(),
             exclude: Globs::default(),
@@ -199,6 +202,7 @@ impl Filter {
         self.bytes.contains(&facts.bytes)
             && self.modified.contains(&facts.modified.0)
             && self.owner.is_none_or(|owner| owner == facts.owner)
+            && self.links.contains(&facts.names)
             && (self.include.is_empty() || self.include.match_any(entry))
             && !self.exclude.match_any(entry)
             && self

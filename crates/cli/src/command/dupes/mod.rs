@@ -7,6 +7,7 @@ mod undo;
 
 use std::fs::File;
 use std::io::{Read, Write as _};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -122,6 +123,12 @@ pub struct Arguments {
     /// Only files of this user ID
     #[arg(long, value_name = "UID", help_heading = FILES, hide_short_help = true)]
     owner: Option<u32>,
+    /// Only files with N hard links, or with +N for more and -N for fewer
+    ///
+    /// Links that the search does not find count, too.
+    #[arg(long, value_name = "N", value_parser = parse_links, allow_hyphen_values = true, help_heading = FILES,
+        hide_short_help = true)]
+    links: Option<RangeInclusive<u64>>,
     /// Only files modified within AGE, such as 7d or 12h
     #[arg(long, value_name = "AGE", value_parser = parse_age, help_heading = FILES, hide_short_help = true)]
     newer: Option<i64>,
@@ -201,6 +208,19 @@ fn parse_age(text: &str) -> Result<i64, String> {
     duration
         .map(|age| age.as_secs())
         .map_err(|_| "give an age such as 30m, 12h or 7d".to_owned())
+}
+
+/// Numbers of hard links, as find(1) reads them.
+fn parse_links(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (sign, digits) = text.split_at(usize::from(text.starts_with(['+', '-'])));
+    // The parser would take a second sign.
+    let number = digits.parse().ok().filter(|_| !digits.starts_with('+'));
+    let range = number.and_then(|number: u64| match sign {
+        "+" => Some(number.checked_add(1)?..=u64::MAX),
+        "-" => Some(0..=number.checked_sub(1)?),
+        _ => Some(number..=number),
+    });
+    range.ok_or_else(|| "give a number such as 1, or +3 for more, or -3 for fewer".to_owned())
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -354,6 +374,7 @@ fn filter(arguments: &Arguments, roots: &[PathBuf]) -> anyhow::Result<Filter> {
         bytes: arguments.min_size..=arguments.max_size.unwrap_or(u64::MAX),
         modified: before(arguments.newer).unwrap_or(i64::MIN)..=before(arguments.older).unwrap_or(i64::MAX),
         owner: arguments.owner,
+        links: arguments.links.clone().unwrap_or(0..=u64::MAX),
         depth: arguments.max_depth.unwrap_or(usize::MAX),
         include: Globs::new(&arguments.include, roots).context("--include")?,
         exclude: Globs::new(&arguments.exclude, roots).context("--exclude")?,
