@@ -274,6 +274,47 @@ fn files_are_chosen_by_their_numbers_of_hard_links_as_find_chooses_them() {
 }
 
 #[test]
+fn names_that_must_be_alike_are_one_condition_more_of_every_search() {
+    let place = Place::new();
+    for directory in ["one/d", "two/d"] {
+        fs::create_dir_all(place.path(directory)).unwrap();
+    }
+    for (name, content) in [
+        ("one/a.c", "same"),
+        ("one/a.bak", "same"),
+        ("two/a.c", "same"),
+        ("two/b.bak", "same"),
+        ("two/c.C", "same"),
+        ("one/d/e", "in a directory"),
+        ("two/d/e", "in a directory"),
+    ] {
+        place.file(name, content.as_bytes());
+    }
+    let found = |options: &str| {
+        let words: Vec<&str> = options.split(' ').collect();
+        let ended = place.run(&[&["dupes", "--format", "fdupes"], &words[..]].concat()).succeeded();
+        ended.stdout.trim_end().replace("\n\n", " | ").replace('\n', " ")
+    };
+    for (options, expected) in [
+        ("--match name --max-depth 0 one two", "one/a.c two/a.c"),
+        ("--match extension --max-depth 0 one two", "one/a.bak two/b.bak | one/a.c two/a.c"),
+        ("--match stem --max-depth 0 one two", "one/a.bak one/a.c two/a.c"),
+        ("--match stem --isolate --max-depth 0 one two", "one/a.bak one/a.c two/a.c"),
+        ("--match extension --max-depth 0 --against one two", "one/a.bak two/b.bak | one/a.c two/a.c"),
+        ("--match stem --max-depth 0 one", "one/a.bak one/a.c"),
+        ("--match stem --isolate --max-depth 0 --include b* --include a.bak one two", ""),
+        ("--match name --unique one two", "one/a.bak two/b.bak two/c.C"),
+        ("--match name --dirs one two", "one/d two/d | one/a.c two/a.c"),
+    ] {
+        let mut groups: Vec<String> = found(options).split(" | ").map(str::to_owned).collect();
+        if !options.contains("--dirs") {
+            groups.sort_unstable();
+        }
+        assert_eq!(groups.join(" | "), expected, "{options}");
+    }
+}
+
+#[test]
 fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
     let place = Common::new();
     for (name, mode) in [("a", 0o644), ("b", 0o644), ("c", 0)] {

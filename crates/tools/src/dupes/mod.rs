@@ -6,6 +6,7 @@
 //! Not here: printing groups (the command), and acting on them (`act`).
 
 pub mod act;
+mod alike;
 mod cache;
 mod contents;
 mod digest;
@@ -39,6 +40,7 @@ use seekless::plan::{self, DuplicatesPlan};
 use crate::Stop;
 use crate::tree::large::Large;
 use crate::walk::{self, Files, Filter, Selection};
+pub use alike::NamePart;
 use cache::Cache;
 pub use contents::Contents;
 use found::{Class, Member};
@@ -53,6 +55,8 @@ use twins::Twins;
 pub struct SearchOptions {
     /// Which files may be duplicates of each other.
     pub across: Across,
+    /// What their names must have in common.
+    pub matching: Option<NamePart>,
     /// Whether bytes are compared even if that reads files twice.
     pub is_paranoid: bool,
     /// Whether files that were not in the page cache stay there.
@@ -169,6 +173,7 @@ pub fn find(
         twins: Twins::default(),
     };
     search.drop_single_sizes(&mut numbers);
+    search.drop_single_names(&mut numbers);
     search.look_at_devices(&mut numbers);
     ends.push(Instant::now());
     let Beginnings {
@@ -320,7 +325,17 @@ impl Search<'_> {
 
     /// Whether these files, with their twins, make a group that is wanted.
     fn is_group(&self, numbers: impl IntoIterator<Item = u32>) -> bool {
-        let mut numbers = numbers.into_iter().flat_map(|number| self.with_twins(number));
+        let numbers = numbers.into_iter().flat_map(|number| self.with_twins(number));
+        if self.options.matching.is_none() {
+            return self.are_wanted(numbers);
+        }
+        let apart = self.apart_by_name(numbers.collect(), |number| *number);
+        apart.into_iter().any(|alike| self.are_wanted(alike))
+    }
+
+    /// Whether equal files with names that are alike make a group that is wanted.
+    fn are_wanted(&self, numbers: impl IntoIterator<Item = u32>) -> bool {
+        let mut numbers = numbers.into_iter();
         if self.options.across == Across::Files {
             return numbers.nth(1).is_some();
         }

@@ -55,8 +55,12 @@ impl Search<'_> {
         }
         let (mut classes, mut failed) = (Vec::new(), Vec::new());
         for (proven, failures) in proven {
-            let is_group = |class: &Class| self.is_group(class.files.iter().map(|member| member.number));
-            classes.extend(proven.into_iter().filter(is_group));
+            for Class { proof, files } in proven {
+                let apart = self.apart_by_name(files, |member| member.number);
+                let classes_of = apart.into_iter().map(|files| Class { proof, files });
+                // They have all their twins by now.
+                classes.extend(classes_of.filter(|class| self.are_wanted(class.files.iter().map(|member| member.number))));
+            }
             failed.extend(failures);
         }
         if self.stop.is_stopped() {

@@ -118,6 +118,68 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn groups_are_of_like_names_where_that_is_asked_for_and_only_like_files_are_read(
+        planted in proptest::collection::vec((0..6_usize, 0..3_usize, prop::option::weighted(0.3, 0..6_usize)), 0..24),
+        is_cached: bool,
+    ) {
+        const NAMES: [&str; 6] = ["a.x", "b.x", "a.y", "a", ".x", "a.b.x"];
+        const CONTENTS: [&str; 3] = ["same", "SAME", "longer"];
+        let place = tempfile::tempdir().unwrap();
+        let mut files: Vec<(&str, Vec<PathBuf>)> = Vec::new();
+        for (number, (name, content, link)) in planted.iter().enumerate() {
+            let below = |name: usize, directory: &str| {
+                let path = place.path().join(format!("{number}{directory}"));
+                fs::create_dir(&path).unwrap();
+                path.join(NAMES[name])
+            };
+            let mut paths = vec![below(*name, "")];
+            fs::write(&paths[0], CONTENTS[*content]).unwrap();
+            if let Some(link) = link {
+                paths.push(below(*link, "link"));
+                fs::hard_link(&paths[0], &paths[1]).unwrap();
+            }
+            files.push((CONTENTS[*content], paths));
+        }
+        let parts: [(NamePart, [&str; 6]); 3] = [
+            (NamePart::Name, NAMES),
+            (NamePart::Stem, ["a", "b", "a", "a", ".x", "a.b"]),
+            (NamePart::Extension, ["x", "x", "y", "", "", "x"]),
+        ];
+        for (part, parts) in parts {
+            let part_of = |path: &PathBuf| parts[NAMES.iter().position(|name| path.ends_with(name)).unwrap()];
+            let are_alike = |one: &[PathBuf], other: &[PathBuf]| one.iter().any(|one| other.iter().any(|other| part_of(one) == part_of(other)));
+            let mut expected: Vec<(&str, Vec<&Vec<PathBuf>>)> = Vec::new();
+            for (content, paths) in &files {
+                let mut joined = vec![paths];
+                expected.retain(|(group, all)| {
+                    let is_joined = group == content && all.iter().any(|other| are_alike(paths, other));
+                    joined.extend(all.iter().filter(|_| is_joined));
+                    !is_joined
+                });
+                expected.push((content, joined));
+            }
+            let expected: Groups = expected.into_iter().filter(|(_, all)| all.len() > 1)
+                .map(|(_, all)| all.into_iter().map(|names| names.iter().cloned().collect()).collect()).collect();
+            let digests = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            let cache = is_cached.then(|| digests.path().join("digests"));
+            let options = SearchOptions { matching: Some(part), cache, ..SearchOptions::default() };
+            let result = find_below(place.path(), 1, &options);
+            let groups: Groups = result.groups()
+                .map(|group| group.files.into_iter().map(|file| file.names.into_iter().map(|name| name.path).collect()).collect())
+                .collect();
+            prop_assert_eq!(groups, expected);
+            let is_read = |(content, paths): &&(&str, Vec<PathBuf>)| {
+                let mut like = files.iter().filter(|(other, others)| content.len() == other.len() && are_alike(paths, others));
+                like.nth(1).is_some()
+            };
+            prop_assert_eq!(result.read_files, files.iter().filter(is_read).count() as u64);
+        }
+    }
+}
+
 #[test]
 fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_bytes() {
     let place = tempfile::tempdir().unwrap();

@@ -25,10 +25,10 @@ use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::Action;
 use seekless_tools::dupes::act::origin::SearchOrigin;
-use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, SearchOptions, SearchProgress};
+use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, NamePart, SearchOptions, SearchProgress};
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
-use super::values::{JsonOptions, one_of};
+use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, standard_input, unless_printed, unless_stopped};
 use crate::show::{
     Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, planned_batches, seconds, show_duplicates,
@@ -63,6 +63,7 @@ Examples:
   seekless dupes --isolate laptop desktop      # files that both have
   seekless dupes --dirs music                  # whole directories, too
   seekless dupes --unique photos               # files without a duplicate
+  seekless dupes --match extension --links 1 . # no .bak of a .c, nor hard links
   seekless dupes --json . | jq '.summary'
   seekless dupes --action hardlink --keep oldest photos
   seekless dupes --action remove --against backup --dry-run photos
@@ -151,6 +152,12 @@ pub struct Arguments {
     /// `--action move` and `reflink` then act on them as a whole.
     #[arg(long, conflicts_with = "unique", help_heading = COMPARING)]
     dirs: bool,
+    /// Only groups of files whose names have PART in common, too
+    ///
+    /// Upper and lower case differ. One name of a file with several hard links is enough. Equal directories (--dirs) have
+    /// files of the same names in any case; their own names may differ.
+    #[arg(long = "match", value_name = "PART", value_parser = one_of(PARTS), help_heading = COMPARING)]
+    matching: Option<NamePart>,
     /// Compare bytes even if files are read more than once
     #[arg(long, conflicts_with = "cache", help_heading = COMPARING, hide_short_help = true)]
     paranoid: bool,
@@ -185,6 +192,13 @@ pub struct Arguments {
     #[command(flatten)]
     how: ActOptions,
 }
+
+/// What names may have in common.
+const PARTS: [Word<NamePart>; 3] = [
+    ("name", "The whole name", NamePart::Name),
+    ("stem", "The name without the extension", NamePart::Stem),
+    ("extension", "What is behind the last dot", NamePart::Extension),
+];
 
 /// The headings of the help. The options that matter most come first, under the usual one.
 const FILES: &str = "Files";
@@ -263,6 +277,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let options = SearchOptions {
         across,
+        matching: arguments.matching,
         is_paranoid: arguments.paranoid,
         keeps_cached: arguments.keep_cached,
         with_directories: arguments.dirs,
