@@ -25,6 +25,7 @@ mod directory;
 mod guard;
 #[cfg(target_os = "linux")]
 mod head_ring;
+mod lock;
 mod machine;
 mod map;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
@@ -57,9 +58,10 @@ pub use bytes::{MappedBytes, MappedBytesMut};
 pub use difference::first_difference;
 pub use directory::{Directory, await_writer, open, opened_as, without_atime};
 pub use guard::{guard_installed, install_guard};
+pub use lock::LockedFile;
 pub use machine::{
     effective_groups, effective_user, hold_little_free_memory, host_name, is_ignored, kernel_release, kill_group,
-    open_files_max, page_bytes, processors, system_name, usage,
+    lockable_bytes, open_files_max, page_bytes, processors, system_name, usage,
 };
 pub use map::Map;
 pub use platform::*;

@@ -93,6 +93,13 @@ pub fn open_files_max() -> usize {
         .unwrap_or(usize::MAX)
 }
 
+/// How much memory this process may lock: getrlimit(2) `RLIMIT_MEMLOCK`; `None` if any amount.
+#[must_use]
+pub fn lockable_bytes() -> Option<u64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    limit.filter(|_| !crate::may_lock_all())
+}
+
 /// The processors that this process may use. They are asked for once, because Linux reads several files for that.
 #[must_use]
 pub fn processors() -> usize {

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
@@ -23,12 +23,12 @@ use super::confirm::require_agreement;
 use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_printed, unless_stopped};
 use crate::show::{
-    Activity, Amount, CacheLines, Format, LINE, PLAIN, Page, Width, files, json_line, other_file_systems, stdout,
-    tell_scan, visible_path,
+    Activity, Amount, CacheLines, Format, LINE, PLAIN, Page, Width, files, json_line, other_file_systems, stderr,
+    stdout, tell_scan, visible_path,
 };
 use crate::signals::{Caught, stopping};
 
-/// Show how much of each file is in the page cache, drop files from it, or read them into it.
+/// Show how much of each file is in the page cache, drop files from it, read them into it, or lock them there.
 ///
 /// Directories are processed recursively. The result is read back from the kernel.
 #[derive(Debug, Args)]
@@ -37,6 +37,7 @@ Examples:
   seekless cache show --top 10 /var     # the total, and the ten largest
   seekless cache drop big.iso           # the next reader waits for the disk
   seekless cache warm database/         # the next reader does not wait
+  seekless cache lock database/         # and it stays so until Ctrl-C
 
 For details, see `seekless cache COMMAND --help`.")]
 pub struct Arguments {
@@ -50,10 +51,13 @@ enum Action {
     ///
     /// Prints a line for each file named and a total for each directory. Symbolic links are followed if they are named,
     /// but not inside directories. A file with several hard links is counted once. Sizes are in whole pages.
+    ///
+    /// A block device has a cache of its own: what was read through the device, and metadata of a file system on it.
     #[command(after_help = "\
 Examples:
   seekless cache show big.iso *.log     # a line for each file
   seekless cache show .                 # the total of this directory
+  sudo seekless cache show /dev/sda1    # pages of the device itself
   seekless cache show --all --jsonl . | jq 'select(.resident_bytes > 0)'")]
     Show {
         /// Files and directories
@@ -102,6 +106,25 @@ Examples:
         #[command(flatten)]
         common: Common,
     },
+    /// Keep files in memory until Ctrl-C.
+    ///
+    /// Reads files and locks their pages by mlock(2), so that the system cannot evict them. Prints first how much memory that takes
+    /// and how much is available. Files larger than the available memory, or than the limit of the process
+    /// (`ulimit -l`), are refused. Bytes that are appended later are not locked.
+    #[command(after_help = "\
+Examples:
+  seekless cache lock database/         # until Ctrl-C or SIGTERM
+  sudo seekless cache lock *.idx        # root has no limit of locked memory")]
+    Lock {
+        /// Files and directories
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+        /// Lock them even if the available memory is too small
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -134,7 +157,11 @@ struct Common {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     raise_open_files();
     match &arguments.action {
-        Action::Show { paths, common } => Job::new(paths, common)?.show(),
+        Action::Show { paths, common } => {
+            let job = Job::new(paths, common)?;
+            let selection = job.selection.with_devices();
+            Job { selection, ..job }.show()
+        }
         Action::Drop {
             system: true, common, ..
         } => drop_system(common.json.form().is_some()),
@@ -149,6 +176,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Job::new(paths, common)?.drop()
         }
         Action::Warm { paths, force, common } => Job::new(paths, common)?.warm(*force),
+        Action::Lock { paths, force, common } => Job::new(paths, common)?.lock(*force),
     }
 }
 
@@ -161,7 +189,10 @@ fn is_whole_file_system(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| path == Path::new("/")) || open_root(path).is_ok_and(|root| is_root(&root))
 }
 
-/// What the three have in common.
+/// How often to check for a signal while files are locked.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What they have in common.
 struct Job<'a> {
     paths: &'a [PathBuf],
     common: &'a Common,
@@ -241,6 +272,39 @@ impl<'a> Job<'a> {
         let why = "each file that is not completely in memory is read";
         let sum = self.tell(why, None, Some(&before), work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.partial_files == 0)
+    }
+
+    /// Says what locking takes, locks files, and waits for a signal.
+    fn lock(&self, is_forced: bool) -> Result<(), Failure> {
+        let before = sum_of(&cache::show(&self.selection, &self.stop, &mut Silent));
+        let needed = before.bytes.max(before.cacheable_bytes);
+        let memory = system::memory().map_or("unknown".to_owned(), |memory| bytes(memory.available_bytes));
+        let limit = seekless_sys::lockable_bytes();
+        let may_lock = limit.map_or("any amount".to_owned(), bytes);
+        let words = format!(
+            "{} to lock; {memory} of memory available; this process may lock {may_lock}",
+            bytes(needed)
+        );
+        if limit.is_some_and(|limit| limit < needed) {
+            return Err(anyhow!("{words}: raise the limit by `ulimit -l`, or run it as root").into());
+        }
+        writeln!(stderr(), "seekless cache: {words}")?;
+        if !is_forced {
+            require_memory(&before)?;
+        }
+        let mut held = Vec::new();
+        let work = |lines: &mut CacheLines<'_>| {
+            let (totals, locked) = cache::lock(&self.selection, &self.stop, &|bytes| LINE.add(bytes), lines);
+            held = locked;
+            totals
+        };
+        let words = |sum: &Total| Some(format!("{} are locked in memory; Ctrl-C ends this.", files(sum.files)));
+        let sum = self.tell("each file is mapped and locked", None, Some(&before), work, words)?;
+        unless_stopped(&self.caught)?;
+        while self.caught.signal().is_none() && !held.is_empty() {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        unless_printed(sum.failed + sum.unknown_files + sum.partial_files > 0)
     }
 
     /// Runs a job and writes its files as they come, the totals, `words` about the sum (unless the output is JSON), and

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -330,6 +331,90 @@ fn what_would_drive_out_its_own_beginning_is_not_warmed() {
     assert!(
         sentence.contains("8.00 TiB") && sentence.contains("--force"),
         "{sentence}"
+    );
+}
+
+#[test]
+fn what_is_locked_stays_in_memory_until_ctrl_c() {
+    let place = Place::new();
+    if is_memory(&place) {
+        return;
+    }
+    fs::create_dir(place.path("in")).unwrap();
+    place.file("in/file", &vec![1; 1_000_000]);
+    place.file("in/empty", b"");
+    let child = place.command().args(["cache", "lock", "in"]).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let locked = || fs::read_to_string(&status).unwrap().contains("VmLck:\t     980 kB");
+    wait_for("the file is locked", locked);
+    let dropped = place.run(&["cache", "drop", "in/file", "--jsonl"]);
+    assert_eq!(
+        (dropped.code, &total(&dropped)["resident_bytes"]),
+        (Some(2), &1_003_520.into())
+    );
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = Ended::of(child);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("980 KiB to lock; ") && ended.stderr.contains(" of memory available; "));
+    assert!(
+        ended.stdout.contains("2 files are locked in memory; Ctrl-C ends this."),
+        "{}",
+        ended.stdout
+    );
+    let dropped = place.run(&["cache", "drop", "in/file", "--jsonl"]).succeeded();
+    assert_eq!(total(&dropped)["resident_bytes"], 0);
+}
+
+#[test]
+fn more_than_may_be_locked_is_refused() {
+    let place = Place::new();
+    File::create(place.path("huge")).unwrap().set_len(1 << 43).unwrap();
+    let sentence = place.run(&["cache", "lock", "huge"]).refused();
+    assert!(
+        sentence.contains("8.00 TiB") && !sentence.contains("locked in memory"),
+        "{sentence}"
+    );
+    let common = Common::new();
+    fs::write(common.directory().join("file"), vec![1; 100_000]).unwrap();
+    let mut command = common.command("sh");
+    command.args(["-c", "ulimit -l 64 && exec ./seekless cache lock file"]);
+    let sentence = Ended::of(command.spawn().unwrap()).refused();
+    assert!(
+        sentence.contains("may lock 64.0 KiB") && sentence.contains("ulimit -l"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn pages_of_a_block_device_are_shown_beside_files() {
+    let place = Place::new();
+    let Some(_disk) = super::dupes_disks::disk(&place, "ext4") else {
+        return;
+    };
+    let facts = seekless::StorageFacts::of(place.path("disk")).unwrap();
+    let device = format!("/dev/{}", facts.device.unwrap().name);
+    File::open(&device).unwrap().read_exact(&mut vec![0; 1 << 20]).unwrap();
+    place.file("file", b"bytes");
+    let shown = place.run(&["cache", "show", "--jsonl", &device, "file"]).succeeded();
+    let shown = objects(&shown);
+    let of = |path: &str| {
+        shown
+            .iter()
+            .find(|object| object["kind"] == "file" && object["path"] == path)
+            .unwrap()
+    };
+    assert_eq!(
+        (&of(&device)["bytes"], &of("file")["bytes"]),
+        (&(512 << 20).into(), &5.into())
+    );
+    let resident = of(&device)["resident_bytes"].as_u64().unwrap();
+    assert!((1 << 20..512 << 20).contains(&resident), "{resident}");
+    assert!(place.run(&["cache", "drop", &device]).stderr.contains("is a device"));
+    let ended = Common::new().run(&["cache", "show", &device]);
+    assert!(
+        ended.code == Some(2) && ended.stderr.contains("Permission denied"),
+        "{}",
+        ended.stderr
     );
 }
 

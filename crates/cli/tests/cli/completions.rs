@@ -107,7 +107,7 @@ fn options_are_offered_to_those_who_begin_one() {
     assert_eq!(offered(&place, "bench --cache "), ["cold", "warm", "both", "over"]);
     assert_eq!(offered(&place, "bench --dir "), [":directories"]);
     assert_eq!(offered(&place, "storage "), [":files"]);
-    assert_eq!(offered(&place, "cache "), ["show", "drop", "warm", "help"]);
+    assert_eq!(offered(&place, "cache "), ["show", "drop", "warm", "lock", "help"]);
     assert!(
         !offered(&place, "")
             .iter()

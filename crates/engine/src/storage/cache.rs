@@ -16,8 +16,10 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use seekless_sys::{self as sys, Advice, Support};
 
 use super::memory_groups;
@@ -74,6 +76,20 @@ impl CachedFile {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let (file, metadata) = open_regular(&path)?;
+        Ok(Self { path, file, metadata })
+    }
+
+    /// Opens a block device to read its residency, and does not wait for a medium.
+    ///
+    /// # Errors
+    /// The system's.
+    #[doc(hidden)]
+    pub fn open_device(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let opened = File::options().read(true).custom_flags(flags).open(&path);
+        let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = opened.map_err(|error| Error::system(&path, "open", error))?;
         Ok(Self { path, file, metadata })
     }
 

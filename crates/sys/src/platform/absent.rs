@@ -218,6 +218,8 @@ answered! {
     pub fn end_lease(&File) -> () = ();
     /// False: leases are taken on Linux only.
     pub fn may_lease_all() -> bool = false;
+    /// No: the limit holds for all.
+    pub fn may_lock_all() -> bool = false;
     /// Not known.
     pub fn was_closed(u8) -> bool = false;
     /// Unknown: read on Linux only.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use rustix::fs::OFlags;
 use seekless::cache::{CachedFile, Resident};
@@ -74,7 +74,10 @@ struct Done {
 
 fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, String> {
     let path = file.path();
-    let cached = if file.is_named() {
+    let is_device = file.is_named() && path.metadata().is_ok_and(|found| found.file_type().is_block_device());
+    let cached = if is_device {
+        CachedFile::open_device(path)
+    } else if file.is_named() {
         CachedFile::open(path)
     } else {
         let opened = file.open(OFlags::RDONLY);
@@ -92,7 +95,10 @@ fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, Strin
         state: CacheFileState {
             path: path.to_owned(),
             is_named: file.is_named(),
-            bytes: metadata.len(),
+            bytes: match resident {
+                Resident::Known { total_bytes, .. } if is_device => total_bytes,
+                _ => metadata.len(),
+            },
             before,
             resident,
         },

@@ -32,8 +32,10 @@ mod batch;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use seekless::cache::{CachedFile, Resident};
+use seekless_sys::LockedFile;
 use serde::Serialize;
 
 use crate::Stop;
@@ -175,6 +177,39 @@ pub fn warm(
         Ok((Some(before), resident))
     };
     run(selection, &warm, stop, watch)
+}
+
+/// Locks files in memory until the result is dropped, and reads back what is there. `moved` is called, from several threads, with the
+/// bytes of each piece.
+pub fn lock(
+    selection: &Selection,
+    stop: &Stop,
+    moved: &(dyn Fn(u64) + Sync),
+    watch: &mut dyn CacheWatch,
+) -> (Vec<Total>, Vec<LockedFile>) {
+    let locked = Mutex::new(Vec::new());
+    let lock = |file: &CachedFile| {
+        let (before, bytes) = (file.resident()?, file.metadata().len());
+        let mut last = 0;
+        let goes_on = |at: usize| {
+            moved((at - std::mem::replace(&mut last, at)) as u64);
+            !stop.is_stopped()
+        };
+        if bytes > 0 {
+            let held = LockedFile::new(file.file(), bytes as usize, goes_on);
+            let held = held.map_err(|source| seekless::Error::System {
+                path: PathBuf::new(),
+                action: "lock it in memory".into(),
+                method: None,
+                source,
+            })?;
+            locked.lock().unwrap_or_else(PoisonError::into_inner).push(held);
+            moved(bytes - last as u64);
+        }
+        Ok((Some(before), file.resident()?))
+    };
+    let totals = run(selection, &lock, stop, watch);
+    (totals, locked.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// How often a file is read again if a part of it was evicted meanwhile.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{self, Metadata};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
@@ -159,6 +159,17 @@ impl Selection {
             references: (!references.roots.is_empty()).then(|| Box::new(references)),
             ..self
         }
+    }
+
+    /// Takes block devices, too, which are refused otherwise.
+    #[must_use]
+    pub fn with_devices(mut self) -> Self {
+        let is_device =
+            |root: &&mut Root| fs::metadata(&root.path).is_ok_and(|found| found.file_type().is_block_device());
+        for root in self.roots.iter_mut().filter(is_device) {
+            root.refused = None;
+        }
+        self
     }
 
     fn numbered<P: AsRef<Path>>(first: u32, paths: impl IntoIterator<Item = P>, other_file_systems: bool) -> Self {

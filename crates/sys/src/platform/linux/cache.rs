@@ -5,9 +5,9 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use rustix::fs::{Access as Permission, AtFlags, CWD};
+use rustix::fs::{Access as Permission, AtFlags, CWD, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::machine::magic;
@@ -44,7 +44,12 @@ pub fn readahead(file: &File, offset: u64, len: usize) -> io::Result<Support<()>
 /// Pages on their way in by read-ahead count as held. `Unavailable` where the kernel would not tell the truth: mincore(2)
 /// claims everything resident to a caller who neither owns the file nor may write it.
 pub fn residency(file: &File) -> io::Result<Support<Residency>> {
-    let size = file.metadata()?.len();
+    let metadata = file.metadata()?;
+    let size = if metadata.file_type().is_block_device() {
+        seek(file, SeekFrom::End(0))?
+    } else {
+        metadata.len()
+    };
     let page = crate::page_bytes() as u64;
     let total_bytes = size.next_multiple_of(page);
     let answer = |resident_pages: u64| {

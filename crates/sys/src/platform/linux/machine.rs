@@ -37,13 +37,23 @@ enum Kind {
 /// Whether this process may take leases on files of other users: `CAP_LEASE`.
 #[must_use]
 pub fn may_lease_all() -> bool {
-    const CAP_LEASE: u32 = 28;
+    has_capability(28)
+}
+
+/// Whether this process may lock any amount of memory: `CAP_IPC_LOCK`.
+#[must_use]
+pub fn may_lock_all() -> bool {
+    has_capability(14)
+}
+
+/// Whether it has a capability of capabilities(7), by its number.
+fn has_capability(number: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut effective = status.lines().filter_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective
         .next()
         .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
-    effective.is_some_and(|effective| effective >> CAP_LEASE & 1 == 1)
+    effective.is_some_and(|effective| effective >> number & 1 == 1)
 }
 
 /// Lets this thread, and those that it starts, run before all ordinary ones: `SCHED_FIFO` of sched(7), with a priority from 1.
