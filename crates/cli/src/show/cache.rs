@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
 use super::progress::{Activity, Amount, LINE, stderr};
-use super::units::{bar, files};
+use super::units::{bar, files, percent};
 use super::visible::{object, visible_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
@@ -171,12 +171,10 @@ impl<'a> CacheLines<'a> {
             return writeln!(self.page, "{}", line(WARNING, ["unknown", "", "", ""], name));
         };
         let part = if of == 0 { 0.0 } else { resident as f64 / of as f64 };
-        // Never 100 % if a page is missing, never 0 % if one is resident.
-        let percent = match format!("{:.0} %", part * 100.0) {
-            _ if of == 0 => String::new(),
-            text if text == "100 %" && resident < of => "99 %".to_owned(),
-            text if text == "0 %" && resident > 0 => "1 %".to_owned(),
-            text => text,
+        let percent = if of == 0 {
+            String::new()
+        } else {
+            percent((resident, of))
         };
         let (resident, of, bar) = (bytes(resident), bytes(of), bar(part, bar_width));
         writeln!(self.page, "{}", line(PLAIN, [&resident, &of, &percent, &bar], name))

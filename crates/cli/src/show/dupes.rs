@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
@@ -9,14 +10,14 @@ use anstyle::Style;
 use clap::ValueEnum;
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::origin::SearchOrigin;
-use seekless_tools::dupes::{DuplicatesSum, EqualFiles, FoundDuplicates, Proof};
+use seekless_tools::dupes::{ContainedDirectory, DuplicatesSum, EqualFiles, FoundDuplicates, Proof, TreeOverlap};
 use seekless_tools::json::written;
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::{buffered_stdout, has_styles, plain_stdout};
-use super::units::{counted, files, plural};
+use super::units::{counted, files, percent, plural};
 use super::visible::visible_path;
 use super::{BOLD, DIM, PLAIN};
 
@@ -57,6 +58,7 @@ pub fn show_duplicates(
     found: &FoundDuplicates,
     form: DuplicatesForm,
     is_unique: bool,
+    roots: &[PathBuf],
     references: u32,
     mut origin: Option<SearchOrigin>,
 ) -> io::Result<bool> {
@@ -81,7 +83,7 @@ pub fn show_duplicates(
         }
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &written(&group.reported())),
-            (DuplicatesForm::Text, _) => text(&mut out, &group, is_unique, references, styles),
+            (DuplicatesForm::Text, _) => text(&mut out, &group, [is_unique, false], references, styles),
             (form, _) => {
                 let end: &[u8] = if form == DuplicatesForm::Null { b"\0" } else { b"\n" };
                 for (_, name) in group.names() {
@@ -92,6 +94,14 @@ pub fn show_duplicates(
             }
         }
     })?;
+    for directory in &found.contained {
+        is_any = true;
+        match (form, &mut objects) {
+            (_, Some(objects)) => objects.write(&mut out, &written(directory))?,
+            (DuplicatesForm::Text, _) => contained(&mut out, directory, references, styles)?,
+            _ => {}
+        }
+    }
     let sum = found.sum();
     if let Some(objects) = &objects {
         let mut summary = summary_json(found, &sum);
@@ -102,10 +112,21 @@ pub fn show_duplicates(
     } else if form == DuplicatesForm::Text {
         out.flush()?;
         drop(out);
-        return summary(&mut buffered_stdout(), found, &sum).map(|()| is_any);
+        return summary(&mut buffered_stdout(), found, &sum, roots).map(|()| is_any);
     }
     out.flush()?;
     Ok(is_any)
+}
+
+/// Writes a group to standard error, with a number for each file.
+pub fn show_numbered(group: &EqualFiles, references: u32) -> io::Result<()> {
+    text(
+        &mut super::progress::stderr(),
+        group,
+        [false, true],
+        references,
+        [BOLD, DIM],
+    )
 }
 
 /// Writes to standard error what could not be read, and what changed.
@@ -203,11 +224,10 @@ pub fn linked_elsewhere(number: u64) -> String {
 fn text(
     out: &mut impl Write,
     group: &EqualFiles,
-    is_unique: bool,
+    [is_unique, is_numbered]: [bool; 2],
     references: u32,
     [bold, dim]: [Style; 2],
 ) -> io::Result<()> {
-    let indent = if is_unique { "" } else { "  " };
     let (each, gain) = (bytes(group.bytes), bytes(group.gain_bytes));
     let (of, slash) = match group.files_in_each {
         Some(number) => (format!("directories of {}, {each}", files(number)), "/"),
@@ -222,7 +242,7 @@ fn text(
         let number = group.files.len();
         writeln!(out, "{bold}{number} {of}{bold:#}{dim}: {gain} to gain{proof}{dim:#}")?;
     }
-    for file in &group.files {
+    for (number, file) in (1..).zip(&group.files) {
         for (index, name) in file.names.iter().enumerate() {
             let elsewhere = if is_unique || index > 0 {
                 0
@@ -230,6 +250,12 @@ fn text(
                 file.links_elsewhere()
             };
             let mark = mark(name.root >= references, index > 0, elsewhere, dim);
+            let indent = match (is_unique, is_numbered, index) {
+                (true, ..) => String::new(),
+                (_, false, _) => "  ".to_owned(),
+                (.., 0) => format!("{number:>4}  "),
+                _ => " ".repeat(6),
+            };
             writeln!(out, "{indent}{}{slash}{mark}", visible_path(&name.path))?;
         }
     }
@@ -239,8 +265,59 @@ fn text(
     Ok(())
 }
 
-fn summary(out: &mut impl Write, found: &FoundDuplicates, sum: &DuplicatesSum) -> io::Result<()> {
+fn contained(
+    out: &mut impl Write,
+    found: &ContainedDirectory,
+    references: u32,
+    [bold, dim]: [Style; 2],
+) -> io::Result<()> {
+    let of = format!(
+        "1 directory of {}, {}, in another",
+        files(found.files),
+        bytes(found.bytes)
+    );
+    writeln!(
+        out,
+        "{bold}{of}{bold:#}{dim}: {} to gain{dim:#}",
+        bytes(found.gain_bytes)
+    )?;
+    writeln!(out, "  {}/", visible_path(&found.directory.path))?;
+    let more = match found.more_files {
+        0 => "nothing else is there".to_owned(),
+        more => format!("has {}, {}, with other contents", files(more), bytes(found.more_bytes)),
+    };
+    let reference = if found.within.root >= references {
+        "reference, "
+    } else {
+        ""
+    };
+    writeln!(
+        out,
+        "  {}/{dim}  ({reference}{more}){dim:#}\n",
+        visible_path(&found.within.path)
+    )
+}
+
+/// A sentence for each of two trees.
+fn overlap(page: &mut Page<'_>, overlap: &[TreeOverlap; 2], roots: &[PathBuf]) -> io::Result<()> {
+    let [one, other] = [0, 1].map(|root| visible_path(&roots[root]));
+    for (tree, name, in_other) in [(&overlap[0], &one, &other), (&overlap[1], &other, &one)] {
+        if tree.files > 0 {
+            let [bytes, files] = [(tree.shared_bytes, tree.bytes), (tree.shared_files, tree.files)].map(percent);
+            page.say(
+                PLAIN,
+                &format!("{name}: {bytes} of its bytes and {files} of its files are also in {in_other}."),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn summary(out: &mut impl Write, found: &FoundDuplicates, sum: &DuplicatesSum, roots: &[PathBuf]) -> io::Result<()> {
     let mut page = Page::new(out, Width::of_stdout());
+    if let Some(trees) = found.overlap.as_ref().filter(|_| roots.len() == 2) {
+        overlap(&mut page, trees, roots)?;
+    }
     let groups = plural(sum.groups, "group", "groups");
     let duplicates = plural(sum.duplicates, "duplicate", "duplicates");
     let (files, gain) = (files(found.files()), bytes(sum.gain_bytes));
@@ -275,6 +352,10 @@ fn summary_json(found: &FoundDuplicates, sum: &DuplicatesSum) -> Value {
     summary["failed"] = found.failures.len().into();
     summary["changed"] = found.changed.len().into();
     summary["equal_directories"] = found.directories.len().into();
+    summary["contained_directories"] = found.contained.len().into();
+    if let Some(overlap) = &found.overlap {
+        summary["overlap"] = json!(overlap);
+    }
     summary["left_out"] = json!(found.left);
     summary["left_out"]["directories"] = found.left_out.len().into();
     summary["stopped"] = found.is_stopped.into();

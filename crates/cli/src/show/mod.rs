@@ -38,7 +38,7 @@ pub use advice::{advice_json, directory_of, profile_json, profile_page, show_adv
 pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;
-pub use dupes::{DuplicatesForm, show_duplicates, show_failures};
+pub use dupes::{DuplicatesForm, show_duplicates, show_failures, show_numbered};
 pub use explain::{explained, planned_batches, tell_scan, tell_why};
 pub use holes::{HoleLines, HolesPicture, HolesSum, level, show_punched};
 pub use known::show_known;

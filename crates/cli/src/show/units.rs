@@ -11,6 +11,15 @@ pub fn bar(part: f64, width: usize) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
+/// A part in per cent: 100 % only if nothing is missing, and 0 % only if it is nothing.
+pub fn percent((part, of): (u64, u64)) -> String {
+    match format!("{:.0} %", part as f64 / of as f64 * 100.0) {
+        text if text == "100 %" && part < of => "99 %".to_owned(),
+        text if text == "0 %" && part > 0 => "1 %".to_owned(),
+        text => text,
+    }
+}
+
 /// The nearest whole number, at most `most`.
 pub fn nearest(figure: f64, most: usize) -> usize {
     (0..most).take_while(|&number| number as f64 + 0.5 <= figure).count()

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::dupes_disks::{bytes, disk, sync};
+use super::dupes_disks::{blocks_bytes, bytes, disk, sync};
 use super::place::{Ended, Place};
 
 /// Makes a file in directories that are made, too, with an mtime.
@@ -600,4 +600,64 @@ fn after_acting_on_random_trees_all_content_is_there_and_a_copy_of_each_stays() 
         assert_eq!(place.content(), snapshot, "{seed}");
     }
     assert!(directories_moved > 100, "{directories_moved}");
+}
+
+#[test]
+fn a_directory_that_another_contains_is_told_with_what_that_has_more_and_is_not_acted_on() {
+    let place = Place::new();
+    for (name, bytes) in [
+        ("card/100/a", "one"),
+        ("card/100/b", "two"),
+        ("card/101/c", "alone"),
+        ("photos/here/sea", "one"),
+        ("photos/here/hill", "two"),
+        ("photos/here/new", "three"),
+    ] {
+        write(&place, name, bytes.as_bytes(), 1);
+    }
+    let ended = place.run(&["dupes", "--dirs", "card", "photos"]).succeeded();
+    let gain = seekless_results::bytes(2 * blocks_bytes(&place.path("card/100/a")));
+    let expected = format!(
+        "1 directory of 2 files, 6 B, in another: {gain} to gain\n  card/100/\n  photos/here/  (has 1 file, 5 B, with other contents)\n\n\
+         card: 55 % of its bytes and 67 % of its files are also in photos.\n\
+         photos: 55 % of its bytes and 67 % of its files are also in card.\n6 files, 2 groups"
+    );
+    assert!(ended.stdout.contains(&expected), "{}", ended.stdout);
+    let reference = place
+        .run(&["dupes", "--dirs", "card", "--against", "photos"])
+        .succeeded();
+    assert!(
+        reference.stdout.contains("photos/here/  (reference, has 1 file"),
+        "{}",
+        reference.stdout
+    );
+    let swapped = place
+        .run(&["dupes", "--dirs", "photos", "--against", "card"])
+        .succeeded();
+    assert!(
+        !swapped.stdout.contains("in another") && swapped.stdout.contains("card: 55 %"),
+        "{}",
+        swapped.stdout
+    );
+    // A third path makes it no pair, and a part of the trees is no less contained.
+    let three = place
+        .run(&["dupes", "--dirs", "card/100", "card/101", "photos"])
+        .succeeded();
+    assert!(
+        three.stdout.contains("in another") && !three.stdout.contains(" % "),
+        "{}",
+        three.stdout
+    );
+    let whole = report(&place, &["card", "photos"]);
+    let moved = act_on(
+        &place,
+        &whole,
+        &["move", "--to", "old", "--keep", "path:photos", "--dry-run"],
+    )
+    .succeeded();
+    assert!(
+        moved.stdout.ends_with("\n2 files to move.\n") && moved.stderr.is_empty(),
+        "{}",
+        moved.stdout
+    );
 }

@@ -251,6 +251,15 @@ fn json_keys_are_as_promised() {
         let _ = fs::create_dir(place.path(directory));
         place.file(format!("{directory}/{file}"), [directory, file].concat().as_bytes());
     }
+    for (directory, files) in [("f", &["a"][..]), ("g", &["b", "c"])] {
+        fs::create_dir(place.path(directory)).unwrap();
+        for file in files {
+            place.file(
+                format!("{directory}/{file}"),
+                [*file, "equal"][usize::from(*file != "c")].as_bytes(),
+            );
+        }
+    }
     place.bench::<&str>(&[]).succeeded();
     let stored = |name: &str| fs::read(format!("{STORED}/{name}.json")).unwrap();
     place.file("first.json", &stored("interrupted"));
@@ -266,6 +275,8 @@ fn json_keys_are_as_promised() {
         "cmp -r --jsonl d e",
         "cmp -r --json d e",
         "cmp --json --same-size d",
+        "dupes --dirs --jsonl f g",
+        "dupes --dirs --json f g",
         "holes show --jsonl sparse",
         "holes show --json sparse",
         "holes dig --jsonl one",

@@ -40,7 +40,9 @@ impl Search<'_> {
         let Some(part) = self.options.matching else { return };
         let mut keys: Vec<(u64, u64, u32)> = Vec::with_capacity(numbers.len());
         for number in &*numbers {
-            let digests = self.names_of(*number).map(|name| xxh3_64(part.of(self.files.name(name))));
+            let digests = self
+                .names_of(*number)
+                .map(|name| xxh3_64(part.of(self.files.name(name))));
             keys.extend(digests.map(|digest| (self.files.get(*number).bytes, digest, *number)));
         }
         keys.sort_unstable();

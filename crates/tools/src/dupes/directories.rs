@@ -8,27 +8,36 @@ use super::contents::{Contents, Inside, Inventory};
 use seekless::files::FileState;
 use seekless::walk::Directory;
 
-use super::{Class, Equal, EqualFiles, FoundName, Met, Proof, Search};
+use super::{Class, ContainedDirectory, Equal, EqualFiles, FoundName, Met, Proof, Search, TreeOverlap};
 use crate::walk::Visited;
 
+/// What a search finds out about directories.
+#[derive(Default)]
+pub(super) struct FoundDirectories {
+    /// Groups of equal ones, those that save most first.
+    pub equal: Vec<EqualFiles>,
+    pub contained: Vec<ContainedDirectory>,
+    pub overlap: Option<[TreeOverlap; 2]>,
+}
+
 /// What is known of a directory that was visited.
-struct Tree {
-    parent: Option<usize>,
+pub(super) struct Tree {
+    pub parent: Option<usize>,
     /// Files in it, by number.
-    files: Vec<u32>,
+    pub files: Vec<u32>,
     /// Directories in it that were visited.
-    children: Vec<usize>,
+    pub children: Vec<usize>,
     /// Directories with the same number are equal; `None` if not everything in it is known.
-    class: Option<u32>,
-    sum: TreeSum,
+    pub class: Option<u32>,
+    pub sum: TreeSum,
 }
 
 /// What is in a directory, and below.
 #[derive(Clone, Copy, Default)]
-struct TreeSum {
+pub(super) struct TreeSum {
     nodes: u64,
-    files: u64,
-    bytes: u64,
+    pub files: u64,
+    pub bytes: u64,
 }
 
 impl TreeSum {
@@ -50,28 +59,30 @@ enum VisitedEntry<'a> {
 }
 
 /// The space that each file shares with no other, and the file that a name belongs to.
-struct Own {
+pub(super) struct Own {
     bytes: HashMap<u32, u64>,
     first_names: HashMap<u32, u32>,
 }
 
 impl Search<'_> {
     /// Finds equal directories that are not all inside other equal directories, and removes files that are reported with them
-    /// from their classes. Those in references come first in each group.
-    pub fn equal_directories(&self, visited: &[Visited], classes: &mut Vec<Class>) -> Vec<EqualFiles> {
+    /// from their classes. Those in references come first in each group. Finds what other directories contain, too.
+    pub fn directories(&self, visited: &[Visited], classes: &mut Vec<Class>) -> FoundDirectories {
         if visited.is_empty() || self.stop.is_stopped() {
-            return Vec::new();
+            return FoundDirectories::default();
         }
         let (mut trees, tree_of) = self.trees(visited);
-        let mut order = from_the_top(&trees);
-        self.classify(visited, &mut trees, &order, classes);
+        let nested = from_the_top(visited, &mut trees);
+        let known = self.equal_files(classes);
+        self.classify(visited, &mut trees, &nested, &known);
         let own = self.own(classes);
         let path = |number: usize| visited[number].directory.path_of(b"");
         let root = |number: usize| visited[number].root;
         let is_reference = |number: &usize| self.is_reference(root(*number));
         // A directory comes before those in it, and equal ones are adjacent.
+        let mut order = nested.clone();
         order.sort_by_key(|number| Reverse(key_of(&trees[*number])));
-        let mut told = vec![false; trees.len()];
+        let [mut told, mut grouped] = [(); 2].map(|()| vec![false; trees.len()]);
         let mut equal = Vec::new();
         for alike in order.chunk_by(|one, other| key_of(&trees[*one]) == key_of(&trees[*other])) {
             for number in alike {
@@ -87,8 +98,8 @@ impl Search<'_> {
                 continue;
             }
             group.sort_by_cached_key(|number| (!is_reference(number), path(*number)));
-            for number in &group[1..] {
-                told[*number] = true;
+            for number in &group {
+                (told[*number], grouped[*number]) = (*number != group[0], true);
             }
             let references = group.iter().filter(|number| is_reference(number)).count();
             let directory = |number: &usize| {
@@ -111,6 +122,7 @@ impl Search<'_> {
                 files: group.iter().map(directory).collect(),
             });
         }
+        let contained = self.contained_directories((visited, &trees, &nested), &known, &own, (&grouped, &told));
         for class in &mut *classes {
             class.files.retain(|member| {
                 let trees = self.names_of(member.number).map(|name| tree_of.get(&self.key_of(name)));
@@ -121,7 +133,11 @@ impl Search<'_> {
         classes.retain(|class| self.is_group(class.files.iter().map(|member| member.number)));
         let paths = |group: &EqualFiles| group.names().map(|(_, name)| name.path.clone()).collect::<Vec<_>>();
         equal.sort_by_cached_key(|group| (Reverse(group.gain_bytes), paths(group)));
-        equal
+        FoundDirectories {
+            equal,
+            contained,
+            overlap: self.overlap(visited, &known),
+        }
     }
 
     /// The directories with their files, and the index of each directory.
@@ -213,7 +229,7 @@ impl Search<'_> {
     }
 
     /// The space freed by removing some directories: that of files with all their names in them.
-    fn freed_by(&self, removed: &[usize], trees: &[Tree], own: &Own) -> u64 {
+    pub(super) fn freed_by(&self, removed: &[usize], trees: &[Tree], own: &Own) -> u64 {
         let mut bytes = 0;
         let mut several: HashMap<u32, u64> = HashMap::new();
         let mut waiting = removed.to_vec();
@@ -250,8 +266,7 @@ impl Search<'_> {
     }
 
     /// Gives directories with equal contents the same class, innermost directories first.
-    fn classify(&self, visited: &[Visited], trees: &mut [Tree], order: &[usize], classes: &[Class]) {
-        let known = self.equal_files(classes);
+    fn classify(&self, visited: &[Visited], trees: &mut [Tree], order: &[usize], known: &HashMap<u32, u32>) {
         let mut numbers: HashMap<blake3::Hash, u32> = HashMap::new();
         for number in order.iter().rev().copied() {
             let mut sum = TreeSum::default();
@@ -314,15 +329,17 @@ fn key_of(tree: &Tree) -> (u64, Option<u32>) {
     (tree.sum.nodes, tree.class)
 }
 
-/// All directories, parents before children.
-fn from_the_top(trees: &[Tree]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..trees.len())
-        .filter(|number| trees[*number].parent.is_none())
-        .collect();
-    let mut at = 0;
-    while let Some(number) = order.get(at) {
-        order.extend(&trees[*number].children);
-        at += 1;
+/// All directories, each followed by those in it, the last names first.
+fn from_the_top(visited: &[Visited], trees: &mut [Tree]) -> Vec<usize> {
+    let roots = (0..trees.len()).filter(|number| trees[*number].parent.is_none());
+    let mut waiting: Vec<usize> = roots.collect();
+    waiting.sort_by_cached_key(|number| visited[*number].directory.path_of(b""));
+    let mut order = Vec::with_capacity(trees.len());
+    while let Some(number) = waiting.pop() {
+        order.push(number);
+        let children = &mut trees[number].children;
+        children.sort_unstable_by_key(|child| visited[*child].directory.name());
+        waiting.extend(&*children);
     }
     order
 }

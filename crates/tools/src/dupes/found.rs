@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::order::PathOrder;
-use super::{Across, all_names};
+use super::{Across, ContainedDirectory, TreeOverlap, all_names};
 use crate::walk::{Files, Left, Unlisted};
 
 /// How files were found to be equal.
@@ -196,9 +196,10 @@ impl ReportedPath {
 }
 
 /// A name of a file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct FoundName {
     /// Its path, which begins with a given one.
+    #[serde(with = "crate::json::path")]
     pub path: PathBuf,
     /// The number of that given path; for all names of a file in a reference, the number of the reference.
     pub root: u32,
@@ -214,6 +215,10 @@ pub struct FoundDuplicates {
     pub(super) classes: Vec<Class>,
     /// Directories that are equal, those that save most first.
     pub directories: Vec<EqualFiles>,
+    /// Directories that others contain, those that save most first.
+    pub contained: Vec<ContainedDirectory>,
+    /// How much of each of two trees is in the other one, if two were searched for directories.
+    pub overlap: Option<[TreeOverlap; 2]>,
     pub(super) sum: DuplicatesSum,
     /// What the walk left out.
     pub left: Left,

@@ -8,6 +8,7 @@
 pub mod act;
 mod alike;
 mod cache;
+mod contained;
 mod contents;
 mod digest;
 mod directories;
@@ -42,7 +43,9 @@ use crate::tree::large::Large;
 use crate::walk::{self, Files, Filter, Selection};
 pub use alike::NamePart;
 use cache::Cache;
+pub use contained::{ContainedDirectory, TreeOverlap};
 pub use contents::Contents;
+use directories::FoundDirectories;
 use found::{Class, Member};
 pub use found::{DuplicatesSum, Equal, EqualFiles, FoundDuplicates, FoundName, Proof, ReportedGroup, links_elsewhere};
 use heads::Beginnings;
@@ -194,7 +197,11 @@ pub fn find(
     ends.push(Instant::now());
     let unreadable = failed.iter().map(|(number, _)| *number).collect();
     let sum = DuplicatesSum::of(&classes);
-    let directories = search.equal_directories(&directories, &mut classes);
+    let FoundDirectories {
+        equal: directories,
+        contained,
+        overlap,
+    } = search.directories(&directories, &mut classes);
     // From here on, only names are needed; process exit would close the directories one after the other.
     let closing = files.close_directories();
     search.sort(&mut classes);
@@ -204,6 +211,8 @@ pub fn find(
         names: search.names,
         classes,
         directories,
+        contained,
+        overlap,
         sum,
         left,
         left_out,

@@ -59,7 +59,8 @@ impl Search<'_> {
                 let apart = self.apart_by_name(files, |member| member.number);
                 let classes_of = apart.into_iter().map(|files| Class { proof, files });
                 // They have all their twins by now.
-                classes.extend(classes_of.filter(|class| self.are_wanted(class.files.iter().map(|member| member.number))));
+                classes
+                    .extend(classes_of.filter(|class| self.are_wanted(class.files.iter().map(|member| member.number))));
             }
             failed.extend(failures);
         }

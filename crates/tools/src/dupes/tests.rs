@@ -489,6 +489,129 @@ proptest! {
     }
 }
 
+/// The content of each file that is not empty below a directory.
+fn contents_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = snapshot(directory).into_iter();
+    let files = files.filter_map(|(path, bytes)| Some((directory.join(path), bytes?)));
+    files.filter(|(_, bytes)| !bytes.is_empty()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn directories_that_others_contain_are_told_and_nothing_is_lost_without_them(
+        planted in proptest::collection::vec((0..2_usize, prop::collection::vec(0..3_usize, 0..4), 0..3_usize, 0..6_usize), 1..20),
+        across in prop::sample::select(vec![Across::Files, Across::Roots, Across::References(1)]),
+    ) {
+        let place = tempfile::tempdir().unwrap();
+        let roots = ["a", "b"].map(|root| place.path().join(root));
+        for root in &roots {
+            fs::create_dir(root).unwrap();
+        }
+        for (root, below, name, content) in planted {
+            let mut path = roots[root].clone();
+            path.extend(below.iter().map(|below| ["x", "y", "z"][*below]));
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join(["1", "2", "3"][name]), ["", "one", "two", "three", "four", "five"][content]).unwrap();
+        }
+        let options = SearchOptions { with_directories: true, across, ..SearchOptions::default() };
+        let selection = if across == Across::References(1) {
+            Selection::new([&roots[0]], true).against([&roots[1]])
+        } else {
+            Selection::new(&roots, true)
+        };
+        let filter = Filter { bytes: 1..=u64::MAX, ..Filter::default() };
+        let found = find(&selection, &filter, &options, &Stop::default(), &|_| ());
+        let all = contents_below(place.path());
+        let of = |directory: &Path| {
+            let below = all.iter().filter(|(path, _)| path.starts_with(directory));
+            below.map(|(path, bytes)| (path.as_path(), bytes.as_slice())).collect::<Vec<_>>()
+        };
+        let grouped: BTreeSet<&Path> = found.directories.iter().flat_map(EqualFiles::names).map(|(_, name)| name.path.as_path()).collect();
+        let contained: BTreeSet<&Path> = found.contained.iter().map(|one| one.directory.path.as_path()).collect();
+        let is_in = |path: &Path, directories: &BTreeSet<&Path>| path.ancestors().any(|above| directories.contains(above));
+        let mut gone = contained.clone();
+        for group in &found.directories {
+            gone.extend(group.names().skip(1).map(|(_, name)| name.path.as_path()));
+        }
+        let root_of = |path: &Path| roots.iter().position(|root| path.starts_with(root)).unwrap();
+        let may_hold = |one: &Path, other: &Path| {
+            let are_wanted = match across {
+                Across::Files => true,
+                Across::Roots => root_of(one) != root_of(other),
+                Across::References(_) => root_of(one) < root_of(other),
+            };
+            are_wanted && !one.starts_with(other) && !other.starts_with(one)
+        };
+        for one in &found.contained {
+            let (path, within) = (one.directory.path.as_path(), one.within.path.as_path());
+            prop_assert!(may_hold(path, within), "{:?}", one);
+            let [inside, outside] = [of(path), of(within)];
+            let contents: BTreeSet<&[u8]> = inside.iter().map(|(_, bytes)| *bytes).collect();
+            let more: Vec<&[u8]> = outside.iter().map(|(_, bytes)| *bytes).filter(|bytes| !contents.contains(bytes)).collect();
+            prop_assert!(contents.iter().all(|bytes| outside.iter().any(|(_, other)| bytes == other)), "{:?}", one);
+            let bytes = |all: &[&[u8]]| all.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
+            prop_assert_eq!((one.more_files, one.more_bytes), (more.len() as u64, bytes(&more)));
+            let inside: Vec<&[u8]> = inside.into_iter().map(|(_, bytes)| bytes).collect();
+            prop_assert_eq!((one.files, one.bytes), (inside.len() as u64, bytes(&inside)));
+            prop_assert!(!is_in(path.parent().unwrap(), &contained) && !is_in(path, &grouped), "{:?}", one);
+        }
+        // What is left of each directory, without those that need not stay.
+        let left = |directory: &Path| {
+            let left = of(directory).into_iter().filter(|(path, _)| !is_in(path, &gone));
+            left.map(|(_, bytes)| bytes).collect::<BTreeSet<&[u8]>>()
+        };
+        prop_assert_eq!(left(place.path()), all.iter().map(|(_, bytes)| bytes.as_slice()).collect::<BTreeSet<_>>());
+        let directories: Vec<PathBuf> = snapshot(place.path()).into_iter()
+            .filter(|(_, what)| what.is_none()).map(|(path, _)| place.path().join(path)).collect();
+        for one in &directories {
+            let contents: BTreeSet<&[u8]> = of(one).into_iter().map(|(_, bytes)| bytes).collect();
+            let holds = |other: &Path| may_hold(one, other) && contents.is_subset(&left(other));
+            if let Some(told) = found.contained.iter().find(|told| told.directory.path == *one) {
+                let smaller = |other: &&PathBuf| **other != told.within.path && other.starts_with(&told.within.path);
+                prop_assert!(!directories.iter().filter(smaller).any(|other| holds(other)), "{:?}", told);
+            } else if !contents.is_empty() && !is_in(one, &contained) && !is_in(one, &grouped) {
+                prop_assert!(!directories.iter().any(|other| holds(other)), "{:?} {:?}", one, found.contained);
+            }
+        }
+        for (root, tree) in found.overlap.iter().flatten().enumerate() {
+            let [own, other] = [root, 1 - root].map(|root| of(&roots[root]));
+            let shared: Vec<_> = own.iter().filter(|(_, bytes)| other.iter().any(|(_, other)| bytes == other)).collect();
+            let bytes = |bytes: &[u8]| bytes.len() as u64;
+            let expected = TreeOverlap {
+                files: own.len() as u64,
+                bytes: own.iter().map(|(_, content)| bytes(content)).sum(),
+                shared_files: shared.len() as u64,
+                shared_bytes: shared.iter().map(|(_, content)| bytes(content)).sum(),
+            };
+            prop_assert_eq!(*tree, expected);
+        }
+    }
+}
+
+#[test]
+fn a_directory_is_looked_for_where_its_rarest_file_is() {
+    let place = tempfile::tempdir().unwrap();
+    let write = |name: String, content: &str| {
+        let path = place.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    // More copies than are looked at, alone and beside a file of its own.
+    for number in 0..150 {
+        write(format!("all/{number}/licence"), "licence");
+        write(format!("all/{number}/own"), &format!("own {number}"));
+    }
+    write("one/a/licence".to_owned(), "licence");
+    write("one/own".to_owned(), "own 7");
+    write("two/licence".to_owned(), "licence");
+    let found = find_directories(place.path(), true, &Filter::default());
+    let contained = found.contained.iter();
+    let contained =
+        contained.map(|one| [&one.directory, &one.within].map(|name| name.path.strip_prefix(place.path()).unwrap()));
+    assert_eq!(contained.collect::<Vec<_>>(), [[Path::new("one"), Path::new("all/7")]]);
+}
+
 /// Searches below a directory, for equal directories, too.
 fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> FoundDuplicates {
     let selection = Selection::new([root], other_file_systems);

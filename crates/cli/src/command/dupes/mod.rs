@@ -62,8 +62,9 @@ Examples:
   seekless dupes --against backup photos       # photos that are in the backup
   seekless dupes --isolate laptop desktop      # files that both have
   seekless dupes --dirs music                  # whole directories, too
+  seekless dupes --dirs card backup            # how much of card is in backup
   seekless dupes --unique photos               # files without a duplicate
-  seekless dupes --match extension --links 1 . # no .bak of a .c, nor hard links
+  seekless dupes --match name --links 1 .      # of the same name, one link each
   seekless dupes --json . | jq '.summary'
   seekless dupes --action hardlink --keep oldest photos
   seekless dupes --action remove --against backup --dry-run photos
@@ -149,14 +150,15 @@ pub struct Arguments {
     unique: bool,
     /// List equal directories instead of their files
     ///
-    /// `--action move` and `reflink` then act on them as a whole.
+    /// Also lists directories that others contain: each file, whatever its name, equals one below the other directory. For two PATHs,
+    /// it says how much of each is in the other. `--action move` and `reflink` act on equal directories as a whole.
     #[arg(long, conflicts_with = "unique", help_heading = COMPARING)]
     dirs: bool,
     /// Only groups of files whose names have PART in common, too
     ///
     /// Upper and lower case differ. One name of a file with several hard links is enough. Equal directories (--dirs) have
     /// files of the same names in any case; their own names may differ.
-    #[arg(long = "match", value_name = "PART", value_parser = one_of(PARTS), help_heading = COMPARING)]
+    #[arg(long = "match", value_name = "PART", value_parser = one_of(PARTS), help_heading = COMPARING, hide_short_help = true)]
     matching: Option<NamePart>,
     /// Compare bytes even if files are read more than once
     #[arg(long, conflicts_with = "cache", help_heading = COMPARING, hide_short_help = true)]
@@ -316,9 +318,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     tell_all(&unmatched);
     let origin = form.json().map(|_| origin()).transpose()?;
-    let is_any = show_duplicates(&found, form, arguments.unique, references, origin)?;
+    let roots = [paths, against].concat();
+    let is_any = show_duplicates(&found, form, arguments.unique, &roots, references, origin)?;
     if arguments.explain {
-        explain(&paths[0], &found, started.elapsed());
+        explain(&roots[0], &found, started.elapsed());
     }
     let has_failures = !found.failures.is_empty();
     // Ending the process frees it sooner than code that closes one directory after the other.

@@ -50,7 +50,12 @@ pub fn read(text: &[u8], with_directories: bool) -> Result<ReadReport, String> {
         SearchOrigin::read(&summary.ok_or("it has no summary: it is incomplete, or not a report of seekless dupes")?)?;
     let (mut groups, mut refused) = (Vec::new(), Vec::new());
     let mut places = CopyPlaces::new(&origin);
-    for (place, part) in parts {
+    let is_contained = |part: &Value| part.get("kind").is_some_and(|kind| kind == "contained");
+    // A directory that is contained in another does not equal it.
+    for (place, part) in parts
+        .into_iter()
+        .filter(|(_, part)| !part.as_ref().is_ok_and(is_contained))
+    {
         let refuse = |path, why| RefusedPart {
             place: place.clone(),
             path,
