@@ -14,9 +14,16 @@ use crate::signals::Caught;
 /// How often to check for a signal while waiting for an answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Asks a question on the terminal. A signal ends it without an answer. `unasked` is the error if there is no terminal.
-/// If standard input was read to its end, the answer comes from the terminal of the process.
+/// Asks on the terminal whether something is to be done.
 pub fn is_agreed(question: &str, unasked: &str, is_stdin_used: bool, caught: &Caught) -> Result<bool, Failure> {
+    let answer = answer(&format!("{question} [y/N] "), unasked, is_stdin_used, caught)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+}
+
+/// Asks a question on the terminal, and returns a line; it is empty if there will be no more. A signal ends it without an answer.
+/// `unasked` is the error if there is no terminal. If standard input was read to its end, the answer comes from the
+/// terminal of the process.
+pub fn answer(question: &str, unasked: &str, is_stdin_used: bool, caught: &Caught) -> Result<String, Failure> {
     let unasked = || anyhow!("{unasked}");
     let mut terminal: Box<dyn BufRead + Send> = if is_stdin_used {
         Box::new(BufReader::new(File::open("/dev/tty").map_err(|_| unasked())?))
@@ -28,7 +35,7 @@ pub fn is_agreed(question: &str, unasked: &str, is_stdin_used: bool, caught: &Ca
     if !io::stderr().is_terminal() {
         return Err(unasked().into());
     }
-    write!(stderr(), "{question} [y/N] ").and_then(|()| stderr().flush())?;
+    write!(stderr(), "{question}").and_then(|()| stderr().flush())?;
     let (send, answered) = mpsc::channel();
     std::thread::Builder::new().spawn(move || {
         let mut answer = String::new();
@@ -38,8 +45,7 @@ pub fn is_agreed(question: &str, unasked: &str, is_stdin_used: bool, caught: &Ca
     loop {
         match answered.recv_timeout(LOOK_AGAIN) {
             Ok(read) => {
-                let answer = read.context("cannot read the answer")?;
-                return Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()));
+                return Ok(read.context("cannot read the answer")?);
             }
             Err(_) => unless_stopped(caught)?,
         }

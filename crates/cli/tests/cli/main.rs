@@ -21,6 +21,7 @@ mod cp_like_gnu;
 mod documents;
 mod dupes;
 mod dupes_act;
+mod dupes_by_hand;
 mod dupes_directories;
 mod dupes_disks;
 mod dupes_faults;

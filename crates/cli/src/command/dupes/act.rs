@@ -22,6 +22,7 @@ use seekless_tools::dupes::act::report;
 use seekless_tools::dupes::act::rules::{RULES, Rule};
 use seekless_tools::dupes::act::{self, ActingOptions, Action, RunEvent, Step, StepOutcome};
 
+use super::by_hand::choose_by_hand;
 use super::how::{ACTIONS, ActOptions};
 use crate::command::confirm::is_agreed;
 use crate::command::values::{JsonOptions, one_of};
@@ -68,7 +69,7 @@ Examples:
   seekless dupes act remove --keep oldest --from report   # act later
   seekless dupes act hardlink --keep first --from report --dry-run
   seekless dupes act move --to old --keep 'path:photos/**' --from report
-  seekless dupes act remove --prune --keep newest --from report   # and directories left empty
+  seekless dupes act remove --prune --keep newest --from report
   seekless dupes act remove --keep newest --from report --plan-file plan
   seekless dupes act --plan plan                          # after editing it")]
 pub struct ActArguments {
@@ -129,9 +130,10 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
     raise_open_files();
     let how = &arguments.how;
     if let Some(file) = &arguments.plan {
-        if !how.keep.is_empty() || how.to.is_some() || how.absolute || how.names || how.plan_file.is_some() {
+        let has_rules = !how.keep.is_empty() || how.interactive;
+        if has_rules || how.to.is_some() || how.absolute || how.names || how.plan_file.is_some() {
             return Err(anyhow!(
-                "--plan takes no --keep, --to, --absolute, --names or --plan-file: the plan says what is done"
+                "--plan takes no --keep, --interactive, --to, --absolute, --names or --plan-file: the plan says what is done"
             )
             .into());
         }
@@ -170,7 +172,7 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
         is_fresh: false,
         is_stdin_used,
     };
-    let mut work = Work::of_groups(action, &rules, searched)?;
+    let mut work = Work::of_groups(action, rules, searched, how)?;
     work.chosen.refused.splice(0..0, read.refused);
     work.finish(how, &arguments.json, arguments.quiet)
 }
@@ -184,7 +186,7 @@ pub fn act_on(
     quiet: bool,
 ) -> Result<ExitCode, Failure> {
     let (action, rules) = how.action(action)?;
-    Work::of_groups(action, &rules, searched)?.finish(how, json, quiet)
+    Work::of_groups(action, rules, searched, how)?.finish(how, json, quiet)
 }
 
 /// Reads a plan or report: of at most half the size of the memory, as more could not be acted on.
@@ -203,12 +205,19 @@ fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
 }
 
 impl Work {
-    fn of_groups(action: Action, rules: &[Rule], searched: Searched) -> anyhow::Result<Self> {
-        if rules.is_empty() && !searched.origin.roots.iter().any(|root| root.is_reference) {
-            bail!("use --keep RULE to say which files stay; rules are {RULES}");
+    fn of_groups(
+        action: Action,
+        mut rules: Vec<Rule>,
+        mut searched: Searched,
+        how: &ActOptions,
+    ) -> Result<Self, Failure> {
+        if how.interactive {
+            rules = vec![choose_by_hand(&mut searched)?];
+        } else if rules.is_empty() && !searched.origin.roots.iter().any(|root| root.is_reference) {
+            return Err(anyhow!("use --interactive, or --keep RULE to say which files stay; rules are {RULES}").into());
         }
         Ok(Self {
-            chosen: Chosen::of_groups(&action, rules, &searched.origin, &searched.groups),
+            chosen: Chosen::of_groups(&action, &rules, &searched.origin, &searched.groups),
             action,
             origin: searched.origin,
             is_stdin_used: searched.is_stdin_used,

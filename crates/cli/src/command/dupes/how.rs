@@ -28,6 +28,12 @@ pub struct ActOptions {
     #[arg(long, value_name = "RULE", requires = "what",
         value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
     pub keep: Vec<Rule>,
+    /// Ask for each group which files stay
+    ///
+    /// Answers are kept for the next run with the same PATHs. Then the plan is shown, as always.
+    #[arg(long, short = 'i', requires = "what", conflicts_with_all = ["keep", "yes"],
+        hide_short_help = true)]
+    pub interactive: bool,
     /// Move files below DIR, with their whole paths
     ///
     /// DIR must be on the same file system. It is made if it is missing. With --dirs, directories are moved.
@@ -52,7 +58,7 @@ pub struct ActOptions {
     #[arg(long, requires = "what", hide_short_help = true)]
     pub names: bool,
     /// Also remove directories that acting leaves empty, but not the PATHs
-    #[arg(long, requires = "what")]
+    #[arg(long, requires = "what", hide_short_help = true)]
     pub prune: bool,
     /// Act without asking
     #[arg(long, short, requires = "what")]
@@ -133,8 +139,8 @@ impl ActOptions {
     }
 
     fn require_rules(&self, has_references: bool) -> anyhow::Result<()> {
-        if self.keep.is_empty() && !has_references {
-            bail!("use --keep RULE to say which files stay; rules are {RULES}");
+        if self.keep.is_empty() && !self.interactive && !has_references {
+            bail!("use --interactive, or --keep RULE to say which files stay; rules are {RULES}");
         }
         Ok(())
     }

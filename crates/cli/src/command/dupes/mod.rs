@@ -1,6 +1,7 @@
 //! `seekless dupes`: files that are equal, and what is done with them.
 
 mod act;
+mod by_hand;
 pub mod habits;
 mod how;
 mod undo;
@@ -67,8 +68,9 @@ Examples:
   seekless dupes --match name --links 1 .      # of the same name, one link each
   seekless dupes --json . | jq '.summary'
   seekless dupes --action hardlink --keep oldest photos
+  seekless dupes --action remove --interactive photos
   seekless dupes --action remove --against backup --dry-run photos
-  seekless dupes --action remove --names --keep shortest photos    # one name of each file stays",
+  seekless dupes --action remove --names --keep shortest photos  # one name each",
     mut_arg("json", |json| json.help("Print one JSON document")),
     mut_arg("jsonl", |jsonl| jsonl.help("Print JSON lines").hide_short_help(true)))]
 pub struct Arguments {

@@ -6,6 +6,7 @@
 //! Not here: how plans and outcomes look (the command's business).
 
 mod agreed;
+pub mod by_hand;
 mod change;
 pub mod choose;
 pub mod copies;

@@ -2,6 +2,7 @@
 //!
 //! Not here: what follows from them (`choose`).
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -25,6 +26,8 @@ pub enum Rule {
     Under(PathBuf),
     /// Prefers files that are not below this directory; all of them stay.
     NotUnder(PathBuf),
+    /// Prefers files with these paths, which were chosen by hand; all of them stay.
+    Chosen(HashSet<PathBuf>),
     /// At least this many files of each group stay.
     AtLeast(usize),
 }
@@ -80,7 +83,8 @@ const ORDERS: [(&str, KeepOrder); 5] = [
 ];
 
 /// All rules, for messages.
-pub const RULES: &str = "newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, under:DIR, not-under:DIR, at-least:N";
+pub const RULES: &str =
+    "newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, under:DIR, not-under:DIR, at-least:N";
 
 impl KeepOrder {
     /// The word for it.
@@ -187,6 +191,7 @@ impl Rule {
             Self::Path(glob) => glob.is_match(&plain_path(&name.given)) || glob.is_match(&name.path),
             Self::Under(directory) => name.path.starts_with(directory),
             Self::NotUnder(directory) => !name.path.starts_with(directory),
+            Self::Chosen(paths) => paths.contains(&name.given),
             Self::Order(_) | Self::AtLeast(_) => false,
         })
     }
@@ -214,6 +219,7 @@ impl fmt::Display for Rule {
             Self::Path(glob) => write!(to, "path:{}", visible_path(Path::new(&glob.text))),
             Self::Under(directory) => write!(to, "under:{}", visible_path(directory)),
             Self::NotUnder(directory) => write!(to, "not-under:{}", visible_path(directory)),
+            Self::Chosen(_) => to.write_str("chosen"),
             Self::AtLeast(number) => write!(to, "at-least:{number}"),
         }
     }

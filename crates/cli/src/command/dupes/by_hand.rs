@@ -1,0 +1,81 @@
+//! Asking for each group which files stay (`--interactive`).
+//!
+//! Not here: what answers mean, and where they are kept (`tools`).
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::anyhow;
+use seekless_tools::Stop;
+use seekless_tools::dupes::EqualFiles;
+use seekless_tools::dupes::act::by_hand::{HandAnswer, HandAnswers};
+use seekless_tools::dupes::act::rules::Rule;
+
+use super::act::Searched;
+use super::how::state_directory;
+use crate::command::Failure;
+use crate::command::confirm::answer;
+use crate::show::{counted, show_numbered, stderr, visible_path};
+use crate::signals::{Caught, stopping};
+
+const HELP: &str = "\
+  1 3    files 1 and 3 stay; the others are acted on
+  1 a    file 1 stays; the same for all groups with files in the same directories
+  s      skip: nothing is done with this group (s a: nor with the others like it)
+  q      stop asking; what was chosen so far becomes the plan
+";
+
+/// Leaves the groups for which something was chosen. Returns the rule that keeps what stays.
+pub fn choose_by_hand(searched: &mut Searched) -> Result<Rule, Failure> {
+    let unkept = |path: &Path, error| anyhow!("{}: cannot keep answers: {error}", visible_path(path));
+    let answers = HandAnswers::open(&state_directory()?, &searched.origin);
+    let mut answers = answers.map_err(|(path, error)| unkept(&path, error))?;
+    let (_, caught) = stopping(Stop::stop)?;
+    let groups = std::mem::take(&mut searched.groups);
+    let known = groups.iter().filter(|group| answers.known(group).is_some()).count();
+    let file = visible_path(answers.path());
+    let told = match known {
+        0 => format!("answers are kept in {file}"),
+        _ => format!(
+            "{} answered by an earlier run: remove {file} to be asked again",
+            counted(known as u64, "group")
+        ),
+    };
+    super::tell_all(&[told]);
+    let references = searched.origin.roots.iter().filter(|root| !root.is_reference).count() as u32;
+    let (number, mut is_stopped) = (groups.len(), false);
+    let mut stays = HashSet::new();
+    for (at, group) in groups.into_iter().enumerate() {
+        let mut answer = answers.known(&group).map(|files| (files, false));
+        if answer.is_none() && !is_stopped {
+            writeln!(stderr(), "\nGroup {} of {number}", at + 1)?;
+            show_numbered(&group, references)?;
+            answer = ask(&group, searched.is_stdin_used, &caught)?;
+            is_stopped = answer.is_none();
+        }
+        let Some((files, is_for_all)) = answer else { continue };
+        let added = answers.add(&group, &files, is_for_all);
+        added.map_err(|error| unkept(answers.path(), error))?;
+        if !files.is_empty() {
+            let names = files.iter().flat_map(|file| &group.files[*file].names);
+            stays.extend(names.map(|name| name.path.clone()));
+            searched.groups.push(group);
+        }
+    }
+    Ok(Rule::Chosen(stays))
+}
+
+/// Asks until the answer can be used: the files that stay, and whether this is for all groups like it; `None` to stop.
+fn ask(group: &EqualFiles, is_stdin_used: bool, caught: &Caught) -> Result<Option<(Vec<usize>, bool)>, Failure> {
+    loop {
+        let unasked = "cannot ask without a terminal; use --keep RULE to say which files stay";
+        let line = answer("Which stay? [numbers, a, s, q, ?] ", unasked, is_stdin_used, caught)?;
+        match HandAnswer::parse(&line, group) {
+            Ok(HandAnswer::Keep { files, is_for_all }) => return Ok(Some((files, is_for_all))),
+            Ok(HandAnswer::Help) => write!(stderr(), "{HELP}")?,
+            Err(why) if !line.is_empty() => writeln!(stderr(), "{why}")?,
+            Ok(HandAnswer::Stop) | Err(_) => return Ok(None),
+        }
+    }
+}
