@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use seekless::files::data_ranges;
 use seekless::method::{Durability, Method};
 use seekless::{Copier, Destination, Job, Part};
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Advice, Support};
 
 use super::queue::{At, Copying, Worker, lock};
 use super::{CpDurability, CpSummary, When};
@@ -28,6 +28,8 @@ struct Devices {
     in_kernel: Attempts,
     /// How large files are copied that are in memory, and others.
     planned: [OnceLock<Option<(Method, String)>>; 2],
+    /// Held while a large file that is not in memory is read.
+    cold: Mutex<()>,
 }
 
 /// Attempts at something that some files may refuse, and two file systems always.
@@ -80,6 +82,8 @@ pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const CALL_BYTES: u64 = 64 << 20;
 /// The pieces in which a method copies a large file.
 const PIECE_BYTES: u64 = 1 << 30;
+/// After so many bytes of a large file, the system is asked to write what is there, and to drop what was read.
+const DROPPED_BYTES: u64 = 16 << 20;
 /// Runs of zeros from this length on become holes.
 const ZEROS_BYTES: usize = 4 << 10;
 
@@ -161,11 +165,21 @@ impl Data {
                 moved.hole_bytes = end.saturating_sub(data_bytes);
                 new.set_len(end)?;
             }
-            When::Auto if is_large && !devices.in_kernel.may_work() => {
-                let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan([source, new], shared));
-                match planned {
-                    Some((method, why)) => copy_by((*method, why), [source, new], all, save, shared, worker)?,
-                    None => moved.is_in_kernel = copy(all)?.0,
+            When::Auto if is_large => {
+                let in_kernel = Some(&devices.in_kernel).filter(|_| options.reflink != When::Never);
+                let at = copy_in_kernel([source, new], all.clone(), in_kernel, is_dropped, save, shared)?;
+                moved.is_in_kernel = at > all.start;
+                if at < all.end {
+                    // Reading two files at the same time would move a head to and fro.
+                    let _turn = is_cold.then(|| lock(&devices.cold));
+                    let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan([source, new], shared));
+                    match planned {
+                        Some((method, why)) => {
+                            let method = (*method, why.as_str());
+                            copy_by(method, [source, new], at..all.end, is_dropped, save, shared, worker)?;
+                        }
+                        None => _ = copy(at..all.end)?,
+                    }
                 }
             }
             When::Auto | When::Never => moved.is_in_kernel = copy(all)?.0,
@@ -224,6 +238,7 @@ fn copy_by(
     (method, why): (Method, &str),
     [source, new]: [&File; 2],
     range: Range<u64>,
+    is_dropped: bool,
     save: &dyn Fn(u64) -> io::Result<()>,
     shared: &Copying<'_>,
     worker: &mut Worker,
@@ -233,8 +248,15 @@ fn copy_by(
     };
     for start in range.clone().step_by(PIECE_BYTES as usize) {
         let piece = start..range.end.min(start + PIECE_BYTES);
-        let told = AtomicU64::new(0);
+        let (told, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
         let progress = |done: u64, _of: u64| {
+            let before = dropped.load(Ordering::Relaxed);
+            if is_dropped && done >= before + DROPPED_BYTES {
+                dropped.store(done, Ordering::Relaxed);
+                // So that one device writes while the other one reads. Errors are those of later calls.
+                let _ = sys::advise(new, Advice::DontNeed, 0, piece.start + done);
+                let _ = sys::advise(source, Advice::DontNeed, piece.start + before, done - before);
+            }
             shared
                 .watch
                 .progress(done - told.swap(done, Ordering::Relaxed).min(done));
@@ -267,16 +289,15 @@ fn copy_by(
     Ok(())
 }
 
-/// Copies a range, and returns whether the kernel did it, and where the copied ends.
-fn copy_range(
+/// Lets the kernel copy a range, and returns where it ended: where it cannot do that, it begins.
+fn copy_in_kernel(
     [source, new]: [&File; 2],
     range: Range<u64>,
     in_kernel: Option<&Attempts>,
     is_dropped: bool,
     save: &dyn Fn(u64) -> io::Result<()>,
     shared: &Copying<'_>,
-    worker: &mut Worker,
-) -> io::Result<(bool, u64)> {
+) -> io::Result<u64> {
     let mut at = range.start;
     while at < range.end
         && let Some(in_kernel) = in_kernel.filter(|attempts| attempts.may_work())
@@ -300,6 +321,20 @@ fn copy_range(
             }
         }
     }
+    Ok(at)
+}
+
+/// Copies a range, and returns whether the kernel did it, and where the copied ends.
+fn copy_range(
+    [source, new]: [&File; 2],
+    range: Range<u64>,
+    in_kernel: Option<&Attempts>,
+    is_dropped: bool,
+    save: &dyn Fn(u64) -> io::Result<()>,
+    shared: &Copying<'_>,
+    worker: &mut Worker,
+) -> io::Result<(bool, u64)> {
+    let mut at = copy_in_kernel([source, new], range.clone(), in_kernel, is_dropped, save, shared)?;
     let is_in_kernel = at > range.start;
     worker.buffer.resize(BLOCK_BYTES, 0);
     while at < range.end {
