@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, or another file by its path, and the package that brings it.
-const NEEDED: [(&str, &str); 22] = [
+const NEEDED: [(&str, &str); 26] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -18,6 +18,10 @@ const NEEDED: [(&str, &str); 22] = [
     ("fuse2fs", "fuse2fs"),
     ("mkfs.exfat", "exfatprogs"),
     ("mount.exfat-fuse", "exfat-fuse"),
+    ("mergerfs", "mergerfs"),
+    ("ntfs-3g", "ntfs-3g"),
+    ("trash-list", "trash-cli"),
+    ("gio", "libglib2.0-bin"),
     ("strace", "strace"),
     ("valgrind", "valgrind"),
     ("chromium", "chromium"),

@@ -116,7 +116,7 @@ impl Acts {
             return Ok(());
         }
         let mut words = self.to_do();
-        if self.planned != [0, 0] && !matches!(self.action, Action::Move { .. }) {
+        if self.planned != [0, 0] && !self.action.moves() {
             // Blocks past the end of a file are not shared.
             let most = if self.action == Action::Reflink { "up to " } else { "" };
             let _ = write!(words, ", {most}{} to gain", bytes(self.planned_bytes));
@@ -174,6 +174,8 @@ impl Acts {
             }
             Action::Reflink => ["reflink", "now share blocks", ""],
             Action::Move { .. } => ["move", "moved", ""],
+            Action::Trash { .. } => ["move", "moved", " to the trash"],
+            Action::Aside => ["move", "moved", " to .seekless-trash-… beside them"],
         }
     }
 
@@ -363,6 +365,10 @@ impl Acts {
             Action::Remove | Action::Names => format!("Remove {subjects}?"),
             Action::Reflink => format!("Let {subjects} share blocks?"),
             Action::Move { to } => format!("Move {subjects} to {}?", self.shown(to)),
+            Action::Trash { .. } => format!("Move {subjects} to the trash?"),
+            Action::Aside => format!(
+                "Move {subjects} to .seekless-trash-… beside them? What other programs write to them just then is there, too."
+            ),
             _ => format!("Replace {subjects}{}?", self.words()[2]),
         }
     }
@@ -406,8 +412,7 @@ impl Acts {
             _ => ran.done.saturating_sub(self.directories_done),
         };
         let done = self.subjects(done, self.directories_done);
-        let is_moved = matches!(self.action, Action::Move { .. });
-        let gained = (!is_moved).then(|| format!(", {} gained", bytes(ran.gained_bytes)));
+        let gained = (!self.action.moves()).then(|| format!(", {} gained", bytes(ran.gained_bytes)));
         let needless = (ran.needless, "with nothing to gain");
         let counts = [needless, (ran.left, "left alone"), (ran.failed, "failed")];
         let counts = counts.map(|(number, what)| and_also(number, what)).concat();

@@ -1414,7 +1414,7 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
         ),
         (
             &["--action", "symlink", "--keep", "newest", "--prune"],
-            "only remove and move",
+            "move and trash take --prune",
         ),
         (&["--keep", "newest"], "required"),
         (&["--yes"], "required"),

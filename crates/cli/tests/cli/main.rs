@@ -27,6 +27,8 @@ mod dupes_disks;
 mod dupes_faults;
 mod dupes_like_jdupes;
 mod dupes_promised;
+mod dupes_trash;
+mod dupes_without_leases;
 mod experiments;
 mod exports;
 mod fetched;

@@ -34,16 +34,22 @@ impl Held {
     /// # Errors
     /// The system's.
     pub fn lock(file: Arc<File>, patience: Duration) -> io::Result<Option<Self>> {
-        if !lock(&file, patience)? {
-            return Ok(None);
-        }
+        let is_locked = lock(&file, patience)?;
+        is_locked.then(|| Self::unlocked(file)).transpose()
+    }
+
+    /// A file that is not locked, where the file system has no locks.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn unlocked(file: Arc<File>) -> io::Result<Self> {
         let facts = Mutex::new(StatFacts::of(&file)?);
-        Ok(Some(Self {
+        Ok(Self {
             file,
             lease: None,
             facts,
             is_disturbed: AtomicBool::new(false),
-        }))
+        })
     }
 
     /// Keeps other processes out by a lease: see [`Lease::take`]. What is true of the file is asked again.

@@ -195,6 +195,9 @@ pub fn plain_path(path: &Path) -> PathBuf {
 }
 
 /// Names of trash directories and of directories of snapshots.
+/// What the names of directories begin with to which files are moved that could not be removed safely.
+pub(crate) const ASIDE: &str = ".seekless-trash-";
+
 const TRASH_AND_SNAPSHOTS: [&str; 6] = ["$RECYCLE.BIN", ".Trash", ".Trashes", ".snapshot", ".snapshots", ".zfs"];
 
 impl Filter {
@@ -229,6 +232,7 @@ fn is_trash(name: &Path, path: impl FnOnce() -> PathBuf) -> bool {
             || name
                 .strip_prefix(".Trash-")
                 .is_some_and(|user| user.parse::<u32>().is_ok())
+            || name.starts_with(ASIDE)
             || (name == "Trash" && path().ends_with(".local/share/Trash"))
     })
 }

@@ -70,6 +70,8 @@ Examples:
   seekless dupes act hardlink --keep first --from report --dry-run
   seekless dupes act move --to old --keep 'path:photos/**' --from report
   seekless dupes act remove --prune --keep newest --from report
+  seekless dupes act trash --keep newest --from report
+  seekless dupes act remove --without-leases --keep newest --from report   # on NFS, exFAT, mergerfs
   seekless dupes act remove --keep newest --from report --plan-file plan
   seekless dupes act --plan plan                          # after editing it")]
 pub struct ActArguments {
@@ -141,7 +143,7 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
         let read =
             plan::read(&text).map_err(|why| anyhow!("{}: cannot use the plan: {why}", super::read_from(file)))?;
         if how.prune && !read.action.empties() {
-            return Err(anyhow!("only remove and move take --prune").into());
+            return Err(anyhow!("only remove, move and trash take --prune").into());
         }
         let work = Work {
             chosen: read.chosen,
@@ -257,6 +259,11 @@ impl Work {
         if let Err(error) = shown {
             // Not attached as the source: a closed pipe must not count as success here.
             return Err(anyhow!("nothing was done, because the plan cannot be printed: {error}").into());
+        }
+        let why = left.iter().flatten().filter_map(StepOutcome::why);
+        if why.into_iter().any(|why| why.is_of_file_system()) {
+            let hint = "hint: remove, move and trash take --without-leases, which moves files even there (see --help)";
+            super::tell_all(&[hint.to_owned()]);
         }
         unless_stopped(&caught)?;
         if how.dry_run {

@@ -45,6 +45,14 @@ pub struct ActOptions {
     /// Also act on files that may be open for writing, or whose file system cannot tell
     #[arg(long, requires = "what", hide_short_help = true)]
     busy: bool,
+    /// Act where no lease keeps other processes out: NFS, SMB, exFAT, NTFS, FUSE, mergerfs
+    ///
+    /// Files to remove are moved to a directory `.seekless-trash-…` beside them instead, and compared once more there. What another
+    /// program writes to such a file while it is moved is in that directory, so nothing is lost until you remove it. If the
+    /// file system cannot rename without replacing, a file that another program makes under its old name just when it is moved back
+    /// is replaced.
+    #[arg(long, requires = "what", hide_short_help = true)]
+    pub without_leases: bool,
     /// Also make symbolic links that lead through directories that other users own or may write to; as root, also act on files
     /// of other users, and below directories that they own or may write to
     #[arg(long, requires = "what", hide_short_help = true)]
@@ -74,7 +82,7 @@ pub struct ActOptions {
 }
 
 /// The actions; [`ActOptions::action`] adds what else they need.
-pub const ACTIONS: [Word<Action>; 5] = [
+pub const ACTIONS: [Word<Action>; 6] = [
     ("remove", "Remove files", Action::Remove),
     (
         "hardlink",
@@ -96,6 +104,11 @@ pub const ACTIONS: [Word<Action>; 5] = [
         "Move files, or equal directories (--dirs), below the directory --to",
         Action::Move { to: PathBuf::new() },
     ),
+    (
+        "trash",
+        "Move files to the trash, where file managers show them",
+        Action::Trash { home: PathBuf::new() },
+    ),
 ];
 
 impl ActOptions {
@@ -114,20 +127,30 @@ impl ActOptions {
             },
             (Action::Move { .. }, None) => bail!("move needs --to DIR"),
             (_, Some(_)) => bail!("only move takes --to"),
+            (Action::Trash { .. }, None) => Action::Trash { home: trash()? },
             (Action::Symlink { .. }, None) => Action::Symlink {
                 is_absolute: self.absolute,
             },
             _ if self.absolute => bail!("only symlink takes --absolute"),
             (Action::Remove, None) if self.names => Action::Names,
+            (Action::Remove, None) if self.without_leases => Action::Aside,
             (action, None) => action.clone(),
         };
         if self.names && action != Action::Names {
             bail!("only remove takes --names");
         }
-        if self.prune && !action.empties() {
-            bail!("only remove and move take --prune");
+        if self.without_leases && !action.moves() {
+            bail!("only remove, move and trash take --without-leases, and remove without --names");
         }
-        if self.ignore_metadata && matches!(action, Action::Reflink | Action::Move { .. } | Action::Names) {
+        if self.prune && !action.empties() {
+            bail!("only remove, move and trash take --prune, and remove without --without-leases");
+        }
+        if self.ignore_metadata
+            && !matches!(
+                action,
+                Action::Remove | Action::Aside | Action::Hardlink | Action::Symlink { .. }
+            )
+        {
             bail!("only remove, hardlink and symlink take --ignore-metadata");
         }
         let resolved = self.keep.iter().map(|rule| match rule {
@@ -159,6 +182,7 @@ impl ActOptions {
     pub fn options(&self, is_fresh: bool) -> anyhow::Result<ActingOptions> {
         Ok(ActingOptions {
             is_busy: self.busy,
+            without_leases: self.without_leases,
             unsafe_owner: self.unsafe_owner,
             ignore_metadata: self.ignore_metadata,
             is_fresh,
@@ -193,6 +217,12 @@ fn directory(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
         bail!("{option}: {shown}: is not a directory");
     }
     Ok(found)
+}
+
+/// The trash of this user.
+fn trash() -> anyhow::Result<PathBuf> {
+    let directories = etcetera::choose_base_strategy().context("cannot find the user's trash: set HOME")?;
+    target("the trash", &directories.data_dir().join("Trash"))
 }
 
 /// Where journals are kept.

@@ -7,18 +7,20 @@ use std::ffi::OsStr;
 use std::fs::FileTimes;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::FileType;
 use seekless::files::{Exchange, NotExchanged};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, share_range};
 
-use super::held::{HeldFile, HeldKept};
+use super::held::{HeldFile, HeldKept, digest_of};
 use super::place::{Directories, ExaminedName};
 use super::prepare::{ProvenFiles, ProvenStep};
 use super::record::NameOf;
 use super::session::Session;
-use super::{Action, RefusalReason, StepOutcome, cannot, kept_time, of_kept};
+use super::{Action, RefusalReason, StepOutcome, cannot, kept_time, of_kept, trash};
 use crate::visible::visible_path;
 use crate::walk::StatFacts;
 
@@ -89,7 +91,7 @@ pub(super) fn act(
             Err(outcome) => outcome,
         };
     }
-    let is_gone = !matches!(session.action, Action::Move { .. }) && names_before <= names as u64;
+    let is_gone = !session.action.moves() && names_before <= names as u64;
     StepOutcome::Done {
         gained_bytes: if is_gone { files.own_bytes } else { 0 },
     }
@@ -107,7 +109,7 @@ struct ActedName<'a> {
 impl ActedName<'_> {
     /// Acts on it.
     fn change(&self, session: &Session<'_>, directories: &Directories) -> Changed {
-        self.require_unchanged()?;
+        self.require_unchanged(session)?;
         match session.action {
             Action::Remove => self.remove(&|| self.kept.require_bytes()),
             Action::Names => self.remove(&|| self.kept.require_named()),
@@ -120,18 +122,19 @@ impl ActedName<'_> {
                 renewed.map_err(|why| failed(of_kept(&self.kept.place.path)(why)))
             }
             Action::Symlink { .. } => self.symlink(),
-            Action::Move { .. } => self.relocate(session, directories),
+            Action::Move { .. } | Action::Trash { .. } | Action::Aside => self.relocate(session, directories),
             Action::Reflink => Ok(()),
         }
     }
 
     /// Fails unless it still leads to the file that was compared, and that and the kept file are unchanged.
-    fn require_unchanged(&self) -> Result<(), RefusalReason> {
+    fn require_unchanged(&self, session: &Session<'_>) -> Result<(), RefusalReason> {
         self.held.require_unchanged()?;
         let kept = self.kept.held.require_unchanged();
         kept.map_err(of_kept(&self.kept.place.path))?;
         match self.place.facts().map_err(cannot("stat"))? {
             Some(found) if found.id() == self.held.facts().id() => Ok(()),
+            Some(found) if session.is_unnumbered(found.device) => Ok(()),
             _ => Err(RefusalReason::Replaced),
         }
     }
@@ -237,21 +240,33 @@ impl ActedName<'_> {
     /// Moves the file. It is moved back if what is at the new place is not what was proven.
     fn relocate(&self, session: &Session<'_>, directories: &Directories) -> Changed {
         let to = self.of.moved_to.as_deref().unwrap_or(Path::new("/"));
+        let is_free = session.options.without_leases;
+        let rename = |from: &ExaminedName, to: &ExaminedName| {
+            if is_free {
+                from.rename_checked(&from.name, to, &to.name, self.watch)
+            } else {
+                from.rename(&from.name, to, &to.name, self.watch)
+            }
+        };
         let made = self.watch.announce(StepKind::Make, to);
         let moved = made
             .and_then(|()| destination(self.of, session, directories))
             .and_then(|there| {
-                self.place.rename(&self.place.name, &there, &there.name, self.watch)?;
+                trash::describe(self.of, session.action, directories, self.watch)?;
+                rename(self.place, &there)?;
                 Ok(there)
             });
         let there = moved.map_err(|error| {
             session.unmake_later(self.of, &unmake(self.of, directories));
             StepOutcome::from(cannot(format!("move it to {}", visible_path(to)))(error))
         })?;
-        let Err(why) = self.look(&there, &there.name) else {
-            return Ok(());
+        let right = if is_free {
+            self.require_equal(&there, session)
+        } else {
+            self.look(&there, &there.name)
         };
-        match there.rename(&there.name, self.place, &self.place.name, self.watch) {
+        let Err(why) = right else { return Ok(()) };
+        match rename(&there, self.place) {
             Ok(()) => session.unmake_later(self.of, &unmake(self.of, directories)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(not_put_back(why, to.to_owned(), &error)),
@@ -259,10 +274,31 @@ impl ActedName<'_> {
         Err(why.into())
     }
 
+    /// Fails unless the file that was moved, and the one that the kept path leads to now, have the bytes that were compared. Without
+    /// leases, other programs may have written to both, and both paths may have led to one file.
+    fn require_equal(&self, there: &ExaminedName, session: &Session<'_>) -> Result<(), RefusalReason> {
+        let is_equal = |place: &ExaminedName| {
+            let found = place.facts()?.filter(|found| found.kind == FileType::RegularFile);
+            let file = found.map(|_| place.open()).transpose()?;
+            let Some(file) = file else { return Ok(false) };
+            let bytes = StatFacts::of(&file)?.bytes;
+            let mut block = session.block.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut digest = || digest_of(&file, bytes, &mut block, &|| !session.stop.is_stopped());
+            Ok::<_, io::Error>(bytes == self.held.facts().bytes && digest()? == self.kept.digest)
+        };
+        let require = |place| match is_equal(place) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(RefusalReason::ChangedNow),
+            Err(error) => Err(cannot("compare")(error)),
+        };
+        require(there)?;
+        require(&self.kept.place).map_err(of_kept(&self.kept.place.path))
+    }
+
     /// Makes a file share the blocks of the kept one.
     fn reflink(&self, session: &Session<'_>) -> Result<(), RefusalReason> {
         let held = self.held;
-        self.require_unchanged()?;
+        self.require_unchanged(session)?;
         let bytes = held.facts().bytes;
         let mut at = 0;
         while at < bytes {
@@ -371,9 +407,10 @@ pub(super) fn destination(name: &NameOf, session: &Session<'_>, directories: &Di
     Ok(there)
 }
 
-/// Removes the directories that were made for a file that is moved, if nothing is in them.
+/// Removes the directories that were made for a file that is moved, if nothing is in them, and what a trash says of it.
 pub(super) fn unmake(name: &NameOf, directories: &Directories) -> io::Result<()> {
     directories.close();
+    trash::forget(name, directories)?;
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     for directory in path.ancestors().skip(1).take(name.made as usize) {
         let removed = directories

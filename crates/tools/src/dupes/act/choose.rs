@@ -165,7 +165,7 @@ impl Chosen {
         for group in &groups {
             let (mut copies, gone) = places.copies(group);
             unmatched.retain(|rule| !copies.iter().any(|copy| rule.protects(&copy.names)));
-            if let Action::Move { to } = action {
+            if let Action::Move { to } | Action::Trash { home: to } = action {
                 for copy in &mut copies {
                     copy.stay_below(to);
                 }

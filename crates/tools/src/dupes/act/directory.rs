@@ -296,14 +296,14 @@ pub(super) fn prepare(
         Action::Move { to } => missing(&moved_to(to, &place.path), &place, session, directories)?,
         _ => 0,
     };
-    let mut old = OldFile::of(&file)?;
+    let mut old = OldFile::of(&file, true)?;
     // Files were moved out of it since.
     let modified_ns = step.file.state.modified_ns;
     let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
     old.modified = (modified_ns.div_euclid(1_000_000_000), nanoseconds);
     Ok(ProvenStep {
         places: vec![place],
-        entry: StepRecord::new(session.action, run, number, step, vec![made], old),
+        entry: StepRecord::new(session.action, run, number, step, (vec![made], None), old),
         files: None,
     })
 }

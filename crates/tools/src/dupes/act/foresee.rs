@@ -81,7 +81,7 @@ impl Foreseeing<'_> {
                 })
             }
             Action::Reflink => Ok((Undone::Nothing, !was_undone)),
-            Action::Move { .. } => self.moved(entry, name, place.as_ref()),
+            action if action.moves() => self.moved(entry, name, place.as_ref()),
             _ => self.made_again(entry, name, place.as_ref()),
         });
         match foreseen {
@@ -105,7 +105,7 @@ impl Foreseeing<'_> {
         if place.is_some_and(is_at) {
             return Ok((Undone::Restored, false));
         }
-        if !is_at(&there?) {
+        if !entry.is_moved_to(self.names.action, &there?) {
             return Err(RefusalReason::NotMoved(to.to_owned()));
         }
         match place.map(|place| place.facts()) {

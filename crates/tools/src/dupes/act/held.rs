@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Held, Leas
 use seekless_sys::{LeaseKind, SharedMappings};
 
 use super::place::{Behind, Directories, ExaminedName};
+use super::record::attributes;
 use super::session::Session;
 use super::twin::born_ns;
 use super::{Action, RefusalReason, Step, cannot, of_kept};
@@ -135,19 +137,22 @@ impl Session<'_> {
         if found.kind != FileType::RegularFile {
             return Err(RefusalReason::NotRegular);
         }
+        let behind = self.systems.of(found.device, place.directory.as_fd());
+        let behind = behind.map_err(cannot("examine its file system"))?;
         if !self.is_expected(expected, found) {
             return Err(RefusalReason::Changed);
         }
         let file = Arc::new(place.open().map_err(cannot("open"))?);
-        let behind = self
-            .systems
-            .of(found.device, &file)
-            .map_err(cannot("examine its file system"))?;
         self.require_proof(&behind)?;
-        let held = Held::lock(file, PATIENCE).map_err(cannot("lock"))?;
+        let held = match Held::lock(Arc::clone(&file), PATIENCE) {
+            // Network file systems lock only files that are open for writing.
+            Err(_) if self.options.without_leases => Held::unlocked(file).map(Some),
+            locked => locked,
+        };
+        let held = held.map_err(cannot("lock"))?;
         let mut held = held.ok_or(RefusalReason::Locked)?;
         // Mappings are asked for in `require_unmapped`, for many files at once.
-        let scope = behind.leases.as_ref().ok();
+        let scope = behind.leases.as_ref().ok().filter(|_| !self.options.without_leases);
         let kept_out = scope.map(|scope| held.keep_out(LeaseKind::AgainstWriters, Some(*scope)));
         match kept_out.transpose() {
             Ok(_) => {}
@@ -173,7 +178,7 @@ impl Session<'_> {
             .map_err(cannot("open its directory"))?;
         let found = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
         let held = Arc::new(self.hold(&place, &found, &step.keep.state)?);
-        let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
+        let attributes = attributes(&held.file, self.action.is_undone_by_copying())?;
         // Names are removed whatever the bytes are.
         let (content, digest) = match self.action {
             Action::Names => (None, String::new()),

@@ -32,6 +32,7 @@ mod session;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod trash;
 mod twin;
 pub mod undo;
 mod undone;
@@ -74,6 +75,14 @@ pub enum Action {
         #[serde(with = "json::path")]
         to: PathBuf,
     },
+    /// It is moved to a directory of this run beside it, because other processes cannot be kept out.
+    Aside,
+    /// It is moved to the trash: that of the user, or of the file's file system.
+    Trash {
+        /// The trash of the user; an absolute path.
+        #[serde(with = "json::path")]
+        home: PathBuf,
+    },
 }
 
 impl Action {
@@ -81,11 +90,12 @@ impl Action {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Remove | Self::Names => "remove",
+            Self::Remove | Self::Names | Self::Aside => "remove",
             Self::Hardlink => "hardlink",
             Self::Symlink { .. } => "symlink",
             Self::Reflink => "reflink",
             Self::Move { .. } => "move",
+            Self::Trash { .. } => "trash",
         }
     }
 
@@ -103,7 +113,18 @@ impl Action {
     /// Whether it may leave directories empty.
     #[must_use]
     pub fn empties(&self) -> bool {
-        self.leaves_nothing() || matches!(self, Self::Move { .. })
+        self.leaves_nothing() || matches!(self, Self::Move { .. } | Self::Trash { .. })
+    }
+
+    /// Whether files are moved elsewhere.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        matches!(self, Self::Move { .. } | Self::Trash { .. } | Self::Aside)
+    }
+
+    /// Whether what is where a file is moved to can only be that file.
+    pub(crate) fn moves_apart(&self) -> bool {
+        matches!(self, Self::Trash { .. } | Self::Aside)
     }
 
     /// Whether nothing takes the place of a name.
@@ -166,6 +187,9 @@ pub struct ActingOptions {
     /// Whether to act on files even if the system grants no lease, because they are open for writing or the file
     /// system has no leases.
     pub is_busy: bool,
+    /// Whether files are moved where no lease keeps other processes out, and where inode numbers do not identify files. They are
+    /// compared once more when they are moved.
+    pub without_leases: bool,
     /// Whether root acts on files of other users, and below directories that others own or may write to; and whether symbolic
     /// links of any user may lead through such directories.
     pub unsafe_owner: bool,

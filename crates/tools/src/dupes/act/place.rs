@@ -11,9 +11,10 @@ use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::renameat;
 use seekless::files::{Exposed, Lease, NameInDirectory};
 use seekless::update::{StepKind, Watch};
-use seekless_sys::{self as sys, Access, Directory, LeaseScope, file_system_of};
+use seekless_sys::{self as sys, Access, Directory, LeaseScope, Support, file_system_of};
 
 use super::kept_time::keeping_times;
 use crate::walk::{StatFacts, System};
@@ -40,6 +41,19 @@ impl ExaminedName {
         watch.announce(StepKind::Rename, &self.beside(from))?;
         keeping_times(&[&self.directory, &there.directory], || {
             self.directory.rename_new(from, &there.directory, to)?.required()
+        })
+    }
+
+    /// The same. Where the file system cannot refuse to replace a file, it is looked for right before, and one that another program
+    /// makes at that moment is replaced.
+    pub fn rename_checked(&self, from: &OsStr, there: &Self, to: &OsStr, watch: &dyn Watch) -> io::Result<()> {
+        watch.announce(StepKind::Rename, &self.beside(from))?;
+        keeping_times(&[&self.directory, &there.directory], || {
+            match self.directory.rename_new(from, &there.directory, to)? {
+                Support::Available(()) => Ok(()),
+                Support::Unavailable(_) if there.facts_of(to)?.is_some() => Err(io::ErrorKind::AlreadyExists.into()),
+                Support::Unavailable(_) => Ok(renameat(&*self.directory, from, &*there.directory, to)?),
+            }
         })
     }
 

@@ -279,8 +279,8 @@ pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
         digest: header["digest"].as_str().unwrap_or_default().to_owned(),
     };
     let action: Action = json::read(header)?;
-    if matches!(&action, Action::Move { to } if !to.is_absolute()) {
-        return Err("its `to` is not an absolute path".to_owned());
+    if matches!(&action, Action::Move { to } | Action::Trash { home: to } if !to.is_absolute()) {
+        return Err("its `to` or `home` is not an absolute path".to_owned());
     }
     let mut reading = Reading {
         action: &action,

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
@@ -17,9 +17,11 @@ use seekless_sys::{self as sys, Protection, Support};
 
 use super::held::{HeldFile, HeldKept, one_file};
 use super::place::{Directories, ExaminedName};
-use super::record::{NameOf, OldFile, StepRecord, moved_to};
+use super::record::{NameOf, OldFile, StepRecord};
 use super::session::{Session, require_project};
-use super::{ActingOptions, Action, Needless, RefusalReason, Step, StepOutcome, Unwatched, cannot, directory, of_kept};
+use super::{
+    ActingOptions, Action, Needless, RefusalReason, Step, StepOutcome, Unwatched, cannot, directory, of_kept, trash,
+};
 use crate::Stop;
 use crate::threads::in_parts;
 use crate::visible::visible_path;
@@ -54,7 +56,7 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         directory::examine(step, session, directories)?;
         return Ok(());
     }
-    let examined = examine(step, None, session, directories)?;
+    let examined = examine((0, ""), step, None, session, directories)?;
     if !session.is_expected(&step.keep.state, &examined.kept_facts) {
         return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
     }
@@ -105,14 +107,17 @@ struct Examined {
     places: Vec<ExaminedName>,
     /// How many directories are made for each.
     made: Vec<u64>,
+    /// The trash that the file is moved to.
+    trash: Option<PathBuf>,
     facts: StatFacts,
     kept: ExaminedName,
     kept_facts: StatFacts,
 }
 
 /// Looks at the names of a step. Fails with the reason why it will not be done, as far as that is known without opening files.
-/// The kept file may be open.
+/// The kept file may be open. The number of the step and the run give names to what is moved.
 fn examine(
+    (number, run): (u64, &str),
     step: &Step,
     open: Option<&HeldKept>,
     session: &Session<'_>,
@@ -140,7 +145,7 @@ fn examine(
             .map_err(&of_kept)?;
     }
     let mut places = Vec::with_capacity(step.file.paths.len());
-    let (mut made, mut first) = (Vec::new(), None);
+    let mut first = None;
     for path in &step.file.paths {
         let (place, facts) = found(path)?;
         if !session.is_expected(&step.file.state, &facts) {
@@ -150,27 +155,35 @@ fn examine(
         session.require_lease(&facts)?;
         let touched: &[&StatFacts] = match action {
             Action::Hardlink => &[&facts, &kept_facts],
-            Action::Remove | Action::Names | Action::Symlink { .. } | Action::Move { .. } => &[&facts],
             Action::Reflink => &[],
+            _ => &[&facts],
         };
         session.require_removable(&place, touched)?;
         if action.is_on_one_file_system() && facts.device != kept_facts.device {
             return Err(RefusalReason::KeptOnOtherFileSystem.into());
         }
-        let made_for = match action {
-            Action::Move { to } => {
-                let path = moved_to(to, path);
-                let made = missing(&path, &place, session, directories)?;
-                require_room(&path, &place, made, session, directories)?;
-                made
-            }
-            _ => 0,
-        };
-        made.push(made_for);
         places.push(place);
         first.get_or_insert(facts);
     }
     let facts = first.ok_or(RefusalReason::NoPath)?;
+    let trash = match action {
+        Action::Trash { home } => Some(trash::of(home, &places[0], session, directories)?),
+        _ => None,
+    };
+    let mut made = Vec::with_capacity(places.len());
+    for (place, name) in places
+        .iter()
+        .zip(NameOf::all(action, run, number, step, trash.as_ref()))
+    {
+        made.push(match &name.moved_to {
+            Some(path) => {
+                let made = missing(path, place, session, directories)?;
+                require_room(path, place, made, session, directories)?;
+                made
+            }
+            None => 0,
+        });
+    }
     let is_broken_up = |facts: &StatFacts| facts.names > 1 && session.is_overlay(facts);
     if is_broken_up(&facts) || *action == Action::Hardlink && is_broken_up(&kept_facts) {
         return Err(RefusalReason::OverlayLinks.into());
@@ -191,6 +204,7 @@ fn examine(
     Ok(Examined {
         places,
         made,
+        trash,
         facts,
         kept,
         kept_facts,
@@ -271,7 +285,7 @@ pub(super) fn prepare(
     directories: &Directories,
 ) -> Result<ProvenStep, StepOutcome> {
     let action = session.action;
-    let examined = examine(step, Some(kept), session, directories)?;
+    let examined = examine((number, run), step, Some(kept), session, directories)?;
     if examined.kept_facts.id() != kept.held.facts().id() {
         return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
     }
@@ -280,7 +294,7 @@ pub(super) fn prepare(
         Action::Names => Arc::clone(&kept.held),
         _ => Arc::new(session.hold(first, &examined.facts, &step.file.state)?),
     };
-    let old = OldFile::of(&held.file)?;
+    let old = OldFile::of(&held.file, action.is_undone_by_copying())?;
     session.require_restorable(&old.attributes)?;
     if !session.options.ignore_metadata {
         keeps_rights(action, &old.attributes, &kept.attributes)?;
@@ -291,7 +305,7 @@ pub(super) fn prepare(
     let entry = StepRecord {
         digest: kept.digest.clone(),
         keep_born_ns: kept.born_ns,
-        ..StepRecord::new(action, run, number, step, examined.made, old)
+        ..StepRecord::new(action, run, number, step, (examined.made, examined.trash), old)
     };
     session.require_trial(first, &entry)?;
     let own_bytes = if *action == Action::Reflink {

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::change::time;
 use super::place::relative;
 use super::twin::{KnownFile, born_ns_of};
-use super::{Action, RefusalReason, Step, TEMPORARY, cannot};
+use super::{Action, RefusalReason, Step, TEMPORARY, cannot, trash};
+use crate::json;
+use crate::walk::{ASIDE, StatFacts};
 
 /// A step, and what is known of it before it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +32,9 @@ pub(super) struct StepRecord {
     pub old: OldFile,
     /// For each name of a file that is moved, how many of the last directories of its new path are made for it.
     pub made: Vec<u64>,
+    /// The trash that it is moved to.
+    #[serde(with = "json::paths", default, skip_serializing_if = "Vec::is_empty")]
+    pub trash: Vec<PathBuf>,
     #[serde(skip)]
     pub names: Vec<NameOf>,
 }
@@ -62,6 +67,8 @@ pub(super) struct NameOf {
     pub link: Option<PathBuf>,
     /// Where it is moved to.
     pub moved_to: Option<PathBuf>,
+    /// The file that says where it was, if it is moved to the trash.
+    pub info: Option<PathBuf>,
     /// How many of the last directories of that path are made for it.
     pub made: u64,
 }
@@ -73,10 +80,12 @@ pub(super) fn moved_to(to: &Path, path: &Path) -> PathBuf {
 
 impl NameOf {
     /// The names of a step.
-    pub fn all(action: &Action, run: &str, number: u64, step: &Step) -> Vec<Self> {
+    pub fn all(action: &Action, run: &str, number: u64, step: &Step, trash: Option<&PathBuf>) -> Vec<Self> {
+        let temporary = |at| format!("{TEMPORARY}{run}-{number}-{at}");
+        let in_trash = |at, path: &Path| trash.map(|trash| trash::paths(trash, path, &temporary(at)));
         let name = |(at, path): (usize, &PathBuf)| Self {
             path: path.clone(),
-            temporary: format!("{TEMPORARY}{run}-{number}-{at}"),
+            temporary: temporary(at),
             link: match action {
                 Action::Symlink { is_absolute: true } => Some(step.keep.path.clone()),
                 Action::Symlink { is_absolute: false } => {
@@ -86,25 +95,51 @@ impl NameOf {
             },
             moved_to: match action {
                 Action::Move { to } => Some(moved_to(to, path)),
-                _ => None,
+                Action::Aside => {
+                    let aside = path.with_file_name(format!("{ASIDE}{run}"));
+                    Some(aside.join(path.file_name().unwrap_or_default()))
+                }
+                _ => in_trash(at, path).map(|(file, _)| file),
             },
+            info: in_trash(at, path).map(|(_, info)| info),
             made: 0,
         };
         step.file.paths.iter().enumerate().map(name).collect()
     }
 }
 
+/// Owner, group and mode of a file; and its extended attributes where they are needed.
+pub(super) fn attributes(file: &File, is_whole: bool) -> Result<Attributes, RefusalReason> {
+    if is_whole {
+        return Attributes::of(file).map_err(cannot("read its attributes"));
+    }
+    let found = StatFacts::of(file).map_err(cannot("stat"))?;
+    Ok(Attributes {
+        owner: found.owner,
+        group: found.group,
+        mode: found.mode,
+        extended: None,
+    })
+}
+
 impl OldFile {
-    /// What an open file has.
-    pub fn of(file: &File) -> Result<Self, RefusalReason> {
+    /// What an open file has. What only a copy needs is not read for an action that is undone without one: some file systems fail.
+    pub fn of(file: &File, is_copied: bool) -> Result<Self, RefusalReason> {
         let found = file.metadata().map_err(cannot("stat"))?;
         let time = |seconds, more: i64| (seconds, u32::try_from(more).unwrap_or(0));
         Ok(Self {
-            attributes: Attributes::of(file).map_err(cannot("read its attributes"))?,
-            flags: sys::inode_flags(file).map_err(cannot("read its flags"))?.available(),
-            extended_flags: sys::extended_flags(file)
-                .map_err(cannot("read its extended flags"))?
-                .available(),
+            attributes: attributes(file, is_copied)?,
+            flags: if is_copied {
+                sys::inode_flags(file).map_err(cannot("read its flags"))?.available()
+            } else {
+                None
+            },
+            extended_flags: if is_copied {
+                let flags = sys::extended_flags(file);
+                flags.map_err(cannot("read its extended flags"))?.available()
+            } else {
+                None
+            },
             modified: time(found.mtime(), found.mtime_nsec()),
             accessed: time(found.atime(), found.atime_nsec()),
             links: found.nlink(),
@@ -155,9 +190,17 @@ impl OldFile {
 
 impl StepRecord {
     /// What is known of a step before it is done. `run` is unique to this run; `made` are the directories that are made for each
-    /// name.
-    pub fn new(action: &Action, run: &str, number: u64, step: &Step, made: Vec<u64>, old: OldFile) -> Self {
+    /// name, and `trash` the trash that it is moved to.
+    pub fn new(
+        action: &Action,
+        run: &str,
+        number: u64,
+        step: &Step,
+        (made, trash): (Vec<u64>, Option<PathBuf>),
+        old: OldFile,
+    ) -> Self {
         let mut record = Self {
+            trash: trash.into_iter().collect(),
             number,
             step: step.clone(),
             digest: String::new(),
@@ -172,7 +215,7 @@ impl StepRecord {
 
     /// Names what is not written down.
     pub fn name(&mut self, action: &Action, run: &str) {
-        self.names = NameOf::all(action, run, self.number, &self.step);
+        self.names = NameOf::all(action, run, self.number, &self.step, self.trash.first());
         for (name, made) in self.names.iter_mut().zip(&self.made) {
             name.made = *made;
         }

@@ -205,6 +205,9 @@ pub enum RefusalReason {
     /// Leases are for owners.
     #[error("cannot keep other processes out: cannot take a lease (owner or root only)")]
     NoLease,
+    /// Why its file system has no leases.
+    #[error("cannot keep other processes out: {0}")]
+    NoLeases(String),
     /// Of the file.
     #[error("this user may not write to it")]
     MayNotWrite,
@@ -399,6 +402,18 @@ pub enum RefusalReason {
     /// The path of the kept file.
     #[error("the kept file {} has changed since: its bytes differ from those of the file", visible_path(.0))]
     KeptChanged(PathBuf),
+}
+
+impl RefusalReason {
+    /// Whether the file system has no leases, or does not number its files.
+    #[must_use]
+    pub fn is_of_file_system(&self) -> bool {
+        match self {
+            Self::NoLeases(_) | Self::InodesDoNotIdentify => true,
+            Self::OfKept(_, why) => why.is_of_file_system(),
+            _ => false,
+        }
+    }
 }
 
 fn more(steps: usize) -> String {

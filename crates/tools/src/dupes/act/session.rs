@@ -176,7 +176,11 @@ impl<'a> Session<'a> {
 
     /// Fails if this user may not take a lease on a file: only its owner may, and root.
     pub fn require_lease(&self, facts: &StatFacts) -> Result<(), RefusalReason> {
-        let may = self.is_root || facts.owner == self.user || self.options.is_busy || sys::may_lease_all();
+        let may = self.options.without_leases
+            || self.is_root
+            || facts.owner == self.user
+            || self.options.is_busy
+            || sys::may_lease_all();
         may.then_some(()).ok_or(RefusalReason::NoLease)
     }
 
@@ -207,8 +211,9 @@ impl<'a> Session<'a> {
     /// Fails where nothing can be proven about files of a file system; without leases, unless the user takes the risk.
     pub fn require_proof(&self, behind: &Behind) -> Result<(), RefusalReason> {
         match &behind.leases {
+            _ if self.options.without_leases && self.action.moves() => Ok(()),
             _ if !behind.system.inodes_identify => Err(RefusalReason::InodesDoNotIdentify),
-            Err(why) if !self.options.is_busy => Err(cannot("keep other processes out")(why)),
+            Err(why) if !self.options.is_busy => Err(RefusalReason::NoLeases(why.clone())),
             _ => Ok(()),
         }
     }
@@ -225,8 +230,17 @@ impl<'a> Session<'a> {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         match renewed.get(&expected.id()) {
             Some(renewed) => renewed.is_same(now),
+            None if self.is_unnumbered(now.device) => {
+                (expected.bytes, expected.modified_ns) == (now.bytes, now.modified_ns)
+            }
             None => *expected == now.state,
         }
+    }
+
+    /// Whether numbers do not identify the files of a file system, and this is known and accepted.
+    pub fn is_unnumbered(&self, device: u64) -> bool {
+        let behind = || self.systems.known(device);
+        self.options.without_leases && behind().is_some_and(|behind| !behind.system.inodes_identify)
     }
 
     /// Notes directories to remove at the end, if removing them failed.

@@ -207,7 +207,8 @@ impl Settling<'_> {
         {
             // It may have been moved on since.
             let is_at = |place: &ExaminedName| entry.acted_on().is_at(place, &place.name);
-            if found(to)?.as_ref().is_some_and(is_at)
+            let is_moved = |place: &ExaminedName| is_at(place) || entry.is_moved_to(self.names.action, place);
+            if found(to)?.as_ref().is_some_and(is_moved)
                 || told.is_some() && !found(&name.path)?.as_ref().is_some_and(is_at)
             {
                 return Ok((NameState::Acted, false));
@@ -231,7 +232,7 @@ impl Settling<'_> {
                 unfollow(name, directories);
                 Ok((NameState::Old, false))
             }
-            Action::Move { .. } => Ok((NameState::Old, false)),
+            action if action.moves() => Ok((NameState::Old, false)),
             _ => self.names.state(entry, name, &place, &[]),
         }
     }

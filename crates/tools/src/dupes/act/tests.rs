@@ -29,6 +29,7 @@ use crate::Stop;
 
 mod directories;
 mod emptied;
+mod moved_apart;
 mod names;
 
 /// A tree of files below one directory, and a state directory beside it.
@@ -82,6 +83,7 @@ impl Tree {
     fn options(&self) -> ActingOptions {
         ActingOptions {
             is_busy: false,
+            without_leases: false,
             unsafe_owner: false,
             ignore_metadata: false,
             is_fresh: false,
@@ -358,7 +360,7 @@ fn each_action_does_what_it_says_and_is_undone() {
                         let moved = to.join(path.strip_prefix("/").unwrap());
                         assert_eq!(fs::read(moved).unwrap(), fs::read(&keep).unwrap());
                     }
-                    Action::Names => panic!("it has tests of its own"),
+                    Action::Names | Action::Trash { .. } | Action::Aside => panic!("it has tests of its own"),
                 }
             }
             let [journal] = &tree.journals()[..] else { panic!() };
@@ -452,6 +454,10 @@ fn child_that_is_killed() {
         "names" => {
             let steps = names::steps(&tree);
             run_watched(&Action::Names, &steps, &options, &Stop::default(), &|_| (), &killing).unwrap();
+        }
+        "apart" => {
+            let (action, steps, options) = moved_apart::of_child(&tree, number.parse().unwrap());
+            run_watched(&action, &steps, &options, &Stop::default(), &|_| (), &killing).unwrap();
         }
         "emptied" => {
             let (action, steps) = emptied::steps(&tree, number.parse().unwrap());

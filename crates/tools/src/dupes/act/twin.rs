@@ -13,6 +13,7 @@ use rustix::fs::FileType;
 use seekless::files::{FileId, nanoseconds};
 use serde::{Deserialize, Serialize};
 
+use super::Action;
 use super::held::digest_of;
 use super::place::ExaminedName;
 use super::record::StepRecord;
@@ -85,6 +86,16 @@ impl StepRecord {
         found.kind == FileType::RegularFile
             && self.is_as_old(&found)
             && (self.acted_on().is(&found, Some(&file)) || self.has_digest(&found, &file))
+    }
+
+    /// Whether the file that was acted on is where it was moved to. In a place that only it can have, it may have changed since.
+    pub fn is_moved_to(&self, action: &Action, there: &ExaminedName) -> bool {
+        let is_file = || matches!(there.facts(), Ok(Some(found)) if found.kind == FileType::RegularFile);
+        if action.moves_apart() {
+            is_file()
+        } else {
+            self.is_at(there, &there.name)
+        }
     }
 
     /// Whether a file has the size and the time of the one that was acted on.

@@ -193,11 +193,15 @@ impl Undoing<'_> {
                 let restored = self.restore_directory(entry, lines);
                 restoring.told = vec![Some(restored.map_or_else(failed, |()| Undone::Restored))];
             }
-            Action::Reflink | Action::Move { .. } if restoring.was_undone && !self.is_moved(entry) => return None,
+            action
+                if restoring.was_undone && (action.moves() || *action == Action::Reflink) && !self.is_moved(entry) =>
+            {
+                return None;
+            }
             Action::Reflink => {
                 restoring.told.fill(Some(Undone::Nothing));
             }
-            Action::Move { .. } => {}
+            Action::Move { .. } | Action::Trash { .. } | Action::Aside => {}
             Action::Remove | Action::Names | Action::Hardlink | Action::Symlink { .. } => {
                 self.restore(&mut restoring, lines);
             }
@@ -208,11 +212,11 @@ impl Undoing<'_> {
     /// Gives names to what was made for a step. Returns its number, and whether nothing is left to undo.
     fn finish(&mut self, mut restoring: Restoring<'_>, of: u64, tell: TellUndone<'_>) -> (u64, bool) {
         let entry = restoring.entry;
-        if matches!(self.action, Action::Move { .. }) && !entry.step.file.is_directory {
+        let is_moved = self.action.moves();
+        if is_moved && !entry.step.file.is_directory {
             let moved = entry.names.iter().map(|name| Some(self.move_back(entry, name)));
             restoring.told = moved.collect();
         }
-        let is_moved = matches!(self.action, Action::Move { .. });
         let has_changed = !restoring.wanted.is_empty() || is_moved || entry.step.file.is_directory;
         self.give_names(&mut restoring);
         let mut is_undone = true;
@@ -292,7 +296,7 @@ impl Undoing<'_> {
     fn is_moved(&self, entry: &StepRecord) -> bool {
         let moved_to = entry.names.iter().filter_map(|name| name.moved_to.as_deref());
         let mut places = moved_to.filter_map(|to| self.directories.place(to).ok());
-        places.any(|there| entry.is_at(&there, &there.name))
+        places.any(|there| entry.is_moved_to(self.action, &there))
     }
 
     fn move_back(&self, entry: &StepRecord, name: &NameOf) -> Undone {
@@ -305,7 +309,7 @@ impl Undoing<'_> {
         let is_target = |place: &ExaminedName| entry.is_at(place, &place.name);
         // A killed undo may have removed the directory.
         let there = match self.directories.place(to) {
-            Ok(there) if is_target(&there) => there,
+            Ok(there) if entry.is_moved_to(self.action, &there) => there,
             _ if is_target(&place) => return self.unmake(name),
             Ok(_) => return failed(RefusalReason::NotMoved(to.to_owned())),
             Err(error) => return failed(cannot(format!("open the directory of {shown}"))(error)),
@@ -313,7 +317,7 @@ impl Undoing<'_> {
         if let Err(why) = require_undoable(self.action, name) {
             return failed(why);
         }
-        match there.rename(&there.name, &place, &place.name, self.watch) {
+        match there.rename_checked(&there.name, &place, &place.name, self.watch) {
             Ok(()) => self.unmake(name),
             Err(error) => failed(cannot(format!("move it back from {shown}"))(error)),
         }
