@@ -71,11 +71,11 @@ Examples:
   seekless dupes act move --to old --keep 'path:photos/**' --from report
   seekless dupes act remove --prune --keep newest --from report
   seekless dupes act trash --keep newest --from report
-  seekless dupes act remove --without-leases --keep newest --from report   # on NFS, exFAT, mergerfs
+  seekless dupes act remove --without-leases --from report  # as on NFS or exFAT
   seekless dupes act remove --keep newest --from report --plan-file plan
   seekless dupes act --plan plan                          # after editing it")]
 pub struct ActArguments {
-    /// What to do with the files that do not stay
+    /// What to do with the others
     #[arg(value_name = "ACTION", value_parser = one_of(ACTIONS))]
     action: Option<Action>,
     /// Read the report from FILE; `-` is standard input

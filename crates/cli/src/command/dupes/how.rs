@@ -47,7 +47,7 @@ pub struct ActOptions {
     busy: bool,
     /// Act where no lease keeps other processes out: NFS, SMB, exFAT, NTFS, FUSE, mergerfs
     ///
-    /// Files to remove are moved to a directory `.seekless-trash-…` beside them instead, and compared once more there. What another
+    /// Files to remove are moved to a directory `.seekless-trash-*` beside them instead, and compared once more there. What another
     /// program writes to such a file while it is moved is in that directory, so nothing is lost until you remove it. If the
     /// file system cannot rename without replacing, a file that another program makes under its old name just when it is moved back
     /// is replaced.

@@ -189,7 +189,7 @@ pub struct Arguments {
     /// Explain on standard error how files were read, and why
     #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
     explain: bool,
-    /// What to do with the files that do not stay
+    /// What to do with the others
     #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS),
         conflicts_with_all = ["unique", "format", "exit_code"])]
     action: Option<Action>,
