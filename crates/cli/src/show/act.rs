@@ -17,7 +17,7 @@ use super::dupes::linked_elsewhere;
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::buffered_stdout;
-use super::units::{and_also, counted, files, plural, subjects};
+use super::units::{and_also, files, subjects};
 use super::visible::{object, visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
@@ -29,11 +29,8 @@ pub struct Acts {
     /// Files, and directories, that will be acted on.
     planned: [u64; 2],
     planned_bytes: u64,
-    /// Names of files, and directories, that were acted on.
-    names_done: u64,
+    /// Directories that were acted on.
     directories_done: u64,
-    /// Files that will lose their mtime.
-    losing_time: u64,
     refused: u64,
     left: u64,
     /// Steps that would gain nothing, by the reason.
@@ -56,9 +53,7 @@ impl Acts {
             directory: std::env::current_dir().unwrap_or_default(),
             planned: [0; 2],
             planned_bytes: 0,
-            names_done: 0,
             directories_done: 0,
-            losing_time: 0,
             refused: 0,
             left: 0,
             needless: BTreeMap::new(),
@@ -131,13 +126,6 @@ impl Acts {
             (self.left, "file left alone", "files left alone"),
             (self.refused, "refused entry", "refused entries"),
         ])?;
-        if self.losing_time > 0 {
-            let losing = files(self.losing_time);
-            page.say(
-                PLAIN,
-                &format!("A hard link has the mtime of the file that stays: {losing} with another one."),
-            )?;
-        }
         page.flush()?;
         self.needless()
     }
@@ -147,26 +135,15 @@ impl Acts {
         let [verb, _, how] = self.words();
         match self.planned {
             [0, 0] => "Nothing to do".to_owned(),
-            [files, directories] => format!("{} to {verb}{how}", self.subjects(files, directories)),
-        }
-    }
-
-    /// Files, or names of files, and directories.
-    fn subjects(&self, files: u64, directories: u64) -> String {
-        match self.action {
-            Action::Names if directories > 0 => {
-                let directories = plural(directories, "directory", "directories");
-                format!("{directories} and {}", counted(files, "name"))
-            }
-            Action::Names => counted(files, "name"),
-            _ => subjects(files, directories),
+            [files, directories] => format!("{} to {verb}{how}", subjects(files, directories)),
         }
     }
 
     /// The verb of the action, what is said of what was done, and what follows both.
     fn words(&self) -> [&'static str; 3] {
         match self.action {
-            Action::Remove | Action::Names => ["remove", "removed", ""],
+            Action::Remove => ["remove", "removed", ""],
+            Action::Names => ["reduce", "reduced", " to fewer names"],
             Action::Hardlink => ["replace", "replaced", " with hard links"],
             Action::Symlink { .. } => ["replace", "replaced", " with symbolic links"],
             Action::Reflink if self.ran.as_ref().is_some_and(|ran| ran.done == 1) => {
@@ -186,8 +163,7 @@ impl Acts {
                 Some(StepOutcome::Needless { why }) => *self.needless.entry(*why).or_default() += 1,
                 Some(_) => self.left += 1,
                 None => {
-                    self.planned[usize::from(step.file.is_directory)] += self.count_of(step);
-                    self.losing_time += u64::from(self.loses_time(step));
+                    self.planned[usize::from(step.file.is_directory)] += 1;
                     self.planned_bytes += match self.action {
                         // Names that the search did not see do not keep blocks from being shared.
                         Action::Reflink if step.own_bytes == 0 => step.file.state.bytes.next_multiple_of(BLOCK_BYTES),
@@ -195,14 +171,6 @@ impl Acts {
                     };
                 }
             }
-        }
-    }
-
-    /// What a step counts for.
-    fn count_of(&self, step: &Step) -> u64 {
-        match self.action {
-            Action::Names if !step.file.is_directory => step.file.paths.len() as u64,
-            _ => 1,
         }
     }
 
@@ -310,8 +278,7 @@ impl Acts {
             say(&format!("{shown}: {told}: {}", visible(&why.to_string())));
         };
         match outcome {
-            StepOutcome::Done { .. } if step.file.is_directory => self.directories_done += 1,
-            StepOutcome::Done { .. } => self.names_done += step.file.paths.len() as u64,
+            StepOutcome::Done { .. } => self.directories_done += u64::from(step.file.is_directory),
             StepOutcome::Needless { why } => *self.needless.entry(*why).or_default() += 1,
             StepOutcome::Left { why } => {
                 tell("left alone", why);
@@ -360,9 +327,10 @@ impl Acts {
     /// The question whether to do it.
     pub fn question(&self) -> String {
         let [files, directories] = self.planned;
-        let subjects = self.subjects(files, directories);
+        let subjects = subjects(files, directories);
         match &self.action {
-            Action::Remove | Action::Names => format!("Remove {subjects}?"),
+            Action::Names => format!("Reduce {subjects} to fewer names?"),
+            Action::Remove => format!("Remove {subjects}?"),
             Action::Reflink => format!("Let {subjects} share blocks?"),
             Action::Move { to } => format!("Move {subjects} to {}?", self.shown(to)),
             Action::Trash { .. } => format!("Move {subjects} to the trash?"),
@@ -407,11 +375,7 @@ impl Acts {
             return Ok(());
         }
         let [_, word, how] = self.words();
-        let done = match self.action {
-            Action::Names => self.names_done,
-            _ => ran.done.saturating_sub(self.directories_done),
-        };
-        let done = self.subjects(done, self.directories_done);
+        let done = subjects(ran.done.saturating_sub(self.directories_done), self.directories_done);
         let gained = (!self.action.moves()).then(|| format!(", {} gained", bytes(ran.gained_bytes)));
         let needless = (ran.needless, "with nothing to gain");
         let counts = [needless, (ran.left, "left alone"), (ran.failed, "failed")];

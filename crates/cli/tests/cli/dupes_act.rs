@@ -311,7 +311,11 @@ fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again()
         let place = named();
         let all = ["dupes", "--action", "remove", "--names", "--yes", "--keep", rule, "d"];
         let ended = place.run(&all).succeeded();
-        assert!(ended.stdout.contains("2 names removed"), "{}", ended.stdout);
+        assert!(
+            ended.stdout.contains("1 file reduced to fewer names"),
+            "{}",
+            ended.stdout
+        );
         assert_eq!(left(&place), [stays]);
         place.run(&["dupes", "undo"]).succeeded();
         assert_eq!(fs::metadata(place.path("d/one")).unwrap().nlink(), 3, "{rule}");
@@ -377,7 +381,6 @@ fn hard_links_outside_the_search_and_an_mtime_that_a_link_changes_are_told() {
     assert!(shown.contains(told) && !shown.contains("mtime"), "{shown}");
     let shown = act("hardlink");
     assert!(shown.contains("b/long-name  (loses its mtime)"), "{shown}");
-    assert!(shown.contains("1 file with another one"), "{shown}");
 }
 
 #[test]

@@ -240,33 +240,25 @@ impl ActedName<'_> {
     /// Moves the file. It is moved back if what is at the new place is not what was proven.
     fn relocate(&self, session: &Session<'_>, directories: &Directories) -> Changed {
         let to = self.of.moved_to.as_deref().unwrap_or(Path::new("/"));
-        let is_free = session.options.without_leases;
-        let rename = |from: &ExaminedName, to: &ExaminedName| {
-            if is_free {
-                from.rename_checked(&from.name, to, &to.name, self.watch)
-            } else {
-                from.rename(&from.name, to, &to.name, self.watch)
-            }
-        };
         let made = self.watch.announce(StepKind::Make, to);
         let moved = made
             .and_then(|()| destination(self.of, session, directories))
             .and_then(|there| {
                 trash::describe(self.of, session.action, directories, self.watch)?;
-                rename(self.place, &there)?;
+                self.place.rename(&self.place.name, &there, &there.name, self.watch)?;
                 Ok(there)
             });
         let there = moved.map_err(|error| {
             session.unmake_later(self.of, &unmake(self.of, directories));
             StepOutcome::from(cannot(format!("move it to {}", visible_path(to)))(error))
         })?;
-        let right = if is_free {
+        let right = if session.options.without_leases {
             self.require_equal(&there, session)
         } else {
             self.look(&there, &there.name)
         };
         let Err(why) = right else { return Ok(()) };
-        match rename(&there, self.place) {
+        match there.rename(&there.name, self.place, &self.place.name, self.watch) {
             Ok(()) => session.unmake_later(self.of, &unmake(self.of, directories)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(not_put_back(why, to.to_owned(), &error)),

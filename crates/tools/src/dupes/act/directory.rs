@@ -296,7 +296,7 @@ pub(super) fn prepare(
         Action::Move { to } => missing(&moved_to(to, &place.path), &place, session, directories)?,
         _ => 0,
     };
-    let mut old = OldFile::of(&file, true)?;
+    let mut old = OldFile::of(&file)?;
     // Files were moved out of it since.
     let modified_ns = step.file.state.modified_ns;
     let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);

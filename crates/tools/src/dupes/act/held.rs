@@ -16,7 +16,6 @@ use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Held, Leas
 use seekless_sys::{LeaseKind, SharedMappings};
 
 use super::place::{Behind, Directories, ExaminedName};
-use super::record::attributes;
 use super::session::Session;
 use super::twin::born_ns;
 use super::{Action, RefusalReason, Step, cannot, of_kept};
@@ -144,10 +143,11 @@ impl Session<'_> {
         }
         let file = Arc::new(place.open().map_err(cannot("open"))?);
         self.require_proof(&behind)?;
-        let held = match Held::lock(Arc::clone(&file), PATIENCE) {
-            // Network file systems lock only files that are open for writing.
-            Err(_) if self.options.without_leases => Held::unlocked(file).map(Some),
-            locked => locked,
+        // On network file systems, a lock would keep the file from being read again by its new name.
+        let held = if self.options.without_leases {
+            Held::unlocked(file).map(Some)
+        } else {
+            Held::lock(file, PATIENCE)
         };
         let held = held.map_err(cannot("lock"))?;
         let mut held = held.ok_or(RefusalReason::Locked)?;
@@ -178,7 +178,7 @@ impl Session<'_> {
             .map_err(cannot("open its directory"))?;
         let found = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
         let held = Arc::new(self.hold(&place, &found, &step.keep.state)?);
-        let attributes = attributes(&held.file, self.action.is_undone_by_copying())?;
+        let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
         // Names are removed whatever the bytes are.
         let (content, digest) = match self.action {
             Action::Names => (None, String::new()),

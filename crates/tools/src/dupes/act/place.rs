@@ -36,17 +36,9 @@ impl Deref for ExaminedName {
 
 /// Changes of names, after which the times of directories are what they were.
 impl ExaminedName {
-    /// As [`NameInDirectory::rename`].
+    /// As [`NameInDirectory::rename`]. Where the file system cannot refuse to replace a file, it is looked for right before, and one
+    /// that another program makes at that moment is replaced.
     pub fn rename(&self, from: &OsStr, there: &Self, to: &OsStr, watch: &dyn Watch) -> io::Result<()> {
-        watch.announce(StepKind::Rename, &self.beside(from))?;
-        keeping_times(&[&self.directory, &there.directory], || {
-            self.directory.rename_new(from, &there.directory, to)?.required()
-        })
-    }
-
-    /// The same. Where the file system cannot refuse to replace a file, it is looked for right before, and one that another program
-    /// makes at that moment is replaced.
-    pub fn rename_checked(&self, from: &OsStr, there: &Self, to: &OsStr, watch: &dyn Watch) -> io::Result<()> {
         watch.announce(StepKind::Rename, &self.beside(from))?;
         keeping_times(&[&self.directory, &there.directory], || {
             match self.directory.rename_new(from, &there.directory, to)? {

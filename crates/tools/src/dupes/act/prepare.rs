@@ -294,7 +294,7 @@ pub(super) fn prepare(
         Action::Names => Arc::clone(&kept.held),
         _ => Arc::new(session.hold(first, &examined.facts, &step.file.state)?),
     };
-    let old = OldFile::of(&held.file, action.is_undone_by_copying())?;
+    let old = OldFile::of(&held.file)?;
     session.require_restorable(&old.attributes)?;
     if !session.options.ignore_metadata {
         keeps_rights(action, &old.attributes, &kept.attributes)?;

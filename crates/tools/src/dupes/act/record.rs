@@ -15,7 +15,7 @@ use super::place::relative;
 use super::twin::{KnownFile, born_ns_of};
 use super::{Action, RefusalReason, Step, TEMPORARY, cannot, trash};
 use crate::json;
-use crate::walk::{ASIDE, StatFacts};
+use crate::walk::ASIDE;
 
 /// A step, and what is known of it before it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,38 +108,17 @@ impl NameOf {
     }
 }
 
-/// Owner, group and mode of a file; and its extended attributes where they are needed.
-pub(super) fn attributes(file: &File, is_whole: bool) -> Result<Attributes, RefusalReason> {
-    if is_whole {
-        return Attributes::of(file).map_err(cannot("read its attributes"));
-    }
-    let found = StatFacts::of(file).map_err(cannot("stat"))?;
-    Ok(Attributes {
-        owner: found.owner,
-        group: found.group,
-        mode: found.mode,
-        extended: None,
-    })
-}
-
 impl OldFile {
-    /// What an open file has. What only a copy needs is not read for an action that is undone without one: some file systems fail.
-    pub fn of(file: &File, is_copied: bool) -> Result<Self, RefusalReason> {
+    /// What an open file has.
+    pub fn of(file: &File) -> Result<Self, RefusalReason> {
         let found = file.metadata().map_err(cannot("stat"))?;
         let time = |seconds, more: i64| (seconds, u32::try_from(more).unwrap_or(0));
         Ok(Self {
-            attributes: attributes(file, is_copied)?,
-            flags: if is_copied {
-                sys::inode_flags(file).map_err(cannot("read its flags"))?.available()
-            } else {
-                None
-            },
-            extended_flags: if is_copied {
-                let flags = sys::extended_flags(file);
-                flags.map_err(cannot("read its extended flags"))?.available()
-            } else {
-                None
-            },
+            attributes: Attributes::of(file).map_err(cannot("read its attributes"))?,
+            flags: sys::inode_flags(file).map_err(cannot("read its flags"))?.available(),
+            extended_flags: sys::extended_flags(file)
+                .map_err(cannot("read its extended flags"))?
+                .available(),
             modified: time(found.mtime(), found.mtime_nsec()),
             accessed: time(found.atime(), found.atime_nsec()),
             links: found.nlink(),

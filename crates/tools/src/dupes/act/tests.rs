@@ -1777,6 +1777,14 @@ fn more_steps_than_a_batch_has_are_done_and_undone() {
 #[test]
 fn a_kill_while_one_batch_is_done_and_the_next_is_written_down_is_settled() {
     let tree = tree();
+    // The kill may come right before the other thread puts the time of a directory back.
+    let but_for_directories = |mut snapshot: Snapshot| {
+        let directories = snapshot
+            .values_mut()
+            .filter(|(_, mode, ..)| mode & 0o170_000 == 0o040_000);
+        directories.for_each(|(_, _, modified, ..)| *modified = 0);
+        snapshot
+    };
     for (number, action) in actions(&tree).iter().enumerate() {
         for left in (0..).step_by(7) {
             write_many(&tree);
@@ -1785,7 +1793,8 @@ fn a_kill_while_one_batch_is_done_and_the_next_is_written_down_is_settled() {
             tree.run(&Action::Remove, &[]);
             require_settled(&tree, &before, action);
             tree.undo();
-            assert_eq!(tree.snapshot(), before, "{action:?}, killed before change {left}");
+            let [after, before] = [tree.snapshot(), before].map(but_for_directories);
+            assert_eq!(after, before, "{action:?}, killed before change {left}");
             forget_all(&tree);
             if !was_killed {
                 break;

@@ -317,7 +317,7 @@ impl Undoing<'_> {
         if let Err(why) = require_undoable(self.action, name) {
             return failed(why);
         }
-        match there.rename_checked(&there.name, &place, &place.name, self.watch) {
+        match there.rename(&there.name, &place, &place.name, self.watch) {
             Ok(()) => self.unmake(name),
             Err(error) => failed(cannot(format!("move it back from {shown}"))(error)),
         }
