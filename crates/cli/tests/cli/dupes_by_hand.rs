@@ -194,7 +194,7 @@ fn nobody_is_asked_without_a_terminal_and_rules_choose_without_asking() {
     let place = pairs();
     let ended = place.run(&[&["dupes"], &REMOVE[..]].concat()).refused();
     assert!(ended.contains("cannot ask without a terminal"), "{ended}");
-    for other in [&["--keep", "newest"][..], &["--yes"]] {
+    for other in [&["--keep", "newest"][..], &["--yes"], &["--names"]] {
         let ended = place.run(&[&["dupes"], &REMOVE[..], other].concat()).refused();
         assert!(ended.contains("cannot be used with"), "{ended}");
     }

@@ -604,7 +604,7 @@ fn a_directory_is_looked_for_where_its_rarest_file_is() {
     }
     write("one/a/licence".to_owned(), "licence");
     write("one/own".to_owned(), "own 7");
-    write("two/licence".to_owned(), "licence");
+    write("two/copy".to_owned(), "licence");
     let found = find_directories(place.path(), true, &Filter::default());
     let contained = found.contained.iter();
     let contained =

@@ -31,7 +31,7 @@ pub struct ActOptions {
     /// Ask for each group which files stay
     ///
     /// Answers are kept for the next run with the same PATHs. Then the plan is shown, as always.
-    #[arg(long, short = 'i', requires = "what", conflicts_with_all = ["keep", "yes"],
+    #[arg(long, short = 'i', requires = "what", conflicts_with_all = ["keep", "yes", "names"],
         hide_short_help = true)]
     pub interactive: bool,
     /// Move files below DIR, with their whole paths
