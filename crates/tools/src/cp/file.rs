@@ -7,6 +7,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
@@ -48,8 +49,8 @@ enum Place<'a> {
     Unnamed,
     /// Under a temporary name.
     Temporary(CString),
-    /// Under its name, in a tree that nobody sees.
-    Staged(&'a CStr),
+    /// Under its name, in a tree that nobody sees. What is true if one that is not whole could not be removed.
+    Staged(&'a CStr, &'a AtomicBool),
     Given,
 }
 
@@ -95,7 +96,12 @@ fn temporary_name() -> CString {
 
 impl<'a> NewFile<'a> {
     /// Makes one; without a name or staged, it has this mode, less the umask. A large one goes on with what an interrupted copy has.
-    fn make(at: &At<'a>, mode: u32, large: Option<(&CopyJournal, &FileState)>) -> io::Result<Self> {
+    fn make(
+        at: &At<'a>,
+        mode: u32,
+        large: Option<(&CopyJournal, &FileState)>,
+        has_partial: &'a AtomicBool,
+    ) -> io::Result<Self> {
         let directory = at.handles[1];
         let new = |file, place| Self {
             directory,
@@ -114,7 +120,7 @@ impl<'a> NewFile<'a> {
         if at.is_in_new() && at.directory.own.is_staged {
             return match retry_on_intr(|| openat(directory, at.to, flags, Mode::from_raw_mode(mode as RawMode))) {
                 Err(Errno::EXIST) => Err(collision()),
-                opened => Ok(new(opened?.into(), Place::Staged(at.to))),
+                opened => Ok(new(opened?.into(), Place::Staged(at.to, has_partial))),
             };
         }
         if let Support::Available((file, _)) = sys::unnamed_file_with(directory, mode)? {
@@ -139,7 +145,7 @@ impl<'a> NewFile<'a> {
         match &self.place {
             Place::Unnamed => sys::name_open_file(&self.file, self.directory, as_os(name))?,
             Place::Temporary(old) => rename_to_free(self.directory, old, name)?,
-            Place::Staged(_) | Place::Given => {}
+            Place::Staged(..) | Place::Given => {}
         }
         self.place = Place::Given;
         Ok(())
@@ -169,10 +175,13 @@ impl Drop for NewFile<'_> {
     fn drop(&mut self) {
         let name = match &self.place {
             Place::Temporary(name) => name.as_c_str(),
-            Place::Staged(name) => name,
+            Place::Staged(name, _) => name,
             Place::Unnamed | Place::Given => return,
         };
-        let _ = unlinkat(self.directory, name, AtFlags::empty());
+        let removed = retry_on_intr(|| unlinkat(self.directory, name, AtFlags::empty()));
+        if let (Place::Staged(_, has_partial), Err(_)) = (&self.place, removed) {
+            has_partial.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -207,11 +216,11 @@ impl Copying<'_> {
             Ok(Found::Stays(found)) => {
                 worker.done.kept += 1;
                 self.watch.progress(metadata.len());
-                // Further names of what an interrupted copy has copied are linked to it.
+                // Further names are linked to what is newer, or what an interrupted copy has copied.
                 if self.options.preserved.links
                     && metadata.nlink() > 1
                     && is_sure(&source)
-                    && self.is_done(at, &found, &metadata)
+                    && (self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &metadata))
                     && !self.links.keep(file, metadata.nlink(), found.id(), at)
                 {
                     *worker.done.not_preserved.entry("hard links").or_default() += 1;
@@ -305,7 +314,7 @@ impl Copying<'_> {
     }
 
     fn copy_once<'h>(
-        &self,
+        &'h self,
         at: &At<'h>,
         source: &File,
         metadata: &Metadata,
@@ -313,7 +322,8 @@ impl Copying<'_> {
     ) -> Result<Copied<'h>, Failed> {
         let origin = SourceFacts::of(source, metadata, self.options).map_err(|error| ("read the attributes", error))?;
         let large = self.journal.as_ref().filter(|_| metadata.len() >= LARGE_BYTES);
-        let made = NewFile::make(at, origin.first_mode(), large.map(|journal| (journal, &origin.state)));
+        let large_source = large.map(|journal| (journal, &origin.state));
+        let made = NewFile::make(at, origin.first_mode(), large_source, &self.has_partial);
         let mut new = made.map_err(|error| ("create the copy", error))?;
         let all = at.new_files(&new.file).map_err(|error| ("stat the copy", error))?;
         let saved = Cell::new(Instant::now());
@@ -351,7 +361,7 @@ impl Copying<'_> {
             owner: all.owner,
             group: all.group,
             mode: match new.place {
-                Place::Unnamed | Place::Staged(_) => origin.first_mode() & !*UMASK,
+                Place::Unnamed | Place::Staged(..) => origin.first_mode() & !*UMASK,
                 Place::Temporary(_) | Place::Given => 0o600,
             },
             may_have_extended: all.inherit,

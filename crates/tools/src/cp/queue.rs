@@ -201,6 +201,8 @@ pub(super) struct Copying<'a> {
     pub looks: AtomicU32,
     /// Whether something is left that the same copy would go on with.
     pub is_left: AtomicBool,
+    /// Whether a staged tree has a file that is not whole and could not be removed.
+    pub has_partial: AtomicBool,
     /// Of trees.
     pub journal: Option<CopyJournal>,
     /// The copies of named directories: none of them is copied into itself.
@@ -240,6 +242,7 @@ impl<'a> Copying<'a> {
             by_place: OnceLock::new(),
             looks: AtomicU32::new(0),
             is_left: AtomicBool::new(false),
+            has_partial: AtomicBool::new(false),
             journal: None,
             targets: Mutex::default(),
             meets_cold: AtomicBool::new(false),

@@ -180,6 +180,9 @@ impl Copying<'_> {
             return true;
         };
         let name = || {
+            if self.has_partial.load(Ordering::Relaxed) {
+                return Err(io::Error::other("a file that is not whole could not be removed"));
+            }
             let handles = root.handles().map_err(|(_, error)| error)?;
             let directory = handles.borrowed()[1];
             if self.options.durability != CpDurability::Each {
