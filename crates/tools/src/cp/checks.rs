@@ -8,9 +8,9 @@ use seekless_sys as sys;
 use sha2::{Digest, Sha256};
 
 use super::Checksum;
+use super::copying::{Copying, Worker};
 use super::data::{BLOCK_BYTES, stopped};
 use super::file::Failed;
-use super::queue::{Copying, Worker};
 
 impl Copying<'_> {
     /// Compares a copy with its source, as it is read from the device.

@@ -14,7 +14,9 @@ use seekless::method::{Durability, Method};
 use seekless::{Copier, Destination, Job, Part};
 use seekless_sys::{self as sys, Advice, Support};
 
-use super::queue::{At, Copying, Worker, lock};
+use super::copying::{Copying, Worker};
+use super::pair::At;
+use super::queue::lock;
 use super::{CpDurability, CpSummary, When};
 use crate::handle::path_of;
 

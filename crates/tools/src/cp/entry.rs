@@ -9,9 +9,10 @@ use seekless::files::without_group_rights;
 use seekless::walk::{StatFacts, is_sure};
 use seekless_sys::{self as sys, Support};
 
+use super::copying::{Copying, Worker};
 use super::file::{Failed, Found};
 use super::links::LinkTurn;
-use super::queue::{At, Copying, Worker};
+use super::pair::At;
 use super::{FollowedLinks, OWNER_OF_OTHERS};
 
 /// What became of an entry.

@@ -16,11 +16,12 @@ use seekless::files::{FileId, FileState, Own, with_article};
 use seekless::walk::{FOUND_FILE, Listing, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, Support, without_atime};
 
+use super::copying::{Copying, Worker, is_full};
 use super::data::{LARGE_BYTES, Moved};
 use super::given::{SourceFacts, UMASK};
 use super::journal::CopyJournal;
+use super::pair::At;
 use super::piece::PIECE_SYNCED;
-use super::queue::{At, Copying, Worker, is_full};
 use super::staged::rename_to_free;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use seekless::files::{Attributes, FileState, NotGiven, Own, without_group_rights};
 use seekless_sys::{self as sys, effective_user};
 
-use super::queue::{Copying, Worker};
+use super::copying::{Copying, Worker};
 use super::{CpFailure, CpOptions, OWNER_OF_OTHERS, Preserved};
 
 /// What is known of a source.

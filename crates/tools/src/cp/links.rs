@@ -10,7 +10,9 @@ use rustix::fs::{AtFlags, FileType, linkat};
 use seekless::files::FileId;
 use seekless::walk::StatFacts;
 
-use super::queue::{At, Copying, Pair, Worker, lock};
+use super::copying::{Copying, Worker};
+use super::pair::{At, Pair};
+use super::queue::lock;
 
 /// A name in the target.
 #[derive(Clone)]

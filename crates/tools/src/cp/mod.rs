@@ -59,12 +59,15 @@
 //! Not here: what is printed (the command), and how the bytes of large files move (the engine).
 
 mod checks;
+mod copying;
 mod data;
+mod directories;
 mod entry;
 mod file;
 mod given;
 mod journal;
 mod links;
+mod pair;
 mod piece;
 mod place;
 mod queue;

@@ -9,8 +9,9 @@ use rustix::fs::{FileType, Mode, openat};
 use seekless::cache;
 use seekless::walk::{FOUND_FILE, StatFacts};
 
+use super::copying::Copying;
 use super::data::is_cold;
-use super::queue::{Batch, Copying, ListedEntries};
+use super::queue::{CopyBatch, ListedEntries};
 use crate::place::{MEASURED_BYTES, fetch_in_order, seek_facts, spread};
 
 /// With fewer files, looking does not pay.
@@ -64,7 +65,7 @@ impl Copying<'_> {
 
     /// Fetches the files of batches in the order in which they lie on the device, and returns those batches that have to wait for the
     /// next time because of the memory.
-    pub fn fetch(&self, batches: &mut Vec<Batch>) -> Vec<Batch> {
+    pub fn fetch(&self, batches: &mut Vec<CopyBatch>) -> Vec<CopyBatch> {
         let most = cache::memory().map_or(0, |memory| memory.available_bytes / 8);
         let most = most.clamp(FETCHED_BYTES_MAX, WINDOW_BYTES);
         let (mut bytes, mut count, mut wanted) = (0, 0, Vec::new());
@@ -99,7 +100,7 @@ impl Copying<'_> {
 
     /// Begins to fetch those of the `next` files of a batch that are not in memory, and does not wait for them. Those before `ahead` were
     /// fetched.
-    pub fn fetch_ahead(&self, batch: &mut Batch, next: usize, ahead: &mut usize) {
+    pub fn fetch_ahead(&self, batch: &mut CopyBatch, next: usize, ahead: &mut usize) {
         if self.is_by_place() {
             return;
         }

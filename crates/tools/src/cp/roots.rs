@@ -20,10 +20,12 @@ use seekless::plan;
 use seekless::walk::{Limit, StatFacts, open_root};
 use seekless_sys::{self as sys, FileSystem, PATH_ONLY};
 
+use super::copying::{Copying, Worker};
 use super::data::LARGE_BYTES;
 use super::file::Failed;
 use super::journal::CopyJournal;
-use super::queue::{CopyJob, Copying, Pair, PairState, Worker};
+use super::pair::{Pair, PairState};
+use super::queue::CopyJob;
 use super::staged::Staged;
 use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, Existing, FollowedLinks, TargetMeaning, When};
 use crate::Stop;

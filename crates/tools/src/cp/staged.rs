@@ -19,9 +19,11 @@ use seekless::walk::{Directory, StatFacts, Walk, WalkRules};
 use seekless_sys::{self as sys, Support};
 
 use super::CpDurability;
+use super::copying::{Copying, Worker};
 use super::file::Failed;
 use super::journal::{CopyJournal, is_private};
-use super::queue::{Copying, Pair, Worker, copy_path, lock};
+use super::pair::{Pair, copy_path};
+use super::queue::lock;
 use crate::handle::path_of;
 
 /// A tree that has not got its name.

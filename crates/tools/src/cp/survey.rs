@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::FileSystem;
 
-use super::queue::{Copying, Worker};
+use super::copying::{Copying, Worker};
 use super::{CpOptions, CpSummary, When, copy_trees};
 use crate::Stop;
 
