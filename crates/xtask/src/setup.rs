@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, or another file by its path, and the package that brings it.
-const NEEDED: [(&str, &str); 26] = [
+const NEEDED: [(&str, &str); 31] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -20,6 +20,11 @@ const NEEDED: [(&str, &str); 26] = [
     ("mount.exfat-fuse", "exfat-fuse"),
     ("mergerfs", "mergerfs"),
     ("ntfs-3g", "ntfs-3g"),
+    ("linux.uml", "user-mode-linux"),
+    ("modprobe", "kmod"),
+    ("rpc.nfsd", "nfs-kernel-server"),
+    ("smbd", "samba"),
+    ("mount.cifs", "cifs-utils"),
     ("trash-list", "trash-cli"),
     ("gio", "libglib2.0-bin"),
     ("strace", "strace"),

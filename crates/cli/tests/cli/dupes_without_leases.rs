@@ -1,19 +1,21 @@
-//! `--without-leases` where people's files are and no lease keeps other processes out: FUSE, exFAT, NTFS, mergerfs, NFS.
+//! `--without-leases` where people's files are and no lease keeps other processes out: FUSE, exFAT, NTFS, mergerfs, NFS, SMB.
 //!
 //! File systems that cannot be mounted here are skipped.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::place::{Ended, Mount, Place, prepared};
 
-const KINDS: [&str; 6] = ["bindfs", "mergerfs", "exfat", "ntfs-3g", "fuse2fs", "nfs"];
+const KINDS: [&str; 5] = ["bindfs", "mergerfs", "exfat", "ntfs-3g", "fuse2fs"];
 const IMAGE_BYTES: u64 = 48 << 20;
 
 /// Mounts a file system on the directory `m` of a place.
@@ -47,8 +49,6 @@ fn mounted(kind: &str, place: &Place) -> Option<Mount> {
         "exfat" if make("mkfs.exfat", &[]) => Mount::exfat(&image, &path("m")),
         "ntfs-3g" if make("mkfs.ntfs", &["-F", "-q"]) => Mount::by("ntfs-3g", &[image.as_os_str()], &path("m")),
         "fuse2fs" if make("mkfs.ext4", &["-q", "-F"]) => Mount::fuse2fs(&image, &path("m")),
-        // Its server needs a kernel with NFS, and so does each client that can be mounted.
-        "nfs" => Mount::by("mount", &["-t", "nfs", "127.0.0.1:/"].map(OsStr::new), &path("m")),
         _ => None,
     }
 }
@@ -214,4 +214,67 @@ fn what_others_append_or_save_at_the_same_time_is_not_lost() {
         }
         println!("{kind}: {appended} appended, {saved} saved");
     });
+}
+
+/// Real servers and clients, which this kernel may lack: those of a user-mode Linux.
+#[test]
+fn on_nfs_and_smb_files_are_moved_beside_and_come_back() {
+    let place = Place::new();
+    let needed = ["linux.uml", "modprobe", "rpc.nfsd", "smbd", "mount.cifs", "mkfs.ext4"];
+    let is_missing = |program: &&&str| {
+        !["/usr/sbin", "/usr/bin", "/sbin"]
+            .iter()
+            .any(|at| Path::new(at).join(program).exists())
+    };
+    if let Some(program) = needed.iter().find(is_missing) {
+        println!("skipped: there is no {program}");
+        return;
+    }
+    let disk = place.file("ubd", b"");
+    File::options()
+        .write(true)
+        .open(&disk)
+        .unwrap()
+        .set_len(4 * IMAGE_BYTES)
+        .unwrap();
+    assert!(prepared(
+        "mkfs.ext4",
+        &[OsStr::new("-q"), OsStr::new("-F"), disk.as_os_str()]
+    ));
+    place.file("bytes", &[7; 10_000]);
+    let script = place.file("init", include_bytes!("network.sh"));
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let mut linux = place.command_of("timeout");
+    linux.args([
+        "-s",
+        "KILL",
+        "400",
+        "linux.uml",
+        "mem=512M",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "rw",
+    ]);
+    linux
+        .args(["con=null", "con0=fd:0,fd:1"])
+        .env("HOME", place.directory());
+    linux
+        .arg(format!("ubda={}", disk.display()))
+        .arg(format!("init={}", script.display()));
+    linux.arg(format!("DIR={}", place.directory().display()));
+    linux.arg(format!("SEEKLESS={}", env!("CARGO_BIN_EXE_seekless")));
+    // Its processes may outlast it.
+    let status = linux.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let Ok(log) = fs::read_to_string(place.path("log")) else {
+        println!("skipped: user-mode Linux does not run here: {status:?}");
+        return;
+    };
+    assert!(!log.contains("FAILED") && !log.contains("panicked"), "{log}");
+    for kind in ["nfs: ", "cifs: "] {
+        let told = log
+            .lines()
+            .find(|line| line.starts_with(kind))
+            .unwrap_or_else(|| panic!("{log}"));
+        println!("{told}");
+    }
 }
