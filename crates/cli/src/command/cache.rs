@@ -37,7 +37,7 @@ Examples:
   seekless cache show --top 10 /var     # the total, and the ten largest
   seekless cache drop big.iso           # the next reader waits for the disk
   seekless cache warm database/         # the next reader does not wait
-  seekless cache lock database/         # and it stays so until Ctrl-C
+  seekless cache lock database/         # it stays in memory until Ctrl-C
 
 For details, see `seekless cache COMMAND --help`.")]
 pub struct Arguments {
@@ -108,13 +108,13 @@ Examples:
     },
     /// Keep files in memory until Ctrl-C.
     ///
-    /// Reads files and locks their pages by mlock(2), so that the system cannot evict them. Prints first how much memory that takes
-    /// and how much is available. Files larger than the available memory, or than the limit of the process
-    /// (`ulimit -l`), are refused. Bytes that are appended later are not locked.
+    /// Reads files and locks their pages with mlock(2), so that the system cannot evict them. First prints how much memory
+    /// that takes and how much is available. Refuses files that need more than the available memory or the limit of the
+    /// process (`ulimit -l`). Bytes that are appended later are not locked.
     #[command(after_help = "\
 Examples:
   seekless cache lock database/         # until Ctrl-C or SIGTERM
-  sudo seekless cache lock *.idx        # root has no limit of locked memory")]
+  sudo seekless cache lock *.idx        # root has no limit on locked memory")]
     Lock {
         /// Files and directories
         #[arg(value_name = "PATH", required = true)]
@@ -192,7 +192,7 @@ fn is_whole_file_system(path: &Path) -> bool {
 /// How often to check for a signal while files are locked.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What they have in common.
+/// What the commands have in common.
 struct Job<'a> {
     paths: &'a [PathBuf],
     common: &'a Common,
@@ -286,7 +286,7 @@ impl<'a> Job<'a> {
             bytes(needed)
         );
         if limit.is_some_and(|limit| limit < needed) {
-            return Err(anyhow!("{words}: raise the limit by `ulimit -l`, or run it as root").into());
+            return Err(anyhow!("{words}: raise the limit with `ulimit -l`, or run as root").into());
         }
         writeln!(stderr(), "seekless cache: {words}")?;
         if !is_forced {
@@ -298,7 +298,7 @@ impl<'a> Job<'a> {
             held = locked;
             totals
         };
-        let words = |sum: &Total| Some(format!("{} are locked in memory; Ctrl-C ends this.", files(sum.files)));
+        let words = |sum: &Total| Some(format!("{} locked in memory until Ctrl-C.", files(sum.files)));
         let sum = self.tell("each file is mapped and locked", None, Some(&before), work, words)?;
         unless_stopped(&self.caught)?;
         while self.caught.signal().is_none() && !held.is_empty() {

@@ -335,7 +335,7 @@ impl Acts {
             Action::Move { to } => format!("Move {subjects} to {}?", self.shown(to)),
             Action::Trash { .. } => format!("Move {subjects} to the trash?"),
             Action::Aside => format!(
-                "Move {subjects} to .seekless-trash-… beside them? What other programs write to them just then is there, too."
+                "Move {subjects} to .seekless-trash-… beside them, with what other programs write to them meanwhile?"
             ),
             _ => format!("Replace {subjects}{}?", self.words()[2]),
         }

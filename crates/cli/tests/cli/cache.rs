@@ -357,7 +357,7 @@ fn what_is_locked_stays_in_memory_until_ctrl_c() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("980 KiB to lock; ") && ended.stderr.contains(" of memory available; "));
     assert!(
-        ended.stdout.contains("2 files are locked in memory; Ctrl-C ends this."),
+        ended.stdout.contains("2 files locked in memory until Ctrl-C."),
         "{}",
         ended.stdout
     );

@@ -184,7 +184,7 @@ fn nothing_is_done_without_a_rule_unless_there_is_a_reference() {
     assert!(
         refused
             .stderr
-            .contains("--keep RULE to say which files stay; rules are newest, oldest"),
+            .contains("--keep RULE or --interactive to say which files stay; rules are newest, oldest"),
         "{}",
         refused.stderr
     );

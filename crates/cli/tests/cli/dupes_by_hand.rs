@@ -53,7 +53,7 @@ fn kept_answers(place: &Place) -> Vec<PathBuf> {
 fn what_is_chosen_stays_also_in_the_other_groups_of_the_same_directories() {
     let place = pairs();
     let (printed, code) = answered(&place, &REMOVE, "2 a\ns\ny\n");
-    let told = "Group 1 of 3\n2 files of 96.0 KiB: 96.0 KiB to gain\n   1  ./x/big\n   2  ./y/big\n\nWhich stay? [numbers, a, s, q, ?] ";
+    let told = "Group 1 of 3\n2 files of 96.0 KiB: 96.0 KiB to gain\n   1  ./x/big\n   2  ./y/big\n\nWhich files stay? [numbers, a, s, q, ?] ";
     assert!(printed.contains(told), "{printed}");
     assert!(
         !printed.contains("Group 2 of 3") && printed.contains("Group 3 of 3"),
@@ -77,9 +77,9 @@ fn several_numbers_keep_several_files_and_what_is_no_answer_is_asked_again() {
     let answers = "0\n4\n\nx\na\ns 1\n?\n3,1\nskip all\n1\ny\n";
     let (printed, code) = answered(&place, &REMOVE, answers);
     for said in [
-        "`0` is not a number from 1 to 3",
-        "`4` is not a number from 1 to 3",
-        "`x` is not a number from 1 to 3",
+        "`0` is neither a number from 1 to 3 nor a, s, q or ?",
+        "`4` is neither a number from 1 to 3 nor a, s, q or ?",
+        "`x` is neither a number from 1 to 3 nor a, s, q or ?",
         "give the numbers of the files that stay",
         "files 1 and 3 stay; the others are acted on",
     ] {

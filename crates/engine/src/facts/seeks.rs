@@ -72,8 +72,9 @@ impl SeekFacts {
                     )
                 })
             }
-            None => (self.claims_rotational == Some(true) && !self.is_virtual)
-                .then(|| "the device reports as rotational, and too few files were fit to measure seeks".to_owned()),
+            None => (self.claims_rotational == Some(true) && !self.is_virtual).then(|| {
+                "the device reports as rotational, and too few files were suitable for measuring seeks".to_owned()
+            }),
         }
     }
 }

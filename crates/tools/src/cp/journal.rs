@@ -157,7 +157,7 @@ impl CopyJournal {
         let mut began_with = told.sources.iter().zip(&roots);
         if let Some(other) = began_with.position(|(before, now)| before.is_some() && before != now) {
             return Err(io::Error::other(format!(
-                "{} is not the directory that an interrupted copy began with; mount its file system, or remove {} to begin anew",
+                "{} is not the directory that an interrupted copy began with; mount its file system, or remove {} to start over",
                 visible_path(sources[other].as_ref()),
                 name.to_string_lossy(),
             )));

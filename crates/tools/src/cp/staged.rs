@@ -111,7 +111,7 @@ impl Staged {
             return match unlinkat(container, &left.hidden, AtFlags::REMOVEDIR) {
                 Ok(()) => Ok(()),
                 Err(_) => Err((
-                    "go on with it",
+                    "resume from it",
                     io::Error::other("nothing shows that a copy made it; remove it"),
                 )),
             };
@@ -121,7 +121,7 @@ impl Staged {
         };
         remove_partial(&directory, &is_whole).map_err(|error| ("remove its incomplete files", error))?;
         left.give_name(directory.as_fd())
-            .map_err(|error| ("give this interrupted copy its name (remove it to begin anew)", error))
+            .map_err(|error| ("give this interrupted copy its name (remove it to start over)", error))
     }
 
     fn give_name(&self, directory: BorrowedFd<'_>) -> io::Result<()> {

@@ -50,7 +50,7 @@ impl Copying<'_> {
             && self.options.sparse != When::Always
         {
             let reason = format!(
-                "{} MiB are needed, and {} MiB were free",
+                "{} MiB needed, {} MiB free",
                 needed.div_ceil(1 << 20),
                 space.free_bytes >> 20
             );

@@ -75,7 +75,7 @@ Examples:
   seekless dupes act remove --keep newest --from report --plan-file plan
   seekless dupes act --plan plan                          # after editing it")]
 pub struct ActArguments {
-    /// What to do with the others
+    /// What to do with the duplicates
     #[arg(value_name = "ACTION", value_parser = one_of(ACTIONS))]
     action: Option<Action>,
     /// Read the report from FILE; `-` is standard input
@@ -216,7 +216,7 @@ impl Work {
         if how.interactive {
             rules = vec![choose_by_hand(&mut searched)?];
         } else if rules.is_empty() && !searched.origin.roots.iter().any(|root| root.is_reference) {
-            return Err(anyhow!("use --interactive, or --keep RULE to say which files stay; rules are {RULES}").into());
+            return Err(anyhow!("use --keep RULE or --interactive to say which files stay; rules are {RULES}").into());
         }
         Ok(Self {
             chosen: Chosen::of_groups(&action, &rules, &searched.origin, &searched.groups),
@@ -262,7 +262,7 @@ impl Work {
         }
         let why = left.iter().flatten().filter_map(StepOutcome::why);
         if why.into_iter().any(|why| why.is_of_file_system()) {
-            let hint = "hint: remove, move and trash take --without-leases, which moves files even there (see --help)";
+            let hint = "hint: with --without-leases, remove, move and trash act there, too (see --help)";
             super::tell_all(&[hint.to_owned()]);
         }
         unless_stopped(&caught)?;

@@ -21,8 +21,8 @@ use crate::signals::{Caught, stopping};
 
 const HELP: &str = "\
   1 3    files 1 and 3 stay; the others are acted on
-  1 a    file 1 stays; the same for all groups with files in the same directories
-  s      skip: nothing is done with this group (s a: nor with the others like it)
+  1 a    file 1 stays; also answers later groups with files in the same directories
+  s      skip: nothing is done with this group (s a: nor with later ones like it)
   q      stop asking; what was chosen so far becomes the plan
 ";
 
@@ -38,7 +38,7 @@ pub fn choose_by_hand(searched: &mut Searched) -> Result<Rule, Failure> {
     let told = match known {
         0 => format!("answers are kept in {file}"),
         _ => format!(
-            "{} answered by an earlier run: remove {file} to be asked again",
+            "{} answered by an earlier run; remove {file} to be asked again",
             counted(known as u64, "group")
         ),
     };
@@ -70,7 +70,12 @@ pub fn choose_by_hand(searched: &mut Searched) -> Result<Rule, Failure> {
 fn ask(group: &EqualFiles, is_stdin_used: bool, caught: &Caught) -> Result<Option<(Vec<usize>, bool)>, Failure> {
     loop {
         let unasked = "cannot ask without a terminal; use --keep RULE to say which files stay";
-        let line = answer("Which stay? [numbers, a, s, q, ?] ", unasked, is_stdin_used, caught)?;
+        let line = answer(
+            "Which files stay? [numbers, a, s, q, ?] ",
+            unasked,
+            is_stdin_used,
+            caught,
+        )?;
         match HandAnswer::parse(&line, group) {
             Ok(HandAnswer::Keep { files, is_for_all }) => return Ok(Some((files, is_for_all))),
             Ok(HandAnswer::Help) => write!(stderr(), "{HELP}")?,

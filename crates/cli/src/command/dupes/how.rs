@@ -30,7 +30,7 @@ pub struct ActOptions {
     pub keep: Vec<Rule>,
     /// Ask for each group which files stay
     ///
-    /// Answers are kept for the next run with the same PATHs. Then the plan is shown, as always.
+    /// The next run with the same PATHs uses these answers. After the questions, the plan is shown, as always.
     #[arg(long, short = 'i', requires = "what", conflicts_with_all = ["keep", "yes", "names"],
         hide_short_help = true)]
     pub interactive: bool,
@@ -45,12 +45,12 @@ pub struct ActOptions {
     /// Also act on files that may be open for writing, or whose file system cannot tell
     #[arg(long, requires = "what", hide_short_help = true)]
     busy: bool,
-    /// Act where no lease keeps other processes out: NFS, SMB, exFAT, NTFS, FUSE, mergerfs
+    /// Also act where no lease keeps other processes out: NFS, SMB, exFAT, NTFS, FUSE (mergerfs)
     ///
-    /// Files to remove are moved to a directory `.seekless-trash-*` beside them instead, and compared once more there. What another
-    /// program writes to such a file while it is moved is in that directory, so nothing is lost until you remove it. If the
-    /// file system cannot rename without replacing, a file that another program makes under its old name just when it is moved back
-    /// is replaced.
+    /// `remove` then moves files to a directory `.seekless-trash-*` beside them, and compares them once more there. What
+    /// another program writes to a file meanwhile is also in that directory: nothing is lost until you remove it. If a file
+    /// must be moved back, and another program creates one under the old name at that moment, the new one is replaced on file
+    /// systems that cannot rename without replacing (exFAT, NTFS-3g, NFS).
     #[arg(long, requires = "what", hide_short_help = true)]
     pub without_leases: bool,
     /// Also make symbolic links that lead through directories that other users own or may write to; as root, also act on files
@@ -62,10 +62,10 @@ pub struct ActOptions {
     /// or attributes
     #[arg(long, requires = "what", hide_short_help = true)]
     ignore_metadata: bool,
-    /// Remove further names of a file (hard links), also of files without a duplicate; the rules choose the name that stays
+    /// Remove extra hard links, not duplicates: the rules choose which names of each file stay
     #[arg(long, requires = "what", hide_short_help = true)]
     pub names: bool,
-    /// Also remove directories that acting leaves empty, but not the PATHs
+    /// Also remove directories that remove, move or trash leaves empty, except the PATHs
     #[arg(long, requires = "what", hide_short_help = true)]
     pub prune: bool,
     /// Act without asking
@@ -140,10 +140,10 @@ impl ActOptions {
             bail!("only remove takes --names");
         }
         if self.without_leases && !action.moves() {
-            bail!("only remove, move and trash take --without-leases, and remove without --names");
+            bail!("only remove (without --names), move and trash take --without-leases");
         }
         if self.prune && !action.empties() {
-            bail!("only remove, move and trash take --prune, and remove without --without-leases");
+            bail!("only remove (without --without-leases), move and trash take --prune");
         }
         if self.ignore_metadata
             && !matches!(
@@ -163,7 +163,7 @@ impl ActOptions {
 
     fn require_rules(&self, has_references: bool) -> anyhow::Result<()> {
         if self.keep.is_empty() && !self.interactive && !has_references {
-            bail!("use --interactive, or --keep RULE to say which files stay; rules are {RULES}");
+            bail!("use --keep RULE or --interactive to say which files stay; rules are {RULES}");
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ Examples:
   seekless dupes --dirs music                  # whole directories, too
   seekless dupes --dirs card backup            # how much of card is in backup
   seekless dupes --unique photos               # files without a duplicate
-  seekless dupes --match name --links 1 .      # of the same name, one link each
+  seekless dupes --match name --links 1 .      # same name, not hard-linked
   seekless dupes --json . | jq '.summary'
   seekless dupes --action hardlink --keep oldest photos
   seekless dupes --action remove --interactive photos
@@ -127,9 +127,9 @@ pub struct Arguments {
     /// Only files of this user ID
     #[arg(long, value_name = "UID", help_heading = FILES, hide_short_help = true)]
     owner: Option<u32>,
-    /// Only files with N hard links, or with +N for more and -N for fewer
+    /// Only files with N hard links; +N means more than N, and -N fewer
     ///
-    /// Links that the search does not find count, too.
+    /// Hard links outside the search count, too.
     #[arg(long, value_name = "N", value_parser = parse_links, allow_hyphen_values = true, help_heading = FILES,
         hide_short_help = true)]
     links: Option<RangeInclusive<u64>>,
@@ -152,14 +152,14 @@ pub struct Arguments {
     unique: bool,
     /// List equal directories instead of their files
     ///
-    /// Also lists directories that others contain: each file, whatever its name, equals one below the other directory. For two PATHs,
-    /// it says how much of each is in the other. `--action move` and `reflink` act on equal directories as a whole.
+    /// Also lists directories whose files all have equal files, under any names, below another directory. For two PATHs,
+    /// prints how much of each is in the other. `--action move` and `reflink` act on equal directories as a whole.
     #[arg(long, conflicts_with = "unique", help_heading = COMPARING)]
     dirs: bool,
-    /// Only groups of files whose names have PART in common, too
+    /// Only equal files whose names also have the same PART
     ///
-    /// Upper and lower case differ. One name of a file with several hard links is enough. Equal directories (--dirs) have
-    /// files of the same names in any case; their own names may differ.
+    /// Case matters. One matching name of a file with several hard links is enough. The names of equal directories (--dirs)
+    /// may differ.
     #[arg(long = "match", value_name = "PART", value_parser = one_of(PARTS), help_heading = COMPARING, hide_short_help = true)]
     matching: Option<NamePart>,
     /// Compare bytes even if files are read more than once
@@ -189,7 +189,7 @@ pub struct Arguments {
     /// Explain on standard error how files were read, and why
     #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
     explain: bool,
-    /// What to do with the others
+    /// What to do with the duplicates
     #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS),
         conflicts_with_all = ["unique", "format", "exit_code"])]
     action: Option<Action>,
@@ -201,7 +201,7 @@ pub struct Arguments {
 const PARTS: [Word<NamePart>; 3] = [
     ("name", "The whole name", NamePart::Name),
     ("stem", "The name without the extension", NamePart::Stem),
-    ("extension", "What is behind the last dot", NamePart::Extension),
+    ("extension", "What follows the last dot", NamePart::Extension),
 ];
 
 /// The headings of the help. The options that matter most come first, under the usual one.
@@ -238,7 +238,7 @@ fn parse_links(text: &str) -> Result<RangeInclusive<u64>, String> {
         "-" => Some(0..=number.checked_sub(1)?),
         _ => Some(number..=number),
     });
-    range.ok_or_else(|| "give a number such as 1, or +3 for more, or -3 for fewer".to_owned())
+    range.ok_or_else(|| "give a number such as 1, +3 for more, or -3 for fewer".to_owned())
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {

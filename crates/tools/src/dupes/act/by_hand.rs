@@ -49,15 +49,19 @@ impl HandAnswer {
                 "s" | "skip" => is_skipped = true,
                 _ => match word.parse::<usize>() {
                     Ok(file) if (1..=number).contains(&file) => files.push(file - 1),
-                    _ => return Err(format!("`{word}` is not a number from 1 to {number}, nor a, s, q or ?")),
+                    _ => {
+                        return Err(format!(
+                            "`{word}` is neither a number from 1 to {number} nor a, s, q or ?"
+                        ));
+                    }
                 },
             }
         }
         if files.is_empty() != is_skipped {
-            return Err("give the numbers of the files that stay, or s to skip the group, or ? for help".to_owned());
+            return Err("give the numbers of the files that stay, s to skip the group, or ? for help".to_owned());
         }
         if is_for_all && directories(group).is_none() {
-            return Err("`a` needs files in different directories: the same numbers mean nothing elsewhere".to_owned());
+            return Err("`a` works only if each file of the group is in a different directory".to_owned());
         }
         files.sort_unstable();
         files.dedup();
