@@ -90,16 +90,21 @@ impl<'a> Copying<'a> {
 
     /// How many threads may work.
     fn threads_max(&self) -> usize {
-        if self.meets_cold.load(Ordering::Relaxed) && !self.is_by_place() {
+        if self.meets_cold() && !self.is_by_place() {
             self.threads * COLD_THREADS
         } else {
             self.threads
         }
     }
 
+    /// Whether the last file was not in memory.
+    pub fn meets_cold(&self) -> bool {
+        self.meets_cold.load(Ordering::Relaxed)
+    }
+
     /// Notes whether a file was in memory.
     pub fn meet(&self, is_cold: bool) {
-        if self.meets_cold.load(Ordering::Relaxed) != is_cold {
+        if self.meets_cold() != is_cold {
             self.meets_cold.store(is_cold, Ordering::Relaxed);
             if is_cold {
                 self.changed.notify_all();
@@ -212,7 +217,7 @@ impl<'a> Copying<'a> {
             if self.stop.is_stopped() {
                 return;
             }
-            if self.meets_cold.load(Ordering::Relaxed) {
+            if self.meets_cold() {
                 self.fetch_ahead(&mut batch, number, &mut ahead);
             }
             let name = listed.listing.c_str(entry);

@@ -19,6 +19,7 @@ use super::pair::At;
 use super::queue::lock;
 use super::{CpDurability, CpSummary, When};
 use crate::handle::path_of;
+use crate::place::resident_bytes;
 
 /// What is known of copying from one device to another.
 #[derive(Default)]
@@ -82,8 +83,8 @@ pub(super) const LARGE_BYTES: u64 = CALL_BYTES;
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 /// The most that one call copies, so that a signal does not wait long.
 const CALL_BYTES: u64 = 64 << 20;
-/// The pieces in which a method copies a large file.
-const PIECE_BYTES: u64 = 1 << 30;
+/// The pieces in which a method copies a large file: a copy that is interrupted resumes after one of them.
+const PIECE_BYTES: u64 = 128 << 20;
 /// After so many bytes of a large file, the system is asked to write what is there, and to drop what was read.
 const DROPPED_BYTES: u64 = 16 << 20;
 /// Runs of zeros from this length on become holes.
@@ -134,7 +135,7 @@ impl Data {
                 return Err(io::Error::other("source and target cannot share blocks (reflink)"));
             }
         }
-        let is_cold = at.was_fetched || is_cold(source)?;
+        let is_cold = at.was_fetched || is_cold(source, shared.meets_cold())?;
         shared.meet(is_cold);
         let is_dropped = !options.keep_cached && is_cold;
         let has_holes = metadata.blocks().saturating_mul(512) < metadata.len();
@@ -199,8 +200,12 @@ impl Data {
     }
 }
 
-/// Whether the first byte of a file is not in memory, if the system tells that.
-pub(super) fn is_cold(file: &File) -> io::Result<bool> {
+/// Whether a file is not in memory, if the system tells that. Trying to read its first byte takes less time than asking, but lets the
+/// system read, which may be over before the answer. So it is asked while such files are met.
+pub(super) fn is_cold(file: &File, is_likely: bool) -> io::Result<bool> {
+    if let Some(resident) = is_likely.then(|| resident_bytes(file)).flatten() {
+        return Ok(resident == 0);
+    }
     let first = sys::read_at_nowait(file, &mut [0], 0)?;
     Ok(matches!(first, Support::Available(None)))
 }
@@ -280,6 +285,7 @@ fn copy_by(
             Err(seekless::Error::Unavailable { .. }) => {
                 copy_range([source, new], piece.clone(), None, false, save, shared, worker)?;
             }
+            Err(_) if shared.stop.is_stopped() => return Err(stopped()),
             copied => drop(copied.map_err(reason)?),
         }
         save(piece.end)?;

@@ -13,7 +13,7 @@ use super::copying::{Copying, Worker};
 use super::file::{Failed, Found};
 use super::links::LinkTurn;
 use super::pair::At;
-use super::{FollowedLinks, OWNER_OF_OTHERS};
+use super::{Existing, FollowedLinks, OWNER_OF_OTHERS};
 
 /// What became of an entry.
 #[derive(PartialEq, Eq)]
@@ -126,7 +126,13 @@ impl Copying<'_> {
         let source = stat(at, is_followed)?;
         let facts = StatFacts::of_stat(&source);
         let existing = match self.existing(at, facts.id(), facts.modified_ns)? {
-            Found::Stays(_) => return Ok(EntryCopy::Kept),
+            Found::Stays(found) => {
+                let is_own = self.journal.as_ref().is_some_and(|journal| journal.is_trusted(&found));
+                if is_own || self.options.existing == Existing::ReplacedIfOlder {
+                    self.keep_name(at, &facts, &found, worker);
+                }
+                return Ok(EntryCopy::Kept);
+            }
             Found::Replaced(found) => Some(found),
             Found::Nothing => None,
         };

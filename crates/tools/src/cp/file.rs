@@ -217,14 +217,11 @@ impl Copying<'_> {
             Ok(Found::Stays(found)) => {
                 worker.done.kept += 1;
                 self.watch.progress(metadata.len());
-                // Further names are linked to what is newer, or what an interrupted copy has copied.
-                if self.options.preserved.links
-                    && metadata.nlink() > 1
-                    && is_sure(&source)
-                    && (self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &metadata))
-                    && !self.links.keep(file, metadata.nlink(), found.id(), at)
+                self.forget(at, &source);
+                if (self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &metadata))
+                    && let Ok(facts) = StatFacts::of(&source)
                 {
-                    *worker.done.not_preserved.entry("hard links").or_default() += 1;
+                    self.keep_name(at, &facts, &found, worker);
                 }
                 return true;
             }
@@ -241,6 +238,7 @@ impl Copying<'_> {
             *worker.done.not_preserved.entry("hard links").or_default() += 1;
         }
         if has_links && let Some(is_over) = self.link_or_wait(at, file, metadata.nlink(), existing.as_ref(), worker) {
+            self.forget(at, &source);
             return is_over;
         }
         let done = existing
@@ -249,6 +247,7 @@ impl Copying<'_> {
             Some(done) => {
                 worker.done.resumed += 1;
                 self.watch.progress(metadata.len());
+                self.forget(at, &source);
                 self.tell_checksum(at, &source, worker).map(|()| done.id())
             }
             None => self.copy_twice(at, &source, metadata, existing.is_some(), worker),
@@ -263,6 +262,13 @@ impl Copying<'_> {
         true
     }
 
+    /// Drops from the page cache what was fetched of a file that is not copied.
+    fn forget(&self, at: &At<'_>, source: &File) {
+        if at.was_fetched && !self.options.keep_cached {
+            let _ = sys::drop_from_cache(source);
+        }
+    }
+
     /// Copies a file, and once more if it changed meanwhile.
     fn copy_twice(
         &self,
@@ -272,12 +278,24 @@ impl Copying<'_> {
         replaces: bool,
         worker: &mut Worker,
     ) -> Result<FileId, Failed> {
-        let mut copied = self.copy_once(at, source, &metadata, worker)?;
-        if let Some(after) = copied.changed.take() {
-            drop(copied);
-            metadata = after;
-            copied = self.copy_once(at, source, &metadata, worker)?;
-        }
+        let mut first = self.copy_once(at, source, &metadata, worker);
+        let changed = match &mut first {
+            Ok(copied) => copied.changed.take(),
+            Err(_) if self.stop.is_stopped() => None,
+            // It became shorter, for example.
+            Err(_) => source
+                .metadata()
+                .ok()
+                .filter(|after| FileState::of(after) != FileState::of(&metadata)),
+        };
+        let copied = match changed {
+            Some(after) => {
+                drop(first);
+                metadata = after;
+                self.copy_once(at, source, &metadata, worker)?
+            }
+            None => first?,
+        };
         if copied.changed.is_some() {
             worker.done.changed += 1;
             let reason = io::Error::other("it changed during both attempts; the copy may mix versions");

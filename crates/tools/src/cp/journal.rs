@@ -16,6 +16,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, openat, statat, unlinkat, utimensat};
+use rustix::io::Errno;
 use seekless::files::{FileState, sync_written};
 use seekless::walk::{StatFacts, is_sure, open_root};
 use seekless_sys::{self as sys, PATH_ONLY, effective_user};
@@ -36,6 +37,8 @@ pub(super) struct CopyJournal {
     went_on_ns: i64,
     /// Whether it was not interrupted.
     pub is_first: bool,
+    /// Whether this process made it.
+    pub is_made: bool,
     /// When what was named is whole.
     trusted: Vec<[i64; 2]>,
     last_sync: Mutex<Instant>,
@@ -76,7 +79,7 @@ pub(super) struct SourceRoot {
 impl SourceRoot {
     /// Of a path; `None` for other files than directories, and where inode numbers may change.
     fn of(path: &Path) -> Option<Self> {
-        let metadata = fs::metadata(path).ok().filter(Metadata::is_dir)?;
+        let metadata = path.symlink_metadata().ok().filter(Metadata::is_dir)?;
         let directory = open_root(path).ok().filter(|directory| is_sure(directory.as_fd()))?;
         let created = metadata.created().ok();
         let created = created.and_then(|created| created.duration_since(SystemTime::UNIX_EPOCH).ok());
@@ -127,7 +130,12 @@ impl CopyJournal {
         let before = times_of(directory)?;
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let mut file = File::from(openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)?);
+        let open = |more| openat(directory, &name, flags | more, Mode::RUSR | Mode::WUSR);
+        let (opened, is_made) = match open(OFlags::EXCL) {
+            Err(Errno::EXIST) => (open(OFlags::empty()), false),
+            made => (made, true),
+        };
+        let mut file = File::from(opened?);
         let found = StatFacts::of(&file)?;
         if !found.is_file() || found.names > 1 {
             return Err(io::Error::other(
@@ -166,6 +174,7 @@ impl CopyJournal {
             began_ns: told.began_ns.unwrap_or(found.changed_ns),
             went_on_ns: 0,
             is_first: told.began_ns.is_none(),
+            is_made,
             trusted: told.trusted,
             file,
             name,
@@ -174,19 +183,26 @@ impl CopyJournal {
             directory_times: [before, times_of(directory)?],
         };
         let (boot, mount) = here;
-        journal.write(&CopyJournalLine::Began {
-            began_ns: journal.began_ns,
-            went_on_ns: if journal.is_first {
-                journal.began_ns
-            } else {
-                journal.now()?
-            },
-            boot,
-            mount,
-            sources: roots,
-        })?;
-        journal.went_on_ns = journal.now()?;
-        Ok(Some(journal))
+        let begin = || {
+            journal.write(&CopyJournalLine::Began {
+                began_ns: journal.began_ns,
+                went_on_ns: if journal.is_first {
+                    journal.began_ns
+                } else {
+                    journal.now()?
+                },
+                boot,
+                mount,
+                sources: roots,
+            })?;
+            journal.went_on_ns = journal.now()?;
+            Ok(())
+        };
+        let written: io::Result<()> = begin();
+        if written.is_err() && is_made {
+            let _ = unlinkat(directory, &journal.name, AtFlags::empty());
+        }
+        written.map(|()| Some(journal))
     }
 
     /// What the copy of a directory is called until it is complete.
@@ -234,7 +250,7 @@ impl CopyJournal {
     }
 
     /// Whether what got its name at this time is whole.
-    fn is_trusted(&self, copy: &StatFacts) -> bool {
+    pub fn is_trusted(&self, copy: &StatFacts) -> bool {
         self.trusted
             .iter()
             .any(|[from, until]| (*from..*until).contains(&copy.changed_ns))

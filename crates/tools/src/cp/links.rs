@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{AtFlags, FileType, linkat};
 use seekless::files::FileId;
-use seekless::walk::StatFacts;
+use seekless::walk::{StatFacts, is_sure};
 
 use super::copying::{Copying, Worker};
 use super::pair::{At, Pair};
@@ -96,6 +96,11 @@ impl Links {
         }
     }
 
+    /// Whether a name of a file was met before.
+    pub fn is_met(&self, file: FileId) -> bool {
+        lock(&self.copies).contains_key(&file)
+    }
+
     /// A name was met whose copy stays. Returns false if the file was copied to another name already.
     pub fn keep(&self, file: FileId, names: u64, copy: FileId, at: &At<'_>) -> bool {
         let mut links = lock(&self.copies);
@@ -161,6 +166,17 @@ impl Copying<'_> {
                 *worker.done.not_preserved.entry("hard links").or_default() += 1;
                 None
             }
+        }
+    }
+
+    /// Notes a name whose copy stays, so that further names of its file are linked to it.
+    pub fn keep_name(&self, at: &At<'_>, source: &StatFacts, copy: &StatFacts, worker: &mut Worker) {
+        if self.options.preserved.links
+            && source.names > 1
+            && is_sure(at.handles[0])
+            && !self.links.keep(source.id(), source.names, copy.id(), at)
+        {
+            *worker.done.not_preserved.entry("hard links").or_default() += 1;
         }
     }
 

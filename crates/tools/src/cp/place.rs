@@ -2,6 +2,7 @@
 //! others some at the same time.
 
 use std::fs::File;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -9,6 +10,7 @@ use rustix::fs::{FileType, Mode, openat};
 use seekless::cache;
 use seekless::walk::{FOUND_FILE, StatFacts};
 
+use super::Existing;
 use super::copying::Copying;
 use super::data::is_cold;
 use super::queue::{CopyBatch, ListedEntries};
@@ -33,7 +35,7 @@ impl Copying<'_> {
     pub fn look_at_device(&self, listed: &ListedEntries) {
         let entries = listed.listing.entries().iter();
         let files: Vec<_> = entries.filter(|entry| entry.kind == FileType::RegularFile).collect();
-        if self.by_place.get().is_some() || files.len() < LEAST_LOOKED_AT {
+        if self.options.dry_run || self.by_place.get().is_some() || files.len() < LEAST_LOOKED_AT {
             return;
         }
         let is_long = |path: &PathBuf| path.metadata().is_ok_and(|found| found.len() >= MEASURED_BYTES);
@@ -75,8 +77,14 @@ impl Copying<'_> {
             }
             if let Ok(handles) = batch.listed.directory.handles() {
                 for number in batch.range.clone() {
+                    if self.may_stay(batch, number, handles.borrowed()[1]) {
+                        continue;
+                    }
                     let found = StatFacts::at(handles.borrowed()[0], batch.listed.name(number)).ok();
-                    if let Some(found) = found.filter(|found| found.is_file() && found.bytes <= FETCHED_BYTES_MAX) {
+                    let is_wanted = |found: &StatFacts| {
+                        found.is_file() && found.bytes <= FETCHED_BYTES_MAX && !self.may_be_linked(batch, found)
+                    };
+                    if let Some(found) = found.filter(is_wanted) {
                         wanted.push(((count, number), 0..found.bytes));
                         bytes += found.bytes;
                     }
@@ -98,6 +106,20 @@ impl Copying<'_> {
         rest
     }
 
+    /// Whether the target has something that may stay in the place of a file, which then is not read.
+    fn may_stay(&self, batch: &CopyBatch, number: usize, target: BorrowedFd<'_>) -> bool {
+        let resumes = self.journal.as_ref().is_some_and(|journal| !journal.is_first);
+        let may_stay = resumes || self.options.existing != Existing::Replaced || self.options.same.is_some();
+        let is_new = batch.listed.directory.own.is_new.load(Ordering::Relaxed);
+        may_stay && !is_new && StatFacts::at(target, batch.listed.name(number)).is_ok()
+    }
+
+    /// Whether a name may only be linked, because another name of the file was met or may be in the target.
+    fn may_be_linked(&self, batch: &CopyBatch, found: &StatFacts) -> bool {
+        let is_new = batch.listed.directory.own.is_new.load(Ordering::Relaxed);
+        found.names > 1 && self.options.preserved.links && (!is_new || self.links.is_met(found.id()))
+    }
+
     /// Begins to fetch those of the `next` files of a batch that are not in memory, and does not wait for them. Those before `ahead` were
     /// fetched.
     pub fn fetch_ahead(&self, batch: &mut CopyBatch, next: usize, ahead: &mut usize) {
@@ -112,12 +134,20 @@ impl Copying<'_> {
             if batch.listed.listing.entries()[number].kind != FileType::RegularFile {
                 continue;
             }
+            if self.may_stay(batch, number, handles.borrowed()[1]) {
+                continue;
+            }
             // Errors are told when it is copied.
             let name = batch.listed.name(number);
             if let Ok(file) = openat(handles.borrowed()[0], name, FOUND_FILE, Mode::empty()) {
                 let file = File::from(file);
-                let bytes = StatFacts::of(&file).map_or(0, |found| found.bytes.min(AHEAD_BYTES));
-                if bytes > 0 && is_cold(&file).unwrap_or(false) && cache::fetch(&file, 0..bytes).is_ok() {
+                let Ok(found) = StatFacts::of(&file) else { continue };
+                let bytes = found.bytes.min(AHEAD_BYTES);
+                if bytes > 0
+                    && !self.may_be_linked(batch, &found)
+                    && is_cold(&file, true).unwrap_or(false)
+                    && cache::fetch(&file, 0..bytes).is_ok()
+                {
                     batch.fetched.insert(number);
                 }
             }

@@ -106,6 +106,10 @@ impl Staged {
         let is_private_file = |found: &StatFacts| found.is_file() && is_private(found);
         let marker = StatFacts::at(&directory, &left.marker).ok().filter(is_private_file);
         let is_own = StatFacts::of(&directory).is_ok_and(|found| is_private(&found));
+        if is_own && marker.is_some() && journal.is_made {
+            let reason = "the journal of the copy that made it is gone; remove this, too, to start over";
+            return Err(("resume from it", io::Error::other(reason)));
+        }
         let Some(marker) = marker.filter(|_| is_own) else {
             // It was made just before the kill, or is somebody's: one that is not empty stays.
             return match unlinkat(container, &left.hidden, AtFlags::REMOVEDIR) {
@@ -153,7 +157,7 @@ fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts, &[u8]) -> bool
         let file = found.map_err(|(_, reason)| io::Error::other(reason))?;
         let removed = file.with_place(|directory, name, _| {
             let found = StatFacts::at(directory, name).map_err(|error| ("stat", error.into()))?;
-            if !is_whole(&found, name) && found.is_file() {
+            if !is_whole(&found, name) {
                 unlinkat(directory, name, AtFlags::empty()).map_err(|error| ("remove", error.into()))?;
             }
             Ok(())

@@ -361,6 +361,73 @@ fn an_interrupted_copy_does_not_go_on_with_another_directory_of_that_name() {
 }
 
 #[test]
+fn a_staged_tree_whose_journal_is_gone_is_told_and_not_mixed_with_another_copy() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, into) = (many(place.path()), place.path().join("into"));
+    fs::create_dir(&into).unwrap();
+    let taken = into.join("from");
+    let watch = Then(Mutex::new(Some({
+        let taken = taken.clone();
+        move || fs::write(taken, b"").unwrap()
+    })));
+    copy_trees(&[&from], &into, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    fs::remove_file(&taken).unwrap();
+    fs::remove_file(journal_of(&into)).unwrap();
+    fs::remove_dir_all(&from).unwrap();
+    fs::create_dir(&from).unwrap();
+    fs::write(from.join("other"), b"other").unwrap();
+    let watch = Slow::default();
+    let summary = copy_trees(&[&from], &into, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    let told = watch.failures.lock().unwrap().join("\n");
+    assert!(summary.failures == 1 && told.contains("remove this, too"), "{told}");
+    assert_eq!(seen(&taken), seen(&from));
+}
+
+#[test]
+fn files_that_are_not_copied_are_not_left_in_the_page_cache() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    for number in 0..200 {
+        fs::write(from.join(format!("{number}")), vec![7; 9000]).unwrap();
+        // Further names are linked.
+        fs::hard_link(from.join(format!("{number}")), from.join(format!("{number}.too"))).unwrap();
+    }
+    copy(&from, &to, &CpOptions::default());
+    let all: Vec<File> = fs::read_dir(&from)
+        .unwrap()
+        .map(|entry| File::open(entry.unwrap().path()).unwrap())
+        .collect();
+    let resident = || {
+        all.iter()
+            .filter(|file| crate::place::resident_bytes(file) != Some(0))
+            .count()
+    };
+    for kept in [Existing::Kept, Existing::ReplacedIfOlder, Existing::Replaced] {
+        for file in &all {
+            file.sync_all().unwrap();
+            seekless_sys::drop_from_cache(file).unwrap();
+        }
+        if resident() > 0 {
+            println!("skipped: what is dropped stays in memory here");
+            return;
+        }
+        // Some are missing, so that cold files are met.
+        for number in (0..200).step_by(3) {
+            let _ = fs::remove_file(to.join(format!("{number}")));
+        }
+        let options = CpOptions {
+            existing: kept,
+            ..CpOptions::default()
+        };
+        copy(&from, &to, &options);
+        // Of the first, the system may have read the first byte before it answered that it has not.
+        let resident = resident();
+        assert!(resident <= 4, "{kept:?}: {resident}");
+    }
+}
+
+#[test]
 fn a_journal_that_is_no_text_counts_for_nothing() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (many(place.path()), place.path().join("to"));

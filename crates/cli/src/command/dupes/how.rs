@@ -142,8 +142,8 @@ impl ActOptions {
         if self.without_leases && !action.moves() {
             bail!("only remove (without --names), move and trash take --without-leases");
         }
-        if self.prune && !action.empties() {
-            bail!("only remove (without --without-leases), move and trash take --prune");
+        if self.prune && (self.without_leases || !action.empties()) {
+            bail!("only remove, move and trash take --prune, and not with --without-leases");
         }
         if self.ignore_metadata
             && !matches!(

@@ -9,7 +9,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use seekless::files::{hexadecimal, open_own_input, read_within};
+use rustix::fs::OFlags;
+use seekless::files::{hexadecimal, open_own, read_within};
+use seekless_sys::Access;
 
 use super::origin::SearchOrigin;
 use crate::dupes::{Equal, EqualFiles};
@@ -122,8 +124,14 @@ impl HandAnswers {
         let path = directory.join(key(roots.map(|root| format!("{root:?}").into_bytes())));
         let opened = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-            Ok((file, read_within(open_own_input(&path)?, FILE_BYTES_MAX)?))
+            let file = OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                // A pipe would wait for a reader.
+                .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+                .open(&path)?;
+            Ok((file, read_within(open_own(&path, Access::Read)?, FILE_BYTES_MAX)?))
         };
         let (file, text) = opened().map_err(|error| (path.clone(), error))?;
         let known = text.split_inclusive(|byte| *byte == b'\n').filter_map(|line| {
