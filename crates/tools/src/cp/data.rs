@@ -142,11 +142,11 @@ impl Data {
         let all = right_bytes..metadata.len();
         shared.watch.progress(right_bytes);
         let is_large = metadata.len() >= LARGE_BYTES;
+        // The kernel shares blocks and keeps holes, too, where the file system can do that.
+        let is_plain = options.reflink == When::Never || options.sparse == When::Never;
+        let in_kernel = Some(&devices.in_kernel).filter(|_| !is_plain);
         let mut copy = |range: Range<u64>| {
             let is_dropped = is_dropped && is_large;
-            // The kernel shares blocks and keeps holes, too, where the file system can do that.
-            let is_plain = options.reflink == When::Never || options.sparse == When::Never;
-            let in_kernel = Some(&devices.in_kernel).filter(|_| !is_plain);
             copy_range([source, new], range, in_kernel, is_dropped, save, shared, worker)
         };
         match options.sparse {
@@ -169,7 +169,6 @@ impl Data {
                 new.set_len(end)?;
             }
             When::Auto if is_large => {
-                let in_kernel = Some(&devices.in_kernel).filter(|_| options.reflink != When::Never);
                 let at = copy_in_kernel([source, new], all.clone(), in_kernel, is_dropped, save, shared)?;
                 moved.is_in_kernel = at > all.start;
                 if at < all.end {

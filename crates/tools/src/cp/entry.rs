@@ -129,7 +129,7 @@ impl Copying<'_> {
             Found::Stays(found) => {
                 let is_own = self.journal.as_ref().is_some_and(|journal| journal.is_trusted(&found));
                 if is_own || self.options.existing == Existing::ReplacedIfOlder {
-                    self.keep_name(at, &facts, &found, worker);
+                    self.keep_name(at, facts.id(), facts.names, &found, worker);
                 }
                 return Ok(EntryCopy::Kept);
             }

@@ -218,10 +218,8 @@ impl Copying<'_> {
                 worker.done.kept += 1;
                 self.watch.progress(metadata.len());
                 self.forget(at, &source);
-                if (self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &metadata))
-                    && let Ok(facts) = StatFacts::of(&source)
-                {
-                    self.keep_name(at, &facts, &found, worker);
+                if self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &metadata) {
+                    self.keep_name(at, file, metadata.nlink(), &found, worker);
                 }
                 return true;
             }

@@ -170,11 +170,11 @@ impl Copying<'_> {
     }
 
     /// Notes a name whose copy stays, so that further names of its file are linked to it.
-    pub fn keep_name(&self, at: &At<'_>, source: &StatFacts, copy: &StatFacts, worker: &mut Worker) {
+    pub fn keep_name(&self, at: &At<'_>, file: FileId, names: u64, copy: &StatFacts, worker: &mut Worker) {
         if self.options.preserved.links
-            && source.names > 1
+            && names > 1
             && is_sure(at.handles[0])
-            && !self.links.keep(source.id(), source.names, copy.id(), at)
+            && !self.links.keep(file, names, copy.id(), at)
         {
             *worker.done.not_preserved.entry("hard links").or_default() += 1;
         }

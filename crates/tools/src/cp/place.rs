@@ -33,9 +33,12 @@ const AHEAD_BYTES: u64 = 1 << 20;
 impl Copying<'_> {
     /// Finds out by the files of a directory whether a head moves between them, unless that is known.
     pub fn look_at_device(&self, listed: &ListedEntries) {
+        if self.options.dry_run || self.by_place.get().is_some() {
+            return;
+        }
         let entries = listed.listing.entries().iter();
         let files: Vec<_> = entries.filter(|entry| entry.kind == FileType::RegularFile).collect();
-        if self.options.dry_run || self.by_place.get().is_some() || files.len() < LEAST_LOOKED_AT {
+        if files.len() < LEAST_LOOKED_AT {
             return;
         }
         let is_long = |path: &PathBuf| path.metadata().is_ok_and(|found| found.len() >= MEASURED_BYTES);
