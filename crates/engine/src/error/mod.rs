@@ -242,9 +242,56 @@ impl Error {
         }
     }
 
+    /// The file that the error is about, if it is about one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::System { path, .. }
+            | Self::Unavailable { path, .. }
+            | Self::Resized { path, .. }
+            | Self::Stopped { path, .. }
+            | Self::NotRegular { path, .. }
+            | Self::NotStorage { path, .. }
+            | Self::Producer { path, .. }
+            | Self::SameFile { path }
+            | Self::Overlap { path } => Some(path),
+            Self::Batch(BatchError::Spill { directory, .. }) => Some(directory),
+            Self::Update(error) => Some(&error.path),
+            Self::Recover(error) => Some(&error.file),
+            Self::Batch(_) | Self::WrongOperation { .. } => None,
+        }
+    }
+
+    /// The system's error number (errno), if a system call failed.
+    #[must_use]
+    pub fn os_error(&self) -> Option<i32> {
+        let mut causes = std::iter::successors(Some(self as &dyn std::error::Error), |cause| cause.source());
+        causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error())
+    }
+
     /// Whether the method is unavailable, as opposed to an operation that failed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_and_error_number_are_found_below_the_errors_of_updates() {
+        let full = Error::system(Path::new("a"), "write", io::Error::from_raw_os_error(28));
+        assert_eq!((full.path(), full.os_error()), (Some(Path::new("a")), Some(28)));
+        let kind = UpdateErrorKind::Undone {
+            source: Box::new(full),
+            longer_bytes: 0,
+            journal: None,
+        };
+        let undone = Error::Update(UpdateError { path: "b".into(), kind });
+        assert_eq!((undone.path(), undone.os_error()), (Some(Path::new("b")), Some(28)));
+        let full = Error::Batch(BatchError::Full);
+        assert_eq!((full.path(), full.os_error()), (None, None));
     }
 }
