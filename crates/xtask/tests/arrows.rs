@@ -42,6 +42,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &["seekless-results", "seekless-record", "seekless-method"],
     ),
     ("seekless-sim", &["seekless-sys"]),
+    ("seekless-capi", &["seekless"]),
     ("seekless-cli", LIBRARIES),
     ("xtask", &["seekless-results", "seekless-sim"]),
 ];
