@@ -1,4 +1,4 @@
-//! System calls, aligned memory, maps and rings for seekless: its only unsafe code.
+//! System calls, aligned memory, maps and rings for seekless: nearly all of its unsafe code.
 //!
 //! Everything here is safe to call, and means the same on every platform. If a platform lacks a call, the result says so
 //! ([`Support::Unavailable`]). rustix is used wherever it has the call. Nothing here decides, falls back or measures:

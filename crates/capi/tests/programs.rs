@@ -1,0 +1,200 @@
+//! Programs in C and C++ call the installed library: those in `programs`, and the examples of `docs/c.md`. They are
+//! compiled with all warnings, linked with the shared and with the static library, and run plainly and under valgrind.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+const C: [&str; 2] = ["cc", "-std=c11"];
+const CPP: [&str; 2] = ["c++", "-std=c++17"];
+
+/// What a static library of Rust needs, as `seekless.pc.in` says.
+const PRIVATE: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
+
+/// A directory below which the library is installed.
+struct Installed(TempDir);
+
+impl Installed {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // A program gives up being root, and still finds its files.
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let ours = env::current_exe().unwrap();
+        let install = Path::new(env!("CARGO_MANIFEST_DIR")).join("install");
+        ran(Command::new(install).args([ours.parent().unwrap(), directory.path()]));
+        Self(directory)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Compiles a program, or says why not.
+    fn compile(&self, [compiler, standard]: [&str; 2], source: &Path, is_static: bool) -> Option<PathBuf> {
+        let program = self.path(if is_static { "static" } else { "shared" });
+        let mut command = Command::new(compiler);
+        command.args([
+            standard,
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-g",
+            "-pthread",
+            "-I",
+        ]);
+        command.arg(self.path("include")).arg(source).arg("-o").arg(&program);
+        if is_static {
+            command.arg(self.path("lib/libseekless.a")).args(PRIVATE);
+        } else {
+            command.arg("-L").arg(self.path("lib")).arg("-lseekless");
+        }
+        is_installed(compiler).then(|| ran(&mut command))?;
+        Some(program)
+    }
+
+    /// Runs a program with an empty directory, plainly and under valgrind. Returns what it printed.
+    fn run(&self, program: &Path) -> String {
+        let mut printed = Vec::new();
+        let mut plain = Command::new(program);
+        let mut checked = Command::new("valgrind");
+        // std reaches the handle of the main thread by a pointer into it, which valgrind calls possibly lost.
+        checked.args([
+            "-q",
+            "--leak-check=full",
+            "--show-leak-kinds=definite",
+            "--errors-for-leak-kinds=definite",
+        ]);
+        checked
+            .args(["--error-exitcode=9", "--child-silent-after-fork=yes"])
+            .arg(program);
+        let has_valgrind = is_installed("valgrind");
+        for command in [Some(&mut plain), has_valgrind.then_some(&mut checked)]
+            .into_iter()
+            .flatten()
+        {
+            let directory = self.path("files");
+            fs::create_dir(&directory).unwrap();
+            command.arg(&directory).arg(env!("CARGO_PKG_VERSION"));
+            command.env("LD_LIBRARY_PATH", self.path("lib")).current_dir(&directory);
+            printed.push(String::from_utf8(ran(command).stdout).unwrap());
+            fs::remove_dir_all(&directory).unwrap();
+        }
+        printed.swap_remove(0)
+    }
+}
+
+/// Runs what must succeed.
+fn ran(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
+    output
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_there = env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    if !is_there {
+        println!("skipped: {program} is not installed");
+    }
+    is_there
+}
+
+fn check(language: [&str; 2], name: &str) {
+    let installed = Installed::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
+    for is_static in [false, true] {
+        if let Some(program) = installed.compile(language, &source, is_static) {
+            assert_eq!(installed.run(&program), "all of it\n");
+        }
+    }
+}
+
+#[test]
+fn a_program_in_c_calls_every_function_and_leaks_nothing() {
+    check(C, "all.c");
+}
+
+#[test]
+fn a_program_in_cpp_owns_results_and_passes_lambdas() {
+    check(CPP, "all.cpp");
+}
+
+#[test]
+fn pkg_config_finds_the_installed_library() {
+    if !is_installed("pkg-config") {
+        return;
+    }
+    let installed = Installed::new();
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_PATH", installed.path("lib/pkgconfig"));
+    let told = ran(command.args(["--static", "--cflags", "--libs", "seekless"])).stdout;
+    let told = String::from_utf8(told).unwrap();
+    let prefix = installed.0.path().display();
+    let expected = [
+        &format!("-I{prefix}/include -L{prefix}/lib -lseekless")[..],
+        &PRIVATE.join(" "),
+    ]
+    .join(" ");
+    assert_eq!(told.trim(), expected);
+}
+
+/// The blocks of a language in the page, one after the other.
+fn examples(language: &str) -> Vec<String> {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/c.md")).unwrap();
+    let start = format!("\n```{language}\n");
+    let blocks = page.split(start.as_str()).skip(1);
+    let blocks = blocks.map(|rest| rest.split_once("\n```").expect("a block has an end").0.to_owned() + "\n");
+    blocks.collect()
+}
+
+/// Compiles and runs the examples of a language; what each printed.
+fn shown(language: [&str; 2], name: &str) -> Vec<String> {
+    let installed = Installed::new();
+    let mut printed = Vec::new();
+    for text in examples(name) {
+        let source = installed.path("example").with_extension(name);
+        fs::write(&source, text).unwrap();
+        if let Some(program) = installed.compile(language, &source, false) {
+            printed.push(installed.run(&program));
+        }
+    }
+    printed
+}
+
+#[test]
+fn the_examples_of_the_page_in_c_and_cpp_print_what_it_says() {
+    for printed in shown(C, "c").iter().chain(&shown(CPP, "cpp")) {
+        assert!(printed.contains("bytes by copy/"), "{printed}");
+    }
+}
+
+#[test]
+fn the_example_of_the_page_in_csharp_runs_where_dotnet_is() {
+    let [text] = &examples("csharp")[..] else {
+        panic!("the page has one example in C#");
+    };
+    if !is_installed("dotnet") {
+        return;
+    }
+    let installed = Installed::new();
+    let project = installed.path("example");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("Program.cs"), text).unwrap();
+    let settings = "<Project Sdk=\"Microsoft.NET.Sdk\"><PropertyGroup><OutputType>Exe</OutputType>\
+                    <TargetFramework>net8.0</TargetFramework></PropertyGroup></Project>";
+    fs::write(project.join("example.csproj"), settings).unwrap();
+    let mut command = Command::new("dotnet");
+    command.arg("run").current_dir(&project);
+    command
+        .env("LD_LIBRARY_PATH", installed.path("lib"))
+        .env("HOME", OsStr::new(&installed.path("")));
+    let printed = String::from_utf8(ran(&mut command).stdout).unwrap();
+    assert!(printed.contains("bytes by copy/"), "{printed}");
+}
