@@ -302,6 +302,7 @@ impl<'a> Job<'a> {
         let (from, consumer) = (from.as_part(), sequential(take));
         self.run(
             Operation::Read,
+            from.path(),
             |_| Reader::plan(&from, false),
             |method| Reader::prepare(method)?.read_told(&from, &consumer, None, self.progress),
         )
@@ -330,6 +331,7 @@ impl<'a> Job<'a> {
         let to = to.as_part();
         self.run(
             Operation::Write,
+            to.path(),
             |durability| Writer::plan(&to, bytes, durability, false),
             |method| {
                 let mut writer = Writer::prepare_for(method, bytes)?;
@@ -346,6 +348,7 @@ impl<'a> Job<'a> {
         let (from, to) = (from.as_part(), to.as_part());
         self.run(
             Operation::Copy,
+            from.path(),
             |durability| Copier::plan(&from, &to, durability, false),
             |method| Copier::prepare(method)?.copy_told(&from, &to, self.destination, self.progress),
         )
@@ -359,6 +362,7 @@ impl<'a> Job<'a> {
         let (one, other) = (one.as_part(), other.as_part());
         self.run(
             Operation::Compare,
+            one.path(),
             |_| Comparer::plan(&one, &other, false),
             |method| Comparer::prepare(method)?.compare_told(&one, &other, self.progress),
         )
@@ -394,9 +398,11 @@ impl<'a> Job<'a> {
     fn run<T>(
         &self,
         operation: Operation,
+        path: &Path,
         plan: impl FnOnce(Durability) -> Result<Plan>,
         by: impl Fn(&Method) -> Result<T>,
     ) -> Result<Done<T>> {
+        let by = |method: &Method| by(method).map_err(|error| error.about(path));
         Done::by_choice(self.choice(operation), operation, plan, by)
     }
 }

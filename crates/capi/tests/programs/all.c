@@ -161,7 +161,7 @@ static void reading(void) {
         CHECK(failed(seekless_read(path, 0, buffer, 1, &options, &done, &error), SEEKLESS_STATUS_INVALID, 0, NULL, ""));
     }
     options.method = "read/mmap";
-    CHECK(failed(seekless_read(path, 0, buffer, BYTES, &options, &done, &error), SEEKLESS_STATUS_UNAVAILABLE, 0, NULL, "read/mmap"));
+    CHECK(failed(seekless_read(path, 0, buffer, BYTES, &options, &done, &error), SEEKLESS_STATUS_UNAVAILABLE, 0, path, "read/mmap"));
     CHECK(seekless_allow_mapping(&error) == SEEKLESS_STATUS_OK && seekless_allow_mapping(NULL) == SEEKLESS_STATUS_OK);
     CHECK(by(seekless_read(path, 0, buffer, BYTES, &options, &done, &error), "read/mmap"));
 

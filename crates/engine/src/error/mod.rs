@@ -205,6 +205,16 @@ impl Error {
         }
     }
 
+    /// The same, naming the file that a method was prepared for. Preparing knows no file and names the current directory.
+    pub(crate) fn about(mut self, file: &Path) -> Self {
+        if let Self::System { path, .. } | Self::Unavailable { path, .. } = &mut self
+            && path.as_os_str() == "."
+        {
+            file.clone_into(path);
+        }
+        self
+    }
+
     /// Why other processes could not be kept out of the file, if that ended an update, whether or not some of it had been
     /// written. The update can still be done with a method that writes only the bytes of the updates: writing them twice does
     /// no harm.
@@ -293,5 +303,14 @@ mod tests {
         assert_eq!((undone.path(), undone.os_error()), (Some(Path::new("b")), Some(28)));
         let full = Error::Batch(BatchError::Full);
         assert_eq!((full.path(), full.os_error()), (None, None));
+    }
+
+    #[test]
+    fn an_error_of_preparing_names_the_file_and_others_keep_theirs() {
+        let method = Method::known("read/mmap");
+        let prepared = Error::unavailable(&method, Path::new("."), "no guard");
+        assert_eq!(prepared.about(Path::new("a")).path(), Some(Path::new("a")));
+        let opened = Error::system(Path::new("b"), "open", io::ErrorKind::NotFound.into());
+        assert_eq!(opened.about(Path::new("a")).path(), Some(Path::new("b")));
     }
 }
