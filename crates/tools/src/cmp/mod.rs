@@ -27,7 +27,9 @@ mod row;
 mod side;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use seekless::Method;
@@ -57,6 +59,8 @@ const TOLD_BYTES: u64 = 16 << 20;
 pub struct CmpRequest {
     /// The files; `-` is standard input, from its current position.
     pub names: [OsString; 2],
+    /// Opens standard input; by default, that of the process.
+    pub standard_input: fn() -> io::Result<File>,
     /// How many bytes of each to skip.
     pub skip_bytes: [u64; 2],
     /// The most bytes of each to compare; `None` for all.
@@ -83,6 +87,7 @@ impl CmpRequest {
     pub fn new(names: [OsString; 2], wanted: WantedDifferences) -> Self {
         Self {
             names,
+            standard_input: || Ok(io::stdin().as_fd().try_clone_to_owned()?.into()),
             skip_bytes: [0; 2],
             limit_bytes: None,
             wanted,

@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -59,7 +58,7 @@ pub(super) fn open(request: &CmpRequest, identity_counts: bool) -> Result<Option
     if same_name && is_standard_input(one) {
         return Ok(None);
     }
-    let first = CmpSide::open(one, request.skip_bytes[0])?;
+    let first = CmpSide::open(request, 0)?;
     if same_name {
         return Ok(None);
     }
@@ -68,7 +67,7 @@ pub(super) fn open(request: &CmpRequest, identity_counts: bool) -> Result<Option
         let error = io::Error::from(rustix::io::Errno::BADF);
         return Err(CmpProblem::Read(0, error).of(one));
     }
-    let second = CmpSide::open(other, request.skip_bytes[1])?;
+    let second = CmpSide::open(request, 1)?;
     let is_same = identity_counts && first.is_same_as(&second);
     Ok((!is_same).then_some([first, second]))
 }
@@ -78,15 +77,12 @@ fn is_standard_input(name: &OsStr) -> bool {
 }
 
 impl CmpSide {
-    fn open(name: &OsStr, skip_bytes: u64) -> Result<Self, Error> {
+    fn open(request: &CmpRequest, side: usize) -> Result<Self, Error> {
+        let (name, skip_bytes) = (&request.names[side], request.skip_bytes[side]);
         let failed = |error| CmpProblem::Open(error).of(name);
         let is_standard_input = is_standard_input(name);
         let file = if is_standard_input {
-            if sys::was_closed(0) {
-                return Err(failed(rustix::io::Errno::BADF.into()));
-            }
-            let input = io::stdin().as_fd().try_clone_to_owned();
-            File::from(input.map_err(failed)?)
+            (request.standard_input)().map_err(failed)?
         } else {
             File::open(name).map_err(failed)?
         };
