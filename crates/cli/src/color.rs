@@ -17,10 +17,14 @@ pub struct Color {
 }
 
 /// Chooses by the words of the command line, then by the environment, then by the configuration, then by the terminal.
-pub fn choose(words: impl Iterator<Item = OsString>, configured: Option<ColorChoice>) {
+pub fn choose(words: &[OsString], configured: Option<ColorChoice>) {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let by_environment = VARIABLES.into_iter().any(is_set).then_some(ColorChoice::Auto);
-    match asked(words).or(by_environment).or(configured).unwrap_or_default() {
+    match asked(words.iter().cloned())
+        .or(by_environment)
+        .or(configured)
+        .unwrap_or_default()
+    {
         ColorChoice::Auto => anstream::ColorChoice::Auto,
         ColorChoice::Always => anstream::ColorChoice::Always,
         ColorChoice::Never => anstream::ColorChoice::Never,

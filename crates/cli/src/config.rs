@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use clap::ColorChoice;
@@ -36,29 +36,27 @@ pub struct Config {
     pub color: Option<ColorChoice>,
 }
 
-static CONFIG: OnceLock<Config> = OnceLock::new();
+static CONFIG: Mutex<Config> = Mutex::new(Config {
+    budget: None,
+    runs: None,
+    color: None,
+});
 
-/// The configuration; the built-in defaults until it is loaded.
-pub fn get() -> &'static Config {
-    static NONE: Config = Config {
-        budget: None,
-        runs: None,
-        color: None,
-    };
-    CONFIG.get().unwrap_or(&NONE)
+/// The configuration that was loaded last.
+pub fn get() -> MutexGuard<'static, Config> {
+    CONFIG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Loads the file, if there is one.
+/// Loads the file; without one, and if that fails, the built-in defaults.
 ///
 /// # Errors
 /// If it cannot be read, is malformed, or may have been written by another user: it says where runs are saved, and
 /// `bench --like` runs the commands of saved runs again.
 pub fn load() -> anyhow::Result<()> {
-    let Ok(directories) = etcetera::choose_base_strategy() else {
-        return Ok(());
-    };
-    let path = directories.config_dir().join("seekless/config.toml");
-    let _ = CONFIG.set(read(&path)?);
+    *get() = Config::default();
+    if let Ok(directories) = etcetera::choose_base_strategy() {
+        *get() = read(&directories.config_dir().join("seekless/config.toml"))?;
+    }
     Ok(())
 }
 

@@ -1,8 +1,12 @@
 //! The command `seekless`, as a library: arguments, help and output. The work is done in the libraries below it.
 //!
-//! `main` calls [`run`] and nothing else, so that tests and bindings reach everything that the program does.
+//! `main` calls [`run`] with the arguments and streams of its process and does nothing else, so that tests and bindings reach
+//! everything that the program does.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod budget;
+mod call;
 mod code;
 mod color;
 mod command;
@@ -16,7 +20,6 @@ mod test_directory;
 
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
-use std::process::ExitCode;
 
 use clap::CommandFactory;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -26,6 +29,9 @@ use tracing_subscriber::prelude::*;
 #[doc(hidden)]
 pub use show::{Page, RunParts, Width, show_comparison, show_rankings, show_run};
 
+pub use call::{Call, Streams};
+
+use call::Running;
 use command::{Cli, Failure};
 use seekless_results::visible;
 
@@ -38,22 +44,34 @@ pub fn definition() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the program with its command line, and returns its exit code.
+/// Runs a command, and returns its exit code: 0 for success, 2 if something could not be done; others are in each command's help.
+///
+/// One call runs at a time in a process, and another one waits until it has ended. What one chooses (colors, configuration,
+/// whether profiles are used) does not reach the next. What plans measured, and profiles that they read, are kept for the
+/// lifetime of the process. Paths are relative to the directory of the process, and its environment counts.
+///
+/// Only with [`Streams::of_process`] does a call do what only a program may: handle SIGBUS, so that methods may map files
+/// ([`seekless::allow_mapping`]), and SIGXFSZ; wait for SIGINT, SIGTERM and SIGHUP, and end the process if they come twice; end it
+/// by SIGPIPE if the reader of `cmp` is gone; raise the limit of open files; receive the log of all threads. With other streams,
+/// the log is that of the calling thread, and SIGPIPE must be ignored, as Rust and Python do. A command that changes files under a
+/// lease still installs a handler for SIGIO, which would end the process otherwise.
 #[must_use]
-pub fn run() -> ExitCode {
+pub fn run(call: Call) -> u8 {
+    let running = Running::start(call);
+    let arguments = running.arguments();
     // Comparing two small files takes less time than the rest of this function.
-    let trees = match command::cmp::called() {
+    let trees = match command::cmp::called(arguments) {
         ControlFlow::Break(code) => return code,
         ControlFlow::Continue(trees) => trees,
     };
-    if seekless_sys::was_closed(1) {
+    if call::output().was_closed() {
         complain(&anyhow::anyhow!(
             "standard output is closed; open it, or redirect it to /dev/null"
         ));
-        return ExitCode::from(EXIT_ERROR);
+        return EXIT_ERROR;
     }
     let configured = config::load();
-    color::choose(std::env::args_os(), config::get().color);
+    color::choose(arguments, config::get().color);
     let asked = std::env::var("SEEKLESS_LOG")
         .ok()
         .and_then(|filter| filter.parse().ok());
@@ -63,8 +81,40 @@ pub fn run() -> ExitCode {
         .without_time()
         // A panic message would go to standard error, which may be closed.
         .log_internal_errors(false);
-    tracing_subscriber::registry().with(log.with_filter(filter)).init();
-    // This program owns its signals, so methods may map files.
+    let log = tracing_subscriber::registry().with(log.with_filter(filter));
+    let _logged = if call::is_process() {
+        // It stays for further calls.
+        let _ = log.try_init();
+        own_process();
+        None
+    } else {
+        Some(log.set_default())
+    };
+    let done = match trees {
+        Some(words) => command::cmp::compare_trees(words, configured),
+        None => match command::parse(arguments) {
+            Ok(cli) => command::run(cli, configured),
+            Err(error) => Err(refuse(&error)),
+        },
+    };
+    show::LINE.end();
+    // If a signal is ending the program, wait: test directories are being removed.
+    drop(signals::ending());
+    match done {
+        Ok(code) | Err(Failure::Refused(code)) => code,
+        Err(Failure::Stopped(signal)) => 128 + signal,
+        // The reader closed our output.
+        Err(Failure::Errors(errors)) if matches!(errors.as_slice(), [error] if is_closed_pipe(error)) => 0,
+        Err(Failure::Errors(errors)) => {
+            errors.iter().for_each(complain);
+            EXIT_ERROR
+        }
+    }
+}
+
+/// Handles the signals that a program has to itself.
+fn own_process() {
+    // Methods may then map files.
     if let Err(error) = seekless::allow_mapping() {
         tracing::warn!(%error, "mmap methods are not available");
     }
@@ -72,43 +122,24 @@ pub fn run() -> ExitCode {
     if let Err(error) = signals::survive(signal_hook::consts::SIGXFSZ) {
         tracing::warn!(%error, "a write past the file size limit will end the program");
     }
-    let done = match trees {
-        Some(words) => command::cmp::compare_trees(words, configured),
-        None => command::run(command::parse().unwrap_or_else(|error| refuse(&error)), configured),
-    };
-    show::LINE.end();
-    // If a signal is ending the program, wait: test directories are being removed.
-    drop(signals::ending());
-    match done {
-        Ok(code) => code,
-        Err(Failure::Stopped(signal)) => ExitCode::from(128 + signal),
-        // The reader closed our output.
-        Err(Failure::Errors(errors)) if matches!(errors.as_slice(), [error] if is_closed_pipe(error)) => {
-            ExitCode::SUCCESS
-        }
-        Err(Failure::Errors(errors)) => {
-            errors.iter().for_each(complain);
-            ExitCode::from(EXIT_ERROR)
-        }
-    }
 }
 
-/// Ends the program as clap does, but shows control characters of the command line as escapes, and fails if help cannot
-/// be written.
-pub(crate) fn refuse(error: &clap::Error) -> ! {
-    let text = error.render().to_string();
-    let shown = show::visible_lines(&text);
-    if shown != text {
+/// Prints an error or help as clap does, but shows control characters of the command line as escapes, and fails if help
+/// cannot be written.
+pub(crate) fn refuse(error: &clap::Error) -> Failure {
+    let code = u8::try_from(error.exit_code()).unwrap_or(EXIT_ERROR);
+    let text = error.render();
+    let (plain, styled) = (text.to_string(), text.ansi().to_string());
+    let shown = show::visible_lines(&plain);
+    if error.use_stderr() {
+        let shown = if shown == plain { styled } else { shown };
         let _ = write!(show::stderr(), "{shown}");
-        std::process::exit(error.exit_code())
+        return Failure::Refused(code);
     }
-    let printed = error.print().and_then(|()| std::io::stdout().flush());
-    match printed {
-        Err(reason) if !error.use_stderr() && reason.kind() != ErrorKind::BrokenPipe => {
-            complain(&anyhow::Error::from(reason).context("cannot write the output"));
-            std::process::exit(EXIT_ERROR.into())
-        }
-        _ => std::process::exit(error.exit_code()),
+    let mut out = show::stdout();
+    match write!(out, "{styled}").and_then(|()| out.flush()) {
+        Err(error) => anyhow::Error::from(error).context("cannot write the output").into(),
+        Ok(()) => Failure::Refused(code),
     }
 }
 

@@ -10,6 +10,8 @@ use anyhow::{Context, anyhow, bail};
 use rustix::fs::OFlags;
 use seekless::files::WholeFile;
 
+use crate::call;
+
 /// The target of an output, checked before the work starts.
 #[derive(Debug)]
 pub struct Output {
@@ -105,10 +107,7 @@ impl Output {
         let written = match self.place {
             Place::File(file) => file.write(bytes),
             Place::Stdout => {
-                return std::io::stdout()
-                    .lock()
-                    .write_all(bytes)
-                    .context("cannot write the output");
+                return call::output().write_all(bytes).context("cannot write the output");
             }
             Place::Stream(mut stream) => stream.write_all(bytes),
         };

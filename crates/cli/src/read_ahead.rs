@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use seekless::StorageFacts;
 use seekless_lab::read_ahead::{LeftWindow, WindowOutcome, device_name, put_back_left};
 
-use crate::show::visible_lines;
+use crate::show::{stderr, visible_lines};
 
 /// Restores read-ahead windows. Reports those of the devices of the files and directories in `told` on standard error.
 pub fn put_back<'a>(told: impl IntoIterator<Item = &'a PathBuf>) {
@@ -19,7 +19,7 @@ pub fn put_back<'a>(told: impl IntoIterator<Item = &'a PathBuf>) {
     let devices: Vec<_> = facts.filter_map(|facts| device_name(&facts)).collect();
     left.retain(|left| devices.iter().any(|device| *device == *left.device));
     for left in left {
-        let _ = writeln!(anstream::stderr(), "seekless: {}", visible_lines(&sentence(&left)));
+        let _ = writeln!(stderr(), "seekless: {}", visible_lines(&sentence(&left)));
     }
 }
 

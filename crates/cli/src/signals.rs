@@ -9,6 +9,8 @@ use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::call;
+
 /// Signals within this time of the first count as one: timeout(1) signals its child, and then the child's process
 /// group.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
@@ -45,9 +47,12 @@ pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Res
 }
 
 /// Calls `stop` with the number of the first signal. A later signal removes the test directories, then ends the program
-/// as an uncaught signal would.
+/// as an uncaught signal would. A call that is not all of its process leaves signals to the others.
 pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caught> {
     let caught = Caught::default();
+    if !call::is_process() {
+        return Ok(caught);
+    }
     // Under nohup, the program must survive a closed terminal, and after `trap '' INT`, Ctrl-C.
     let wanted = [SIGINT, SIGTERM, SIGHUP];
     let wanted = wanted.into_iter().filter(|&signal| !seekless_sys::is_ignored(signal));
@@ -73,11 +78,16 @@ pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caugh
     Ok(caught)
 }
 
-fn number(signal: i32) -> u8 {
+/// A signal as a part of an exit code.
+pub fn number(signal: i32) -> u8 {
     u8::try_from(signal).unwrap_or(u8::MAX)
 }
 
 /// Removes the test directories, then ends the program by the signal.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only a call that is all of its process gets signals"
+)]
 pub fn end(signal: u8) -> ! {
     let _ending = ending();
     let _removed = seekless_lab::remove_scratch();

@@ -99,9 +99,9 @@ impl fmt::Display for Unfit {
 /// Whether plans use no profiles in this process.
 static UNWANTED: AtomicBool = AtomicBool::new(false);
 
-/// Makes plans of this process use no profiles.
-pub fn without_profiles() {
-    UNWANTED.store(true, Relaxed);
+/// Whether plans of this process are to use no profiles. Returns what was set before.
+pub fn without_profiles(unwanted: bool) -> bool {
+    UNWANTED.swap(unwanted, Relaxed)
 }
 
 type Loaded = (u64, Option<&'static StorageProfile>);

@@ -1,13 +1,14 @@
 //! Asking on the terminal, before something that a user may not want.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
 use super::{Failure, unless_stopped};
+use crate::call;
 use crate::show::stderr;
 use crate::signals::Caught;
 
@@ -27,12 +28,12 @@ pub fn answer(question: &str, unasked: &str, is_stdin_used: bool, caught: &Caugh
     let unasked = || anyhow!("{unasked}");
     let mut terminal: Box<dyn BufRead + Send> = if is_stdin_used {
         Box::new(BufReader::new(File::open("/dev/tty").map_err(|_| unasked())?))
-    } else if io::stdin().is_terminal() {
-        Box::new(BufReader::new(io::stdin()))
+    } else if call::input().is_terminal() {
+        Box::new(BufReader::new(call::input()))
     } else {
         return Err(unasked().into());
     };
-    if !io::stderr().is_terminal() {
+    if !call::error().is_terminal() {
         return Err(unasked().into());
     }
     write!(stderr(), "{question}").and_then(|()| stderr().flush())?;

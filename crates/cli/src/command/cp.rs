@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -295,14 +294,14 @@ impl CpWatch for Told {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match copy(arguments) {
         // The exit code of cp(1).
         Err(Failure::Errors(errors)) => {
             errors.iter().for_each(crate::complain);
-            Ok(ExitCode::FAILURE)
+            Ok(1)
         }
-        done => done.map(|()| ExitCode::SUCCESS),
+        done => done.map(|()| 0),
     }
 }
 

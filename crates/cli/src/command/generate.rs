@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::Shell;
 
 use super::{Cli, manual};
+use crate::call;
 use crate::output::Output;
 use crate::show::{methods_page, visible_path};
 
@@ -71,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let pages = manual::pages(command)?;
             let Some(directory) = directory else {
                 let (_, first) = &pages[0];
-                return Ok(std::io::stdout().lock().write_all(first)?);
+                return Ok(call::output().write_all(first)?);
             };
             // Directories above it are not made: a path that has none is rather a typo.
             match std::fs::create_dir(directory) {
@@ -94,6 +95,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         },
         What::Methods => out = methods_page().into_bytes(),
     }
-    std::io::stdout().lock().write_all(&out)?;
+    call::output().write_all(&out)?;
     Ok(())
 }

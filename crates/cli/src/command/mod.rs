@@ -23,8 +23,7 @@ mod update;
 mod values;
 
 use std::ffi::OsString;
-use std::io::{stdin, stdout};
-use std::process::ExitCode;
+use std::io::{BufRead, BufReader, LineWriter};
 
 use anyhow::Context as _;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -33,9 +32,9 @@ use seekless_results::visible;
 use signal_hook::consts::SIGIO;
 
 use crate::color::Color;
-use crate::config;
 use crate::show::shortened;
 use crate::signals::{Caught, survive};
+use crate::{call, config};
 
 /// Finds the fastest way to read, write, copy and compare files on this storage.
 #[derive(Debug, Parser)]
@@ -117,6 +116,8 @@ pub enum Failure {
     Stopped(u8),
     /// Something could not be done. Empty if the errors were already printed.
     Errors(Vec<anyhow::Error>),
+    /// The command line was not one of a job: an error, or a call for help. It was answered, with this exit code.
+    Refused(u8),
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
@@ -129,15 +130,16 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 const DESCRIPTORS_MAX: u64 = 1 << 16;
 
 /// Standard input, if it was open when the program was started.
-fn standard_input() -> std::io::Result<std::io::StdinLock<'static>> {
-    if seekless_sys::was_closed(0) {
-        return Err(rustix::io::Errno::BADF.into());
-    }
-    Ok(stdin().lock())
+fn standard_input() -> std::io::Result<impl BufRead> {
+    Ok(BufReader::new(call::open_input()?))
 }
 
 /// Raises the soft limit of open files, which is low, because walks hold directories open. Call it before threads are started.
 fn raise_open_files() {
+    // The limit is the process's.
+    if !call::is_process() {
+        return;
+    }
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let current = limit.maximum;
     // With a low limit, fewer directories are open at a time.
@@ -181,9 +183,25 @@ fn unwritten(done: Option<&str>) -> String {
     format!("{}cannot write the output", done.unwrap_or_default())
 }
 
+/// The same command. Its help is as wide as the terminal of the call; clap knows only that of the process.
+fn as_wide_as_the_terminal(command: clap::Command) -> clap::Command {
+    if call::is_process() {
+        return command;
+    }
+    command.term_width(call::columns().min(COLUMNS_MAX))
+}
+
+/// The longest lines of help.
+const COLUMNS_MAX: usize = 100;
+
+/// Parses words, of which the first is the name of the program.
+fn parsed<T: FromArgMatches>(command: clap::Command, words: &[OsString]) -> Result<T, clap::Error> {
+    T::from_arg_matches(&as_wide_as_the_terminal(command).try_get_matches_from(words)?)
+}
+
 /// Parses the command line, with the user's defaults.
-pub fn parse() -> Result<Cli, clap::Error> {
-    if let Some(error) = dupes::habits::refused(std::env::args_os()) {
+pub fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
+    if let Some(error) = dupes::habits::refused(words.iter().cloned()) {
         return Err(error);
     }
     let mut command = Cli::command();
@@ -192,7 +210,7 @@ pub fn parse() -> Result<Cli, clap::Error> {
             bench.mut_arg("budget", |budget_argument| budget_argument.default_value(budget))
         });
     }
-    Cli::from_arg_matches(&command.try_get_matches()?)
+    parsed(command, words)
 }
 
 /// Warns that the defaults are used instead of the configuration, in a command that takes only colors from it.
@@ -204,7 +222,7 @@ fn warn_unless(configured: anyhow::Result<()>) {
 }
 
 /// Runs a command. If it needs the user's configuration, that must have been loaded.
-pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure> {
+pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
     cli.no_profile.heed();
     match cli.command {
         Command::Bench(_) | Command::Runs(_) | Command::Report(_) => configured?,
@@ -224,6 +242,7 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
         Command::Sim(_) => {}
         _ => crate::read_ahead::put_back([]),
     }
+    let (input, output) = (|| BufReader::new(call::input()), || LineWriter::new(call::output()));
     match cli.command {
         Command::Bench(arguments) => bench::run(&arguments)?,
         Command::Methods(arguments) => methods::run(&arguments)?,
@@ -243,12 +262,12 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
         Command::Sim(arguments) => sim::run(&arguments)?,
         Command::Generate(arguments) => generate::run(&arguments)?,
         Command::Suggest(arguments) => suggest::run(&arguments)?,
-        Command::Trial => seekless_lab::trial::child::serve(&mut stdin().lock(), &mut stdout().lock())?,
+        Command::Trial => seekless_lab::trial::child::serve(&mut input(), &mut output())?,
         Command::WatchReadAhead { device } => {
-            seekless_lab::read_ahead::watch(&device, &mut stdin().lock(), &mut stdout().lock())?;
+            seekless_lab::read_ahead::watch(&device, &mut input(), &mut output())?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 #[cfg(test)]

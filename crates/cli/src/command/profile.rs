@@ -55,7 +55,7 @@ impl NoProfile {
     /// Makes all plans of this process do without.
     pub fn heed(&self) {
         if self.is_given {
-            without_profiles();
+            without_profiles(true);
         }
     }
 }

@@ -17,6 +17,7 @@ use seekless_results::{Origin, visible};
 use super::sittings::over_sittings;
 use crate::config;
 use crate::output::Output;
+use crate::show::stdout;
 
 /// Write a run as one HTML page, with recommendations, plots, tables and the run itself.
 ///
@@ -63,9 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let page = to_html(&concluded, &run, &[]).with_context(|| format!("{}: cannot make the page", path.display()))?;
     output.write(page.as_bytes())?;
     if let Some(url) = url {
-        let mut out = anstream::stdout().lock();
-        writeln!(out, "Report  {url}")?;
-        out.flush()?;
+        writeln!(stdout(), "Report  {url}")?;
     }
     Ok(())
 }

@@ -17,9 +17,9 @@ use seekless_record::Run;
 use seekless_results::{ONE_SITTING, pool};
 
 use super::{Failure, unless_stopped};
-use crate::config;
-use crate::show::counted;
+use crate::show::{counted, stderr, stdout};
 use crate::signals::{Caught, stopping};
+use crate::{call, config};
 
 /// The saved runs that may be combined with a run, the newest first, and the errors of runs that could not be read.
 /// Without a store, there are none.
@@ -65,14 +65,14 @@ pub fn sit(
         let now = seekless_lab::now();
         next = now.saturating_add(every).unwrap_or(Timestamp::MAX);
         // An error does not end the series; later sittings, and later lines of the log, may succeed.
-        let _ = writeln!(anstream::stdout(), "\n--- sitting {sitting} of {count}, {}", local(now));
+        let _ = writeln!(stdout(), "\n--- sitting {sitting} of {count}, {}", local(now));
         let errors = match measure(&stop, &caught) {
-            Err(Failure::Stopped(signal)) => return Err(Failure::Stopped(signal)),
             Err(Failure::Errors(errors)) => errors,
+            Err(stopped) => return Err(stopped),
             Ok(()) => Vec::new(),
         };
         for error in errors {
-            let _ = writeln!(anstream::stderr(), "seekless: {error:#}");
+            let _ = writeln!(stderr(), "seekless: {error:#}");
         }
     }
     Ok(())
@@ -91,7 +91,7 @@ fn first_start(every: SignedDuration) -> Timestamp {
 
 /// Starts this program again, in the background, with its output in the log of the store.
 fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = call::program()?;
     let path = config::store()?.log_path()?;
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         bail!("{}: is not a regular file; the log is written there", path.display());
@@ -101,7 +101,7 @@ fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
     let first = first_start(every);
     let last = first.saturating_add(every.saturating_mul(i32::try_from(count - 1)?))?;
     let mut child = Command::new(program)
-        .args(std::env::args_os().skip(1))
+        .args(call::arguments())
         .env(IN_BACKGROUND, "1")
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
@@ -113,7 +113,7 @@ fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
     let times = counted(count.into(), "time");
     let (pid, first, last, path) = (child.id(), local(first), local(last), path.display());
     let told = writeln!(
-        anstream::stdout(),
+        stdout(),
         "Measures {times} in the background (process {pid}): the first sitting starts at {first}, the last at {last}.\n\
          Log  {path}\n`seekless runs` lists finished runs; `kill {pid}` stops it."
     );

@@ -4,7 +4,7 @@
 //! files and directories, and another process lists the store.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{Read, Write};
+use std::io::{LineWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::{self, Stdio};
 use std::sync::mpsc;
@@ -27,7 +27,7 @@ use super::Cli;
 #[cfg(all(target_os = "linux", feature = "sim"))]
 use super::sim;
 use super::update::names::{SHORT_NAMES, written_out};
-use crate::config;
+use crate::{call, config};
 
 /// The longest time to wait for the list of runs.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> std::io::Result<()> {
     let mut command = offering(Cli::command(), &words);
     let candidates = complete(&mut command, words, at, None).unwrap_or_default();
     let is_option = |word: &OsStr| word.as_encoded_bytes().starts_with(b"-");
-    let mut out = std::io::stdout().lock();
+    let mut out = LineWriter::new(call::output());
     for candidate in candidates {
         // Options are offered only if the word starts with `-`.
         if is_option(candidate.get_value()) && !is_option(&last) {

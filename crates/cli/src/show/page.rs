@@ -8,6 +8,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::progress::{stderr, stdout};
 use super::units::plural;
 use super::{DIM, WARNING};
+use crate::call;
 
 /// An output for text, and how wide its lines may be.
 pub struct Page<'a> {
@@ -33,8 +34,7 @@ impl<'a> Page<'a> {
     /// Writes to standard error, as wide as the terminal there.
     #[must_use]
     pub fn stderr() -> Self {
-        let size = terminal_size::terminal_size_of(io::stderr());
-        Self::new(stderr(), Width::of_terminal(size))
+        Self::new(stderr(), Width::of_terminal(call::error().terminal_size()))
     }
 
     /// How wide its lines may be.
@@ -111,7 +111,7 @@ impl Width {
     /// The width of the terminal on standard output.
     #[must_use]
     pub fn of_stdout() -> Self {
-        Self::of_terminal(terminal_size::terminal_size_of(io::stdout()))
+        Self::of_terminal(call::output().terminal_size())
     }
 
     fn of_terminal(size: Option<(terminal_size::Width, terminal_size::Height)>) -> Self {

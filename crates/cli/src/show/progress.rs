@@ -6,7 +6,7 @@
 //! only for work that reports seldom ([`StatusLine::keep_drawn`]).
 
 use std::collections::VecDeque;
-use std::io::{self, BufWriter, IsTerminal, Stderr, StderrLock, Stdout, StdoutLock, Write};
+use std::io::{self, BufWriter, LineWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use seekless_results::{bytes, files, rate, thousands};
 use super::page::{columns_of, head, tail};
 use super::units::nearest;
 use super::{DIM, PLAIN};
+use crate::call::{self, Stream};
 
 /// The line appears after this time without output.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -90,7 +91,7 @@ struct State {
 impl StatusLine {
     /// Starts to show work, if that is wanted and standard error is a terminal. Returns whether it does.
     pub fn begin(&self, is_wanted: bool, work: Activity) -> bool {
-        let is_on = is_wanted && io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb");
+        let is_on = is_wanted && call::error().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb");
         let now = Instant::now();
         let state = State {
             work,
@@ -192,7 +193,7 @@ impl State {
         if !is_in_foreground() {
             return;
         }
-        let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0);
+        let width = call::error().terminal_size().map_or(80, |(width, _)| width.0);
         // The last column stays empty, because a cursor there would wrap.
         let room = usize::from(width).saturating_sub(1);
         let (part, text) = self.work.fitted(self.done, self.rate(), room);
@@ -220,12 +221,12 @@ impl State {
 /// Whether this process is in the foreground. A background process would write into what the user types.
 fn is_in_foreground() -> bool {
     // For a terminal of another session, the call fails.
-    rustix::termios::tcgetpgrp(io::stderr()).map_or(true, |group| group == rustix::process::getpgrp())
+    rustix::termios::tcgetpgrp(call::error()).map_or(true, |group| group == rustix::process::getpgrp())
 }
 
-/// Writes without std's lock, which another thread may hold while it waits for this line to be erased.
+/// Writes past [`Cleared`], which would erase it.
 fn write(text: &str) {
-    let _ = rustix::io::write(io::stderr(), text.as_bytes());
+    let _ = call::error().write(text.as_bytes());
 }
 
 impl Activity {
@@ -277,7 +278,7 @@ impl Activity {
 }
 
 fn bar(part: f64) -> String {
-    let (done, rest) = match AutoStream::choice(&io::stderr()) {
+    let (done, rest) = match call::error().choice() {
         ColorChoice::Never => (PLAIN, PLAIN),
         _ => (DONE, DIM),
     };
@@ -298,54 +299,56 @@ pub fn whole_time(time: Duration) -> String {
 }
 
 /// A stream that, if it is a terminal, erases the progress line before it writes.
-pub struct Cleared<W, T> {
-    stream: W,
-    end: T,
-}
+pub struct Cleared(pub Stream);
 
-impl<W: Write, T: IsTerminal> Cleared<W, T> {
-    /// A stream that writes to `end`.
-    pub fn of(stream: W, end: T) -> Self {
-        Self { stream, end }
-    }
-}
-
-/// Standard output, for text.
-pub fn stdout() -> Cleared<AutoStream<StdoutLock<'static>>, Stdout> {
-    Cleared::of(anstream::stdout().lock(), io::stdout())
+/// Standard output, for text: written line by line.
+pub fn stdout() -> impl Write {
+    lines(call::output())
 }
 
 /// Standard output, for much text: styles are removed, where they are, before lines are gathered, not after.
 pub fn buffered_stdout() -> impl Write {
-    let plain: Box<dyn Write> = Box::new(plain_stdout());
-    AutoStream::new(plain, AutoStream::choice(&io::stdout()))
+    adapted(plain_stdout(), call::output().choice())
 }
 
 /// The same, for text without styles, and for what no adapter is to change.
 pub fn plain_stdout() -> impl Write {
-    BufWriter::with_capacity(64 << 10, Cleared::of(io::stdout().lock(), io::stdout()))
+    BufWriter::with_capacity(64 << 10, Cleared(call::output()))
 }
 
 /// Whether standard output shows styles.
 pub fn has_styles() -> bool {
-    AutoStream::choice(&io::stdout()) != ColorChoice::Never
+    call::output().choice() != ColorChoice::Never
 }
 
-/// Standard error, for text.
-pub fn stderr() -> Cleared<AutoStream<StderrLock<'static>>, Stderr> {
-    Cleared::of(anstream::stderr().lock(), io::stderr())
+/// Standard error, for text: written line by line.
+pub fn stderr() -> impl Write {
+    lines(call::error())
 }
 
-impl<W: Write, T: IsTerminal> Write for Cleared<W, T> {
+/// A longer line may be torn apart by what another thread writes.
+const LINE_BYTES: usize = 8 << 10;
+
+fn lines(stream: Stream) -> impl Write {
+    let choice = stream.choice();
+    adapted(LineWriter::with_capacity(LINE_BYTES, Cleared(stream)), choice)
+}
+
+/// Keeps or removes styles.
+fn adapted(text: impl Write + 'static, choice: ColorChoice) -> impl Write {
+    AutoStream::new(Box::new(text) as Box<dyn Write>, choice)
+}
+
+impl Write for Cleared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if LINE.is_on.load(Ordering::Relaxed) && self.end.is_terminal() {
+        if LINE.is_on.load(Ordering::Relaxed) && self.0.is_terminal() {
             LINE.erase();
         }
-        self.stream.write(bytes)
+        self.0.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
+        self.0.flush()
     }
 }
 

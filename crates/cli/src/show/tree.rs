@@ -1,7 +1,7 @@
 //! The differences of two trees: a line or an object for each, and a summary.
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ use super::page::{Width, wrapped};
 use super::progress::{Activity, Amount, LINE, stderr};
 use super::units::{counted, files, plural, seconds, thousands};
 use super::visible::{json_line, object, visible_path, with_path};
+use crate::call;
 
 /// How differences are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ impl<'a> Differences<'a> {
                 _ => None,
             },
             last: None,
-            is_watched: io::stdout().is_terminal(),
+            is_watched: call::output().is_terminal(),
             begun: Instant::now(),
             broken: None,
         }

@@ -13,11 +13,11 @@ use seekless_results::{Origin, visible};
 
 use super::Arguments;
 use crate::command::sittings;
-use crate::config;
+use crate::{call, config};
 
 /// The bench that the arguments describe.
 pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = call::program()?;
     let seed = arguments.seed.unwrap_or_else(seed_from_clock);
     let bench = Bench {
         name: arguments.name.clone(),

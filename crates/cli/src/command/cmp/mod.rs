@@ -7,17 +7,16 @@ mod options;
 mod tree;
 mod words;
 
-use std::env::args_os;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::ExitCode;
 
-use anstream::{AutoStream, ColorChoice};
+use anstream::ColorChoice;
 use clap::builder::{Resettable, ValueParser};
-use clap::{Arg, ArgAction, Args, Command, CommandFactory, Parser, ValueHint};
+use clap::{Arg, ArgAction, Args, Command, CommandFactory, ValueHint};
 use seekless_tools::cmp::{CmpProblem, CmpRequest, CmpVerdict, Error, Moved, WantedDifferences, compare, reason};
 use signal_hook::consts::SIGPIPE;
 
@@ -25,7 +24,8 @@ use options::{Asked, Flag, TABLE, parse};
 
 use super::Failure;
 use crate::show::{Activity, Amount, Cleared, LINE, visible_path};
-use crate::{color, config};
+use crate::signals::number;
+use crate::{call, color, config};
 use words::{ended, explanation, object, shown, words};
 
 const EXIT_DIFFERENT: u8 = 1;
@@ -45,8 +45,8 @@ Examples:
 
 /// Compares two files and returns the exit code, if the program was called for that. If it was called to compare trees,
 /// returns the arguments for [`compare_trees`].
-pub fn called() -> ControlFlow<ExitCode, Option<Vec<OsString>>> {
-    let mut words = args_os();
+pub fn called(words: &[OsString]) -> ControlFlow<u8, Option<Vec<OsString>>> {
+    let mut words = words.iter().cloned();
     let mut program = words.next().unwrap_or_default();
     if Path::new(&program).file_name() != Some(OsStr::new("cmp")) {
         if color::pass(&mut words).is_none_or(|command| command != "cmp") {
@@ -77,10 +77,10 @@ fn is_for_trees(word: &OsStr) -> bool {
 }
 
 /// Compares trees, as the arguments say.
-pub fn compare_trees(words: Vec<OsString>, configured: anyhow::Result<()>) -> Result<ExitCode, Failure> {
+pub fn compare_trees(words: Vec<OsString>, configured: anyhow::Result<()>) -> Result<u8, Failure> {
     crate::read_ahead::put_back([]);
-    let words = [OsString::from("seekless cmp")].into_iter().chain(words);
-    let arguments = tree::Arguments::try_parse_from(words).unwrap_or_else(|error| crate::refuse(&error));
+    let words: Vec<_> = [OsString::from("seekless cmp")].into_iter().chain(words).collect();
+    let arguments = super::parsed(tree::Arguments::command(), &words).map_err(|error| crate::refuse(&error))?;
     super::warn_unless(configured);
     tree::run(&arguments)
 }
@@ -88,6 +88,8 @@ pub fn compare_trees(words: Vec<OsString>, configured: anyhow::Result<()>) -> Re
 /// Whether the arguments after `cmp` are valid.
 #[cfg(test)]
 pub fn is_understood(words: Vec<OsString>) -> bool {
+    use clap::Parser;
+
     if words.iter().any(|word| is_for_trees(word)) {
         let all = [OsString::from("seekless cmp")].into_iter().chain(words);
         return tree::Arguments::try_parse_from(all).is_ok();
@@ -100,10 +102,10 @@ pub fn command_of_trees() -> Command {
     tree::Arguments::command()
 }
 
-fn run(prefix: &OsStr, arguments: Vec<OsString>) -> ExitCode {
+fn run(prefix: &OsStr, arguments: Vec<OsString>) -> u8 {
     crate::read_ahead::put_back([]);
     let last = arguments.last().cloned().unwrap_or_else(|| prefix.to_owned());
-    let code = match parse(arguments, &last) {
+    match parse(arguments, &last) {
         Ok(Asked::Compare(arguments)) => run_comparison(&arguments, prefix),
         Ok(Asked::Help) => print(&help(prefix), prefix).unwrap_or(0),
         Ok(Asked::Version) => {
@@ -116,8 +118,7 @@ fn run(prefix: &OsStr, arguments: Vec<OsString>) -> ExitCode {
             complain(&[prefix, b": ", &misused.0, b"\n", prefix, &hint].concat());
             EXIT_TROUBLE
         }
-    };
-    ExitCode::from(code)
+    }
 }
 
 fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
@@ -126,16 +127,19 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     if !is_seen {
         request.wanted = WantedDifferences::Offset;
     }
-    // Allows methods that map files. If the signal handler cannot be installed, none of them is chosen.
-    request.before_method = || drop(seekless::allow_mapping());
+    request.standard_input = || Ok(call::open_input()?.as_fd().try_clone_to_owned()?.into());
+    if call::is_process() {
+        // Allows methods that map files. If the signal handler cannot be installed, none of them is chosen.
+        request.before_method = || drop(seekless::allow_mapping());
+    }
     request.is_predicted = arguments.has(Flag::Explain);
     if arguments.has(Flag::NoProfile) {
-        seekless::profile::without_profiles();
+        seekless::profile::without_profiles(true);
     }
     if !arguments.has(Flag::Silent) {
         request.progress = progress;
     }
-    let mut out = Cleared::of(Output, io::stdout());
+    let mut out = Cleared(call::output());
     let result = compare(&request, &mut out);
     LINE.end();
     let exit_code = match &result {
@@ -163,7 +167,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
         Err(error) => {
             if let Error::Write { source, end } = error {
                 if source.kind() == ErrorKind::BrokenPipe {
-                    end_by_closed_pipe();
+                    return end_by_closed_pipe();
                 }
                 complain(&end.map_or_else(Vec::new, |end| ended(&request.names, &end, prefix)));
             }
@@ -187,58 +191,46 @@ fn progress(request: &CmpRequest) -> Option<Moved> {
 /// Whether standard output is /dev/null; then the first difference suffices.
 fn output_is_null_device() -> bool {
     let identity = |stat: rustix::io::Result<rustix::fs::Stat>| stat.map(|stat| (stat.st_dev, stat.st_ino)).ok();
-    let output = identity(rustix::fs::fstat(io::stdout()));
+    let output = identity(rustix::fs::fstat(call::output()));
     output.is_some() && output == identity(rustix::fs::stat("/dev/null"))
-}
-
-/// Standard output without the line buffer of std.
-struct Output;
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if seekless_sys::was_closed(1) {
-            return Err(rustix::io::Errno::BADF.into());
-        }
-        Ok(rustix::io::write(io::stdout(), bytes)?)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Writes the rest of the output; returns the exit code if that fails.
 fn print(text: &[u8], prefix: &OsStr) -> Option<u8> {
-    let error = Output.write_all(text).err()?;
+    let error = call::output().write_all(text).err()?;
     if error.kind() == ErrorKind::BrokenPipe {
-        end_by_closed_pipe();
+        return Some(end_by_closed_pipe());
     }
     let reason = format!(": standard output: {}\n", reason(&error));
     complain(&[prefix.as_bytes(), reason.as_bytes()].concat());
     Some(EXIT_TROUBLE)
 }
 
-/// Restores the default action of SIGPIPE, which Rust ignores at the start.
-fn end_by_closed_pipe() {
-    let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
+/// Ends the program by SIGPIPE, which Rust ignores at the start; another call ends with the code that shells show for that.
+fn end_by_closed_pipe() -> u8 {
+    if call::is_process() {
+        let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
+    }
+    128 + number(SIGPIPE)
 }
 
 /// Writes lines to standard error, with escapes for control characters of names and arguments.
 fn complain(lines: &[u8]) {
     let shown: Vec<_> = lines.split(|byte| *byte == b'\n').map(shown).collect();
     // If this fails, there is nowhere to report it.
-    let _ = io::stderr().write_all(&shown.join(&b'\n'));
+    let _ = call::error().write_all(&shown.join(&b'\n'));
 }
 
 fn help(prefix: &OsStr) -> Vec<u8> {
     let name = prefix.to_string_lossy().into_owned();
     let command = Arguments::augment_args(Command::new("cmp").bin_name(name)).max_term_width(100);
+    let command = super::as_wide_as_the_terminal(command);
     let about = command.get_long_about().cloned().unwrap_or_default();
     let help = command.about(about).render_help();
     // Help is printed even if the configuration has a mistake.
     let _ = config::load();
-    color::choose(args_os(), config::get().color);
-    match AutoStream::choice(&io::stdout()) {
+    color::choose(&call::arguments(), config::get().color);
+    match call::output().choice() {
         ColorChoice::Never => help.to_string().into_bytes(),
         _ => help.ansi().to_string().into_bytes(),
     }

@@ -2,7 +2,6 @@
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -16,6 +15,7 @@ use seekless_tools::tree::{self, TreeOptions, TreeSummary};
 use seekless_tools::walk::Globs;
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
+use crate::call;
 use crate::color::Color;
 use crate::command::profile::NoProfile;
 use crate::command::values::JsonOptions;
@@ -92,7 +92,7 @@ pub struct Arguments {
     no_profile: NoProfile,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     raise_open_files();
     arguments.no_profile.heed();
     let (stop, caught) = stopping(Stop::stop)?;
@@ -105,7 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     compare(arguments, [one, other], &stop, &caught)
 }
 
-fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caught) -> Result<ExitCode, Failure> {
+fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caught) -> Result<u8, Failure> {
     let form = match arguments.json.form() {
         Some(form) => Form::Json(form),
         None if arguments.quiet => Form::Silent,
@@ -124,7 +124,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
     LINE.begin(form != Form::Silent, Activity::default());
     // The stream for terminals would remove zero bytes.
     let plain: Box<dyn Write> = if form == Form::Null {
-        Box::new(Cleared::of(std::io::stdout().lock(), std::io::stdout()))
+        Box::new(Cleared(call::output()))
     } else {
         Box::new(stdout())
     };
@@ -137,9 +137,9 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
     }
     unless_stopped(caught)?;
     Ok(match (summary.failures, summary.differences) {
-        (0, 0) => ExitCode::SUCCESS,
-        (0, _) => EXIT_DIFFERENT.into(),
-        _ => EXIT_TROUBLE.into(),
+        (0, 0) => 0,
+        (0, _) => EXIT_DIFFERENT,
+        _ => EXIT_TROUBLE,
     })
 }
 
@@ -159,14 +159,14 @@ fn excluded(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
     Ok(all)
 }
 
-fn same_size(root: &Path, json: bool, stop: &Stop, caught: &Caught) -> Result<ExitCode, Failure> {
+fn same_size(root: &Path, json: bool, stop: &Stop, caught: &Caught) -> Result<u8, Failure> {
     let result = tree::same_size(root, stop, &mut |path, reason| {
         let (path, reason) = (visible_path(path), visible(reason));
         let _ = writeln!(stderr(), "seekless: {path}: {reason}");
     })?;
     show_same_size(&mut stdout(), &result, json)?;
     unless_stopped(caught)?;
-    Ok(ExitCode::from(if result.failures > 0 { EXIT_TROUBLE } else { 0 }))
+    Ok(if result.failures > 0 { EXIT_TROUBLE } else { 0 })
 }
 
 fn explain(root: &Path, summary: &TreeSummary, took: Duration) {

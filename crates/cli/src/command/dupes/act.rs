@@ -3,9 +3,7 @@
 //! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
 use std::fs;
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, anyhow, bail};
@@ -24,6 +22,7 @@ use seekless_tools::dupes::act::{self, ActingOptions, Action, RunEvent, Step, St
 
 use super::by_hand::choose_by_hand;
 use super::how::{ACTIONS, ActOptions};
+use crate::call;
 use crate::command::confirm::is_agreed;
 use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
@@ -128,7 +127,7 @@ pub struct Searched {
     pub is_stdin_used: bool,
 }
 
-pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
+pub fn run(arguments: &ActArguments) -> Result<u8, Failure> {
     raise_open_files();
     let how = &arguments.how;
     if let Some(file) = &arguments.plan {
@@ -158,7 +157,7 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
     let action = arguments.action.as_ref().context("name an action")?;
     let (action, rules) = how.action(action)?;
     let file = &arguments.from;
-    if super::read_from(file) == "standard input" && io::stdin().is_terminal() {
+    if super::read_from(file) == "standard input" && call::input().is_terminal() {
         return Err(
             anyhow!("no report: name a file with --from, or pipe the output of `seekless dupes --json` in").into(),
         );
@@ -186,7 +185,7 @@ pub fn act_on(
     searched: Searched,
     json: &JsonOptions,
     quiet: bool,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let (action, rules) = how.action(action)?;
     Work::of_groups(action, rules, searched, how)?.finish(how, json, quiet)
 }
@@ -229,7 +228,7 @@ impl Work {
     }
 
     /// Shows what is to be done, asks, does it, and says what was done.
-    fn finish(mut self, how: &ActOptions, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
+    fn finish(mut self, how: &ActOptions, json: &JsonOptions, quiet: bool) -> Result<u8, Failure> {
         let form = json.form();
         how.require_answer(form)?;
         let options = how.options(self.is_fresh)?;
@@ -384,11 +383,11 @@ impl Work {
     }
 
     /// The exit code.
-    fn ended(&self, acts: &Acts) -> Result<ExitCode, Failure> {
+    fn ended(&self, acts: &Acts) -> Result<u8, Failure> {
         if self.has_failures || !self.chosen.refused.is_empty() || acts.has_failed() {
             return Err(Failure::Errors(Vec::new()));
         }
-        Ok(ExitCode::from(u8::from(acts.has_left())))
+        Ok(u8::from(acts.has_left()))
     }
 }
 

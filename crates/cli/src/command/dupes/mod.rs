@@ -11,7 +11,6 @@ use std::io::{Read, Write as _};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow};
@@ -241,7 +240,7 @@ fn parse_links(text: &str) -> Result<RangeInclusive<u64>, String> {
     range.ok_or_else(|| "give a number such as 1, +3 for more, or -3 for fewer".to_owned())
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.command {
         Some(Command::Act(arguments)) => return act::run(arguments),
         Some(Command::Undo(arguments)) => return undo::run(arguments),
@@ -330,7 +329,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     std::mem::forget(found);
     unless_stopped(&caught)?;
     unless_printed(has_failures)?;
-    Ok(ExitCode::from(u8::from(arguments.exit_code && is_any)))
+    Ok(u8::from(arguments.exit_code && is_any))
 }
 
 /// A path without `/.`, `//` and a last slash; a first `./` stays, as it is printed.
@@ -364,7 +363,7 @@ fn act(
     action: &Action,
     found: FoundDuplicates,
     mut origin: SearchOrigin,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let groups: Vec<EqualFiles> = if arguments.how.names {
         found.linked().collect()
     } else {

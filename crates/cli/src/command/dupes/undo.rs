@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -59,7 +58,7 @@ pub struct UndoArguments {
     quiet: bool,
 }
 
-pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
+pub fn run(arguments: &UndoArguments) -> Result<u8, Failure> {
     raise_open_files();
     let state = state_directory()?;
     if arguments.list {
@@ -75,7 +74,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
             list_journals(&mut page, &journals, &started)?;
         }
         page.flush()?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let journal = match &arguments.journal {
         Some(name) => named(name, &state)?,
@@ -83,7 +82,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     };
     if arguments.forget {
         past::forget(&journal).map_err(|error| unsourced(&error))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let (stop, caught) = stopping(Stop::stop)?;
     expect_wishes()?;
@@ -114,7 +113,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     if files.has_failed() {
         return Err(Failure::Errors(Vec::new()));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn started(journal: &PastRun) -> String {

@@ -12,9 +12,10 @@ use seekless_record::Run;
 use seekless_results::{anonymous, visible};
 
 use super::read_named;
+use crate::call;
 use crate::command::{Failure, unless_failed};
 use crate::output::Output;
-use crate::show::json_text;
+use crate::show::{json_text, stderr, stdout};
 
 /// Write runs to a file, to share them.
 ///
@@ -70,18 +71,18 @@ pub fn export(store: &Store, arguments: &Export) -> anyhow::Result<()> {
     }
     match output {
         Some(output) => output.write(text.as_bytes())?,
-        None => std::io::stdout().lock().write_all(text.as_bytes())?,
+        None => call::output().write_all(text.as_bytes())?,
     }
     if !arguments.anonymous {
         let advice = "The output contains the host name, paths and commands; --anonymous removes them.";
         // Standard error may be full.
-        let _ = writeln!(anstream::stderr(), "{advice}");
+        let _ = writeln!(stderr(), "{advice}");
     }
     Ok(())
 }
 
 pub fn import(store: &Store, arguments: &Import) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = stdout();
     let mut failed: Vec<anyhow::Error> = Vec::new();
     for file in &arguments.files {
         let runs = read(file).map_err(|error| failed.push(error));

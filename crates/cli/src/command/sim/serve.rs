@@ -27,6 +27,7 @@ mod linux {
     use signal_hook::iterator::Signals;
 
     use super::Arguments;
+    use crate::call;
     use crate::command::Failure;
     use crate::signals::survive;
 
@@ -65,7 +66,7 @@ mod linux {
 
     /// This program, even if its file was replaced meanwhile.
     fn this_program() -> Command {
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = Command::new(call::named_program().unwrap_or_else(|| "/proc/self/exe".into()));
         command.arg0("seekless");
         command
     }

@@ -107,6 +107,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     };
     require(&options)?;
     super::clear_stale()?;
+    // It is started again as the server.
+    crate::call::program()?;
     let caught = crate::signals::on_signal(|_| {})?;
     let is_interrupted = || caught.signal().is_some();
     let (name, state) = match (start(&options, super::serve::server, &is_interrupted), caught.signal()) {

@@ -4,7 +4,7 @@ pub mod names;
 mod show;
 
 use std::fs::{File, Metadata};
-use std::io::{BufReader, IsTerminal, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use self::names::written_out;
 use self::show::{in_json, show, show_recovered, spilled_words};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, standard_input, unwritten};
+use crate::call;
 use crate::show::{Activity, Amount, LINE, Page, explained, json_text, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
@@ -231,7 +232,7 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
             let found = file.metadata().ok().filter(Metadata::is_file);
             read(&mut &file, &shown, found.map(|found| found.len()))
         }
-        None if std::io::stdin().is_terminal() => {
+        None if call::input().is_terminal() => {
             bail!("no updates: name a file of them with --from, or pipe them in")
         }
         None => {
