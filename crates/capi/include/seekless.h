@@ -6,9 +6,8 @@
  * Each function may be called by any thread at any time, and blocks until the work is done. A path is NUL-terminated
  * bytes in any encoding, not NULL. Sizes and offsets are in bytes.
  *
- * Where a pointer to options, a result or an error is NULL, the defaults are used, and that result or error is not told.
- * A call sets all of the result and all of the error, whatever was in them: free both before you pass them again. After a
- * success the error is empty, after a failure the result is. Only this library may set their fields.
+ * Options that are NULL are the defaults; a result that is NULL is not told. A call sets the whole result, whatever was in
+ * it, so it need not be initialised, and must be freed before it is passed again. Only this library may set its fields.
  *
  * What the caller passes must not change during a call. No call exits the process, installs a handler (but for
  * seekless_allow_mapping), or keeps a pointer.
@@ -57,11 +56,11 @@ enum seekless_status
    */
   SEEKLESS_STATUS_UPDATE,
   /*
-   A callback ended the call.
+   The callback of the progress ended the call.
    */
   SEEKLESS_STATUS_STOPPED,
   /*
-   A defect in seekless.
+   A defect in seekless, which standard error tells.
    */
   SEEKLESS_STATUS_INTERNAL,
 };
@@ -199,26 +198,81 @@ typedef uint32_t seekless_safety;
 #endif // __cplusplus
 
 /*
- Why a call failed. Free it with `seekless_error_free`.
+ Gets the bytes of a read, in order, one call at a time, perhaps from another thread than the caller's. `offset` counts
+ from the start of what is read. Returns 0 to go on; any other value ends the read, and `is_stopped` is then set.
+
+ Callbacks return normally: a C++ exception that leaves one ends the process, and longjmp is undefined.
  */
-typedef struct seekless_error {
+typedef int (*seekless_take)(void *context, uint64_t offset, const void *bytes, size_t length);
+
+/*
+ What a call did, or why it failed. Free it with `seekless_result_free`.
+ */
+typedef struct seekless_result {
   /*
-   What kind of error it is; `SEEKLESS_STATUS_OK` after a call that succeeded.
+   What the call returned.
    */
   seekless_status status;
   /*
-   The system's number (errno), or 0 if no system call failed.
+   The system's number (errno) of an error, or 0 if no system call failed.
    */
   int32_t error_number;
   /*
-   One line in UTF-8: the file, what failed, by which method, and the system's reason. NULL after success.
+   What a comparison found.
+   */
+  seekless_verdict verdict;
+  /*
+   1 if `take` ended a read, otherwise 0.
+   */
+  uint32_t is_stopped;
+  /*
+   Bytes that were moved, holes included; of a comparison, bytes that are equal; of an update, bytes that it changed.
+   */
+  uint64_t bytes;
+  /*
+   The time that a plan predicts, in seconds.
+   */
+  double seconds;
+  /*
+   The lower bound of this time.
+   */
+  double seconds_low;
+  /*
+   The upper bound of this time.
+   */
+  double seconds_high;
+  /*
+   The text of the method that did it or would do it, or NULL.
+   */
+  char *method;
+  /*
+   Why this method; or after an error one line with the file, what failed, by which method, and the system's reason.
+   UTF-8, never NULL after a call that plans, moves bytes or fails.
    */
   char *text;
   /*
-   The file that the error is about, or NULL.
+   The file that an error is about, or NULL.
    */
   char *path;
-} seekless_error;
+} seekless_result;
+
+/*
+ Bytes that an update writes to an offset of a file.
+ */
+typedef struct seekless_change {
+  /*
+   Where they go.
+   */
+  uint64_t offset;
+  /*
+   The bytes.
+   */
+  const void *bytes;
+  /*
+   How many they are.
+   */
+  size_t length;
+} seekless_change;
 
 /*
  Gets the progress of a call about every 16 MiB, perhaps from several threads at the same time. Returns 0 to go on; any
@@ -262,84 +316,6 @@ typedef struct seekless_options {
   void *progress_context;
 } seekless_options;
 
-/*
- What was done. Free it with `seekless_done_free`.
- */
-typedef struct seekless_done {
-  /*
-   Bytes that were moved, holes included; of a comparison, bytes that are equal; of an update, bytes that it changed.
-   */
-  uint64_t bytes;
-  /*
-   What a comparison found.
-   */
-  seekless_verdict verdict;
-  /*
-   1 if a callback ended a read, otherwise 0.
-   */
-  uint32_t is_stopped;
-  /*
-   The text of the method that did it.
-   */
-  char *method;
-  /*
-   Why this method.
-   */
-  char *why;
-} seekless_done;
-
-/*
- Gets the bytes of a read, in order, one call at a time, perhaps from another thread than the caller's. `offset` counts
- from the start of what is read. Returns 0 to go on; any other value ends the read, and `is_stopped` is then set.
-
- Callbacks return normally: a C++ exception that leaves one ends the process, and longjmp is undefined.
- */
-typedef int (*seekless_take)(void *context, uint64_t offset, const void *bytes, size_t length);
-
-/*
- How an operation would be done. Free it with `seekless_plan_free`.
- */
-typedef struct seekless_plan {
-  /*
-   The predicted time in seconds.
-   */
-  double seconds;
-  /*
-   The lower bound of the prediction.
-   */
-  double seconds_low;
-  /*
-   The upper bound of the prediction.
-   */
-  double seconds_high;
-  /*
-   The text of the method.
-   */
-  char *method;
-  /*
-   Why this method.
-   */
-  char *why;
-} seekless_plan;
-
-/*
- Bytes that an update writes to an offset of a file.
- */
-typedef struct seekless_change {
-  /*
-   Where they go.
-   */
-  uint64_t offset;
-  /*
-   The bytes.
-   */
-  const void *bytes;
-  /*
-   How many they are.
-   */
-  size_t length;
-} seekless_change;
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -353,19 +329,18 @@ const char *seekless_version(void);
  Allows the methods of the mechanism mmap in this process: installs a SIGBUS handler, which turns the signal for a mapped
  file that shrank into an error. Nothing else in this library changes the process; call it once and early, or not at all.
  */
-seekless_status seekless_allow_mapping(struct seekless_error *error);
+seekless_status seekless_allow_mapping(seekless_result *result);
 
 /*
- Reads up to `length` bytes from `offset` of a file into `buffer`. `done->bytes` is how many they were: fewer if the file
- ends before.
+ Reads up to `length` bytes from `offset` of a file into `buffer`. `result->bytes` is how many they were: fewer if the
+ file ends before.
  */
 seekless_status seekless_read(const char *path,
                               uint64_t offset,
                               void *buffer,
                               size_t length,
-                              const struct seekless_options *options,
-                              struct seekless_done *done,
-                              struct seekless_error *error);
+                              const seekless_options *options,
+                              seekless_result *result);
 
 /*
  Reads `length` bytes from `offset` of a file, or up to its end, and passes them to `take`. A length of
@@ -376,9 +351,8 @@ seekless_status seekless_read_blocks(const char *path,
                                      uint64_t length,
                                      seekless_take take,
                                      void *context,
-                                     const struct seekless_options *options,
-                                     struct seekless_done *done,
-                                     struct seekless_error *error);
+                                     const seekless_options *options,
+                                     seekless_result *result);
 
 /*
  Writes `length` bytes to a file. Without a durability, they are in the page cache when it returns.
@@ -386,102 +360,51 @@ seekless_status seekless_read_blocks(const char *path,
 seekless_status seekless_write(const char *path,
                                const void *bytes,
                                size_t length,
-                               const struct seekless_options *options,
-                               struct seekless_done *done,
-                               struct seekless_error *error);
+                               const seekless_options *options,
+                               seekless_result *result);
 
 /*
  Copies a file: its bytes and holes, but not its mode, owner and times.
  */
 seekless_status seekless_copy(const char *from,
                               const char *to,
-                              const struct seekless_options *options,
-                              struct seekless_done *done,
-                              struct seekless_error *error);
+                              const seekless_options *options,
+                              seekless_result *result);
 
 /*
- Compares two regular files up to the first difference: see `done->verdict` and `done->bytes`. Files that differ are a
- success, too.
+ Compares two regular files up to the first difference: see `result->verdict` and `result->bytes`. Files that differ are
+ a success, too.
  */
-seekless_status seekless_compare(const char *one,
-                                 const char *other,
-                                 const struct seekless_options *options,
-                                 struct seekless_done *done,
-                                 struct seekless_error *error);
+seekless_status seekless_compare(const char *a,
+                                 const char *b,
+                                 const seekless_options *options,
+                                 seekless_result *result);
 
 /*
  Makes `count` changes in a file, in few writes. Of changes that overlap, the last one counts. The file keeps its size,
  unless `options->grows`.
  */
 seekless_status seekless_update(const char *path,
-                                const struct seekless_change *changes,
+                                const seekless_change *changes,
                                 size_t count,
-                                const struct seekless_options *options,
-                                struct seekless_done *done,
-                                struct seekless_error *error);
+                                const seekless_options *options,
+                                seekless_result *result);
 
 /*
- Plans reading `length` bytes from `offset`, but does not read. Here and in the plans below, `options->method` is NULL or
- a plan's text, and at most 100 ms are spent on measuring the storage.
+ Predicts how long an operation takes, and by which method, but does not carry it out. `plan` is its text, as in
+ "copy/planned,fsync"; `other` is the target of a copy or the second file of a comparison, `bytes` the length of a write.
+ Updates are planned when they are carried out. It measures for at most 100 ms.
  */
-seekless_status seekless_plan_read(const char *path,
-                                   uint64_t offset,
-                                   uint64_t length,
-                                   const struct seekless_options *options,
-                                   struct seekless_plan *plan,
-                                   struct seekless_error *error);
-
-/*
- Plans writing this many bytes to a file, which need not exist.
- */
-seekless_status seekless_plan_write(const char *path,
-                                    uint64_t bytes,
-                                    const struct seekless_options *options,
-                                    struct seekless_plan *plan,
-                                    struct seekless_error *error);
-
-/*
- Plans copying a file.
- */
-seekless_status seekless_plan_copy(const char *from,
-                                   const char *to,
-                                   const struct seekless_options *options,
-                                   struct seekless_plan *plan,
-                                   struct seekless_error *error);
-
-/*
- Plans comparing two files.
- */
-seekless_status seekless_plan_compare(const char *one,
-                                      const char *other,
-                                      const struct seekless_options *options,
-                                      struct seekless_plan *plan,
-                                      struct seekless_error *error);
-
-/*
- Plans making changes in a file.
- */
-seekless_status seekless_plan_update(const char *path,
-                                     const struct seekless_change *changes,
-                                     size_t count,
-                                     const struct seekless_options *options,
-                                     struct seekless_plan *plan,
-                                     struct seekless_error *error);
+seekless_status seekless_plan(const char *plan,
+                              const char *path,
+                              const char *other,
+                              uint64_t bytes,
+                              seekless_result *result);
 
 /*
  Frees what a result owns and makes it empty; also of a struct of zeros, and more than once.
  */
-void seekless_done_free(struct seekless_done *done);
-
-/*
- Frees what a plan owns and makes it empty; also of a struct of zeros, and more than once.
- */
-void seekless_plan_free(struct seekless_plan *plan);
-
-/*
- Frees what an error owns and makes it empty; also of a struct of zeros, and more than once.
- */
-void seekless_error_free(struct seekless_error *error);
+void seekless_result_free(struct seekless_result *result);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,17 +1,14 @@
-//! What crosses the border to C: texts, memory, callbacks, results. Nearly all unsafe code of this crate is here.
+//! What crosses the border to C: texts, memory, callbacks. All unsafe code of this crate is here, and where an argument is
+//! joined with its length.
 //!
 //! The types here wrap pointers that only a call from C can bring, so what `seekless.h` asks of the caller is their
-//! invariant, and code beyond this module is safe.
+//! invariant, and other modules are safe.
 
-use std::any::Any;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-
-use crate::error::{seekless_error, seekless_status};
 
 /// A text of the caller: NULL, or NUL-terminated and unchanged during the call.
 #[derive(Default)]
@@ -19,22 +16,21 @@ use crate::error::{seekless_error, seekless_status};
 pub struct InText(*const c_char);
 
 impl InText {
-    /// The bytes, unless it is NULL.
     fn bytes(&self) -> Option<&[u8]> {
         // SAFETY: by the type's invariant, it is NUL-terminated and lives as long as the call that `self` belongs to.
         (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) }.to_bytes())
     }
 
-    /// A path of any bytes; `name` is the argument's.
-    pub fn path(&self, name: &str) -> Result<&Path, seekless_error> {
-        let bytes = self.bytes().ok_or_else(|| is_null(name))?;
+    /// A path of any bytes, which is not NULL.
+    pub fn path(&self) -> Result<&Path, String> {
+        let bytes = self.bytes().ok_or("a path is NULL")?;
         Ok(Path::new(OsStr::from_bytes(bytes)))
     }
 
     /// Text in UTF-8, unless it is NULL.
-    pub fn text(&self, name: &str) -> Result<Option<&str>, seekless_error> {
-        let read = |bytes| str::from_utf8(bytes).map_err(|_| seekless_error::invalid(&format!("{name}: not UTF-8")));
-        self.bytes().map(read).transpose()
+    pub fn text(&self) -> Result<Option<&str>, String> {
+        let text = self.bytes().map(str::from_utf8).transpose();
+        text.map_err(|_| "a method is not UTF-8".to_owned())
     }
 }
 
@@ -48,7 +44,7 @@ impl OutText {
     pub fn of(text: impl AsRef<OsStr>) -> Self {
         let bytes = text.as_ref().as_bytes().iter().copied();
         let text = CString::new(bytes.filter(|&byte| byte != 0).collect::<Vec<u8>>());
-        text.map_or_else(|_| Self::default(), |text| Self(text.into_raw()))
+        Self(text.unwrap_or_default().into_raw())
     }
 }
 
@@ -61,38 +57,29 @@ impl Drop for OutText {
     }
 }
 
-/// Bytes that the caller lends, or NULL. Their number is another argument, or another field.
+/// The first of several items that the caller lends, or NULL. Their number is another argument.
 #[repr(transparent)]
-pub struct InBytes(*const c_void);
+pub struct Lent<T>(*const T);
 
-impl InBytes {
-    /// The bytes.
-    ///
-    /// # Safety
-    /// `length` is the one that the caller passed with it.
-    pub unsafe fn bytes(&self, length: usize, name: &str) -> Result<&[u8], seekless_error> {
-        // SAFETY: the caller of the C function lends this many bytes, which nothing changes during the call.
-        unsafe { lent(self.0.cast(), length, name) }
-    }
-}
+pub type InBytes = Lent<u8>;
+pub type InChanges = Lent<seekless_change>;
 
-/// The first of several changes that the caller lends, or NULL. Their number is another argument.
-#[repr(transparent)]
-pub struct InChanges(*const seekless_change);
-
-impl InChanges {
-    /// The changes.
+impl<T> Lent<T> {
+    /// The items.
     ///
     /// # Safety
     /// `count` is the one that the caller passed with it.
-    pub unsafe fn items(&self, count: usize) -> Result<&[seekless_change], seekless_error> {
-        // SAFETY: the caller of the C function lends this many changes, which nothing changes during the call.
-        unsafe { lent(self.0, count, "changes") }
+    pub unsafe fn items(&self, count: usize) -> Result<&[T], String> {
+        match count {
+            0 => Ok(&[]),
+            _ if self.0.is_null() => Err("the bytes or changes are NULL".to_owned()),
+            // SAFETY: the caller of the C function lends this many items, which nothing changes during the call.
+            _ => Ok(unsafe { std::slice::from_raw_parts(self.0, count) }),
+        }
     }
 }
 
 /// Bytes that an update writes to an offset of a file.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct seekless_change {
     /// Where they go.
@@ -104,40 +91,27 @@ pub struct seekless_change {
 }
 
 impl seekless_change {
-    pub fn bytes(&self) -> Result<&[u8], seekless_error> {
+    pub fn bytes(&self) -> Result<&[u8], String> {
         // SAFETY: the caller filled both fields of a change.
-        unsafe { self.bytes.bytes(self.length, "the bytes of a change") }
-    }
-}
-
-/// The items at a pointer that may be NULL if there are none.
-///
-/// # Safety
-/// Unless it is NULL, it points to as many items, unchanged while the result is used.
-unsafe fn lent<'a, T>(start: *const T, length: usize, name: &str) -> Result<&'a [T], seekless_error> {
-    match length {
-        0 => Ok(&[]),
-        _ if start.is_null() => Err(is_null(name)),
-        // SAFETY: as the caller of this function promises.
-        _ => Ok(unsafe { std::slice::from_raw_parts(start, length) }),
+        unsafe { self.bytes.items(self.length) }
     }
 }
 
 /// The memory that a read fills, or NULL. Its length is another argument.
 #[repr(transparent)]
-pub struct OutMemory(*mut c_void);
+pub struct OutMemory(*mut MaybeUninit<u8>);
 
 impl OutMemory {
     /// The bytes, which the caller need not have set.
     ///
     /// # Safety
     /// `length` is the one that the caller passed with it.
-    pub unsafe fn bytes(&mut self, length: usize, name: &str) -> Result<&mut [MaybeUninit<u8>], seekless_error> {
+    pub unsafe fn bytes(&mut self, length: usize) -> Result<&mut [MaybeUninit<u8>], String> {
         match length {
             0 => Ok(&mut []),
-            _ if self.0.is_null() => Err(is_null(name)),
+            _ if self.0.is_null() => Err("the buffer is NULL".to_owned()),
             // SAFETY: the caller of the C function lends this many bytes, which nothing else uses during the call.
-            _ => Ok(unsafe { std::slice::from_raw_parts_mut(self.0.cast(), length) }),
+            _ => Ok(unsafe { std::slice::from_raw_parts_mut(self.0, length) }),
         }
     }
 }
@@ -162,7 +136,6 @@ unsafe impl Sync for Context {}
 /// from the start of what is read. Returns 0 to go on; any other value ends the read, and `is_stopped` is then set.
 ///
 /// Callbacks return normally: a C++ exception that leaves one ends the process, and longjmp is undefined.
-#[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct seekless_take(
@@ -172,8 +145,8 @@ pub struct seekless_take(
 );
 
 impl seekless_take {
-    pub fn with(self, context: Context) -> Result<impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send, seekless_error> {
-        let take = self.0.ok_or_else(|| is_null("take"))?;
+    pub fn with(self, context: Context) -> Result<impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send, String> {
+        let take = self.0.ok_or("the callback is NULL")?;
         Ok(move |offset, bytes: &[u8]| {
             // SAFETY: the caller passed both for this call, and `bytes` is memory of its length.
             flow(unsafe { take(context.pointer(), offset, bytes.as_ptr().cast(), bytes.len()) })
@@ -184,7 +157,6 @@ impl seekless_take {
 /// Gets the progress of a call about every 16 MiB, perhaps from several threads at the same time. Returns 0 to go on; any
 /// other value ends the call with `SEEKLESS_STATUS_STOPPED`. A new file is then removed, one that was overwritten holds
 /// what was written until then, and an update ends as after an error.
-#[allow(non_camel_case_types)]
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct seekless_progress(
@@ -209,62 +181,9 @@ fn flow(answer: c_int) -> ControlFlow<()> {
     }
 }
 
-fn is_null(name: &str) -> seekless_error {
-    seekless_error::invalid(&format!("{name} is NULL"))
-}
-
-/// Makes a call and gives the caller its result and its error, of which one is empty. A panic becomes an error.
-pub fn answer<T: Default>(
-    result: Option<&mut MaybeUninit<T>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
-    call: impl FnOnce() -> Result<T, seekless_error>,
-) -> seekless_status {
-    // What a call leaves behind when it panics is dropped, and no later call sees it.
-    let called = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(internal(&*panic)));
-    let (value, why) = match called {
-        Ok(value) => (value, seekless_error::default()),
-        Err(why) => (T::default(), why),
-    };
-    let status = why.status;
-    if let Some(result) = result {
-        result.write(value);
-    }
-    if let Some(error) = error {
-        error.write(why);
-    }
-    status
-}
-
-fn internal(panic: &(dyn Any + Send)) -> seekless_error {
-    let told = panic.downcast_ref::<String>().map(String::as_str);
-    let text = told
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("unknown");
-    seekless_error::of(seekless_status::Internal, &format!("a defect in seekless: {text}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_panic_becomes_an_error_and_an_empty_result() {
-        let (mut result, mut error) = (MaybeUninit::new(7_u64), MaybeUninit::uninit());
-        let status = answer(Some(&mut result), Some(&mut error), || panic!("at {}", 5));
-        // SAFETY: `answer` sets both.
-        let (result, error) = unsafe { (result.assume_init(), error.assume_init()) };
-        assert_eq!(
-            (status, result, error.status),
-            (seekless_status::Internal, 0, seekless_status::Internal)
-        );
-        // SAFETY: it was just made.
-        let text = unsafe { CStr::from_ptr(error.text.0) };
-        assert_eq!(text, c"a defect in seekless: at 5");
-        assert_eq!(
-            answer::<u64>(None, None, || panic!("without one who is told")),
-            seekless_status::Internal
-        );
-    }
 
     #[test]
     fn a_text_with_a_zero_byte_is_passed_without_it() {

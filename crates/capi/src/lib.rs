@@ -3,78 +3,27 @@
 //! Each function takes its pointers by the types of `border.rs` and does its work in safe code. The doc comments are those
 //! of the header. Not here: moving bytes, planning (`seekless`).
 
+#![allow(non_camel_case_types, reason = "these are the names in the header")]
 #![allow(
     clippy::must_use_candidate,
     reason = "C has no such attribute, and may ignore a status"
 )]
 
 mod border;
-mod error;
 mod options;
+mod result;
 
 use std::ffi::c_char;
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use seekless::update::Batch;
-use seekless::{Done, Error, Operation, Part, Request, Transfer, Verdict, Which};
+use seekless::{Choice, Done, Error, Operation, Part, Request, Transfer, Verdict, Which};
 
-use border::{Context, InBytes, InChanges, InText, OutMemory, OutText, answer, seekless_change, seekless_take};
-use error::{seekless_error, seekless_status};
-use options::seekless_options;
-
-/// What a comparison found.
-#[allow(non_camel_case_types)]
-#[derive(Clone, Copy, Default)]
-#[repr(u32)]
-pub enum seekless_verdict {
-    /// Nothing was compared, or the call failed.
-    #[default]
-    None,
-    /// The files are equal.
-    Equal,
-    /// They differ; `bytes` is the offset of the first difference.
-    Differ,
-    /// The first file is shorter, and equal to the start of the second; `bytes` is its length.
-    FirstEnded,
-    /// The second file is shorter, and equal to the start of the first; `bytes` is its length.
-    SecondEnded,
-}
-
-/// What was done. Free it with `seekless_done_free`.
-#[allow(non_camel_case_types)]
-#[derive(Default)]
-#[repr(C)]
-pub struct seekless_done {
-    /// Bytes that were moved, holes included; of a comparison, bytes that are equal; of an update, bytes that it changed.
-    pub bytes: u64,
-    /// What a comparison found.
-    pub verdict: seekless_verdict,
-    /// 1 if a callback ended a read, otherwise 0.
-    pub is_stopped: u32,
-    /// The text of the method that did it.
-    pub method: OutText,
-    /// Why this method.
-    pub why: OutText,
-}
-
-/// How an operation would be done. Free it with `seekless_plan_free`.
-#[allow(non_camel_case_types)]
-#[derive(Default)]
-#[repr(C)]
-pub struct seekless_plan {
-    /// The predicted time in seconds.
-    pub seconds: f64,
-    /// The lower bound of the prediction.
-    pub seconds_low: f64,
-    /// The upper bound of the prediction.
-    pub seconds_high: f64,
-    /// The text of the method.
-    pub method: OutText,
-    /// Why this method.
-    pub why: OutText,
-}
+use border::{Context, InBytes, InChanges, InText, OutMemory, seekless_take};
+use options::{InOptions, act, parsed};
+use result::{OutResult, answer, seekless_result, seekless_status, seekless_verdict};
 
 /// The version of this library, as in "0.1.0". Not to be freed.
 #[unsafe(no_mangle)]
@@ -85,31 +34,32 @@ pub extern "C" fn seekless_version() -> *const c_char {
 /// Allows the methods of the mechanism mmap in this process: installs a SIGBUS handler, which turns the signal for a mapped
 /// file that shrank into an error. Nothing else in this library changes the process; call it once and early, or not at all.
 #[unsafe(no_mangle)]
-pub extern "C" fn seekless_allow_mapping(error: Option<&mut MaybeUninit<seekless_error>>) -> seekless_status {
-    answer(None, error, || {
-        seekless::allow_mapping().map_err(|why| seekless_error::system("cannot install a SIGBUS handler", &why))
+pub extern "C" fn seekless_allow_mapping(result: OutResult) -> seekless_status {
+    answer(result, || {
+        let allowed = seekless::allow_mapping().map(|()| seekless_result::default());
+        allowed.map_err(|why| seekless_result::failed(seekless_status::System, &why.to_string()))
     })
 }
 
-/// Reads up to `length` bytes from `offset` of a file into `buffer`. `done->bytes` is how many they were: fewer if the file
-/// ends before.
+/// Reads up to `length` bytes from `offset` of a file into `buffer`. `result->bytes` is how many they were: fewer if the
+/// file ends before.
 #[unsafe(no_mangle)]
 pub extern "C" fn seekless_read(
     path: InText,
     offset: u64,
     mut buffer: OutMemory,
     length: usize,
-    options: Option<&seekless_options>,
-    done: Option<&mut MaybeUninit<seekless_done>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
+    options: InOptions,
+    result: OutResult,
 ) -> seekless_status {
-    answer(done, error, || {
+    act(Operation::Read, options, result, |job| {
         // SAFETY: `length` came with `buffer`.
-        let buffer = unsafe { buffer.bytes(length, "buffer") }?;
-        read(path.path("path")?, offset, length as u64, options, |at, bytes| {
+        let buffer = unsafe { buffer.bytes(length) }?;
+        let done = job.read(part(path.path()?, offset, length as u64), |at, bytes| {
             buffer[at as usize..][..bytes.len()].write_copy_of_slice(bytes);
             ControlFlow::Continue(())
-        })
+        })?;
+        Ok(moved(&done))
     })
 }
 
@@ -122,12 +72,13 @@ pub extern "C" fn seekless_read_blocks(
     length: u64,
     take: seekless_take,
     context: Context,
-    options: Option<&seekless_options>,
-    done: Option<&mut MaybeUninit<seekless_done>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
+    options: InOptions,
+    result: OutResult,
 ) -> seekless_status {
-    answer(done, error, || {
-        read(path.path("path")?, offset, length, options, take.with(context)?)
+    act(Operation::Read, options, result, |job| {
+        Ok(moved(
+            &job.read(part(path.path()?, offset, length), take.with(context)?)?,
+        ))
     })
 }
 
@@ -137,60 +88,40 @@ pub extern "C" fn seekless_write(
     path: InText,
     bytes: InBytes,
     length: usize,
-    options: Option<&seekless_options>,
-    done: Option<&mut MaybeUninit<seekless_done>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
+    options: InOptions,
+    result: OutResult,
 ) -> seekless_status {
-    answer(done, error, || {
+    act(Operation::Write, options, result, |job| {
         // SAFETY: `length` came with `bytes`.
-        let (to, bytes) = (path.path("path")?, unsafe { bytes.bytes(length, "bytes") }?);
-        seekless_options::job(options, Operation::Write, |job| job.write(to, bytes)).map(|done| moved(&done))
+        let bytes = unsafe { bytes.items(length) }?;
+        Ok(moved(&job.write(path.path()?, bytes)?))
     })
 }
 
 /// Copies a file: its bytes and holes, but not its mode, owner and times.
 #[unsafe(no_mangle)]
-pub extern "C" fn seekless_copy(
-    from: InText,
-    to: InText,
-    options: Option<&seekless_options>,
-    done: Option<&mut MaybeUninit<seekless_done>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
-) -> seekless_status {
-    answer(done, error, || {
-        let (from, to) = (from.path("from")?, to.path("to")?);
-        seekless_options::job(options, Operation::Copy, |job| job.copy(from, to)).map(|done| moved(&done))
+pub extern "C" fn seekless_copy(from: InText, to: InText, options: InOptions, result: OutResult) -> seekless_status {
+    act(Operation::Copy, options, result, |job| {
+        Ok(moved(&job.copy(from.path()?, to.path()?)?))
     })
 }
 
-/// Compares two regular files up to the first difference: see `done->verdict` and `done->bytes`. Files that differ are a
-/// success, too.
+/// Compares two regular files up to the first difference: see `result->verdict` and `result->bytes`. Files that differ are
+/// a success, too.
 #[unsafe(no_mangle)]
-pub extern "C" fn seekless_compare(
-    one: InText,
-    other: InText,
-    options: Option<&seekless_options>,
-    done: Option<&mut MaybeUninit<seekless_done>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
-) -> seekless_status {
-    answer(done, error, || {
-        let (one, other) = (one.path("one")?, other.path("other")?);
-        let done = seekless_options::job(options, Operation::Compare, |job| job.compare(one, other))?;
-        let (verdict, bytes) = match done.verdict {
-            Verdict::Equal => (seekless_verdict::Equal, done.bytes),
-            Verdict::Differ { offset } => (seekless_verdict::Differ, offset),
-            Verdict::Ended {
-                side: Which::One,
-                offset,
-            } => (seekless_verdict::FirstEnded, offset),
-            Verdict::Ended {
-                side: Which::Other,
-                offset,
-            } => (seekless_verdict::SecondEnded, offset),
+pub extern "C" fn seekless_compare(a: InText, b: InText, options: InOptions, result: OutResult) -> seekless_status {
+    act(Operation::Compare, options, result, |job| {
+        let done = job.compare(a.path()?, b.path()?)?;
+        let verdict = match done.verdict {
+            Verdict::Equal => seekless_verdict::Equal,
+            Verdict::Differ { .. } => seekless_verdict::Differ,
+            Verdict::Ended { side: Which::One, .. } => seekless_verdict::FirstEnded,
+            Verdict::Ended { side: Which::Other, .. } => seekless_verdict::SecondEnded,
         };
-        Ok(seekless_done {
+        Ok(seekless_result {
             verdict,
-            ..of(&done, bytes)
+            bytes: done.bytes,
+            ..seekless_result::of(&done.method, &done.why)
         })
     })
 }
@@ -202,180 +133,73 @@ pub extern "C" fn seekless_update(
     path: InText,
     changes: InChanges,
     count: usize,
-    options: Option<&seekless_options>,
-    done: Option<&mut MaybeUninit<seekless_done>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
+    options: InOptions,
+    result: OutResult,
 ) -> seekless_status {
-    answer(done, error, || {
+    act(Operation::Update, options, result, |job| {
+        let mut batch = Batch::new();
         // SAFETY: `count` came with `changes`.
-        let (path, batch) = (path.path("path")?, batch(unsafe { changes.items(count) }?)?);
-        let done = seekless_options::job(options, Operation::Update, |job| job.update(path, batch))?;
-        Ok(of(&done, done.requested_bytes))
+        for change in unsafe { changes.items(count) }? {
+            batch.push(change.offset, change.bytes()?).map_err(Error::from)?;
+        }
+        let done = job.update(path.path()?, batch)?;
+        Ok(seekless_result {
+            bytes: done.requested_bytes,
+            ..seekless_result::of(&done.method, &done.why)
+        })
     })
 }
 
-/// Plans reading `length` bytes from `offset`, but does not read. Here and in the plans below, `options->method` is NULL or
-/// a plan's text, and at most 100 ms are spent on measuring the storage.
+/// Predicts how long an operation takes, and by which method, but does not carry it out. `plan` is its text, as in
+/// "copy/planned,fsync"; `other` is the target of a copy or the second file of a comparison, `bytes` the length of a write.
+/// Updates are planned when they are carried out. It measures for at most 100 ms.
 #[unsafe(no_mangle)]
-pub extern "C" fn seekless_plan_read(
+pub extern "C" fn seekless_plan(
+    plan: InText,
     path: InText,
-    offset: u64,
-    length: u64,
-    options: Option<&seekless_options>,
-    plan: Option<&mut MaybeUninit<seekless_plan>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
-) -> seekless_status {
-    answer(plan, error, || {
-        let part = part(path.path("path")?, offset, length);
-        planned(Request::read(&part), options, Operation::Read)
-    })
-}
-
-/// Plans writing this many bytes to a file, which need not exist.
-#[unsafe(no_mangle)]
-pub extern "C" fn seekless_plan_write(
-    path: InText,
-    bytes: u64,
-    options: Option<&seekless_options>,
-    plan: Option<&mut MaybeUninit<seekless_plan>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
-) -> seekless_status {
-    answer(plan, error, || {
-        planned(Request::write(path.path("path")?, bytes), options, Operation::Write)
-    })
-}
-
-/// Plans copying a file.
-#[unsafe(no_mangle)]
-pub extern "C" fn seekless_plan_copy(
-    from: InText,
-    to: InText,
-    options: Option<&seekless_options>,
-    plan: Option<&mut MaybeUninit<seekless_plan>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
-) -> seekless_status {
-    answer(plan, error, || {
-        planned(
-            Request::copy(from.path("from")?, to.path("to")?),
-            options,
-            Operation::Copy,
-        )
-    })
-}
-
-/// Plans comparing two files.
-#[unsafe(no_mangle)]
-pub extern "C" fn seekless_plan_compare(
-    one: InText,
     other: InText,
-    options: Option<&seekless_options>,
-    plan: Option<&mut MaybeUninit<seekless_plan>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
+    bytes: u64,
+    result: OutResult,
 ) -> seekless_status {
-    answer(plan, error, || {
-        planned(
-            Request::compare(one.path("one")?, other.path("other")?),
-            options,
-            Operation::Compare,
-        )
-    })
-}
-
-/// Plans making changes in a file.
-#[unsafe(no_mangle)]
-pub extern "C" fn seekless_plan_update(
-    path: InText,
-    changes: InChanges,
-    count: usize,
-    options: Option<&seekless_options>,
-    plan: Option<&mut MaybeUninit<seekless_plan>>,
-    error: Option<&mut MaybeUninit<seekless_error>>,
-) -> seekless_status {
-    answer(plan, error, || {
-        // SAFETY: `count` came with `changes`.
-        let updates = batch(unsafe { changes.items(count) }?)?.resolve()?;
-        let safety = seekless_options::safety(options)?;
-        planned(
-            Request::update(path.path("path")?, &updates, safety),
-            options,
-            Operation::Update,
-        )
+    answer(result, || {
+        let (path, text) = (path.path()?, plan.text()?.unwrap_or_default());
+        let Choice::Plan(plan) = parsed(text)? else {
+            return Err(format!("`{text}` is a method, not a plan").into());
+        };
+        let request = match plan.operation {
+            Operation::Read => Request::read(path),
+            Operation::Write => Request::write(path, bytes),
+            Operation::Copy => Request::copy(path, other.path()?),
+            Operation::Compare => Request::compare(path, other.path()?),
+            operation => return Err(format!("to {operation} is not planned in advance").into()),
+        };
+        let plan = seekless::plan(&request.durability(plan.durability))?;
+        Ok(seekless_result {
+            seconds: plan.predicted.value.as_secs_f64(),
+            seconds_low: plan.predicted.low.as_secs_f64(),
+            seconds_high: plan.predicted.high.as_secs_f64(),
+            ..seekless_result::of(&plan.method, &plan.why)
+        })
     })
 }
 
 /// Frees what a result owns and makes it empty; also of a struct of zeros, and more than once.
 #[unsafe(no_mangle)]
-pub extern "C" fn seekless_done_free(done: Option<&mut seekless_done>) {
-    drop(done.map(mem::take));
-}
-
-/// Frees what a plan owns and makes it empty; also of a struct of zeros, and more than once.
-#[unsafe(no_mangle)]
-pub extern "C" fn seekless_plan_free(plan: Option<&mut seekless_plan>) {
-    drop(plan.map(mem::take));
-}
-
-/// Frees what an error owns and makes it empty; also of a struct of zeros, and more than once.
-#[unsafe(no_mangle)]
-pub extern "C" fn seekless_error_free(error: Option<&mut seekless_error>) {
-    drop(error.map(mem::take));
+pub extern "C" fn seekless_result_free(result: Option<&mut seekless_result>) {
+    drop(result.map(mem::take));
 }
 
 fn part(path: &Path, offset: u64, length: u64) -> Part<'_> {
-    let whole = Part::whole(path);
     match (offset, length) {
-        (0, u64::MAX) => whole,
-        _ => whole.range(offset..offset.saturating_add(length)),
+        (0, u64::MAX) => Part::whole(path),
+        _ => Part::whole(path).range(offset..offset.saturating_add(length)),
     }
 }
 
-fn read(
-    path: &Path,
-    offset: u64,
-    length: u64,
-    options: Option<&seekless_options>,
-    take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
-) -> Result<seekless_done, seekless_error> {
-    let part = part(path, offset, length);
-    seekless_options::job(options, Operation::Read, |job| job.read(&part, take)).map(|done| moved(&done))
-}
-
-fn batch(changes: &[seekless_change]) -> Result<Batch, seekless_error> {
-    let mut batch = Batch::new();
-    for change in changes {
-        batch.push(change.offset, change.bytes()?).map_err(Error::from)?;
-    }
-    Ok(batch)
-}
-
-fn of<T>(done: &Done<T>, bytes: u64) -> seekless_done {
-    seekless_done {
-        bytes,
-        method: OutText::of(done.method.to_string()),
-        why: OutText::of(&done.why),
-        ..seekless_done::default()
-    }
-}
-
-fn moved(done: &Done<Transfer>) -> seekless_done {
-    seekless_done {
+fn moved(done: &Done<Transfer>) -> seekless_result {
+    seekless_result {
+        bytes: done.bytes,
         is_stopped: done.stopped.into(),
-        ..of(done, done.bytes)
+        ..seekless_result::of(&done.method, &done.why)
     }
-}
-
-fn planned(
-    request: Request<'_>,
-    options: Option<&seekless_options>,
-    operation: Operation,
-) -> Result<seekless_plan, seekless_error> {
-    let durability = seekless_options::durability(options, operation)?;
-    let plan = seekless::plan(&request.durability(durability))?;
-    Ok(seekless_plan {
-        seconds: plan.predicted.value.as_secs_f64(),
-        seconds_low: plan.predicted.low.as_secs_f64(),
-        seconds_high: plan.predicted.high.as_secs_f64(),
-        method: OutText::of(plan.method.to_string()),
-        why: OutText::of(plan.why),
-    })
 }

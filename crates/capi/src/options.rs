@@ -1,14 +1,15 @@
 //! How C says in which way an operation is to be done.
 
+#![allow(dead_code, reason = "the header has the enums, and a caller passes their numbers")]
+
 use seekless::method::{Durability, Plan};
 use seekless::update::Safety;
-use seekless::{Choice, Destination, Job, Operation};
+use seekless::{Choice, Destination, Job, Operation, ParseError, full_text};
 
 use crate::border::{Context, InText, seekless_progress};
-use crate::error::seekless_error;
+use crate::result::{OutResult, answer, seekless_result, seekless_status};
 
 /// What is on the device when a call that writes returns.
-#[allow(non_camel_case_types)]
 #[repr(u32)]
 pub enum seekless_durability {
     /// Nothing, unless the method's text says otherwise.
@@ -22,7 +23,6 @@ pub enum seekless_durability {
 }
 
 /// Whether the target of a write or copy may exist.
-#[allow(non_camel_case_types)]
 #[repr(u32)]
 pub enum seekless_destination {
     /// It is created, and must not exist.
@@ -32,7 +32,6 @@ pub enum seekless_destination {
 }
 
 /// The state of a file after an update that ends early.
-#[allow(non_camel_case_types)]
 #[repr(u32)]
 pub enum seekless_safety {
     /// Some changes are in it, and some are not.
@@ -45,7 +44,6 @@ pub enum seekless_safety {
 }
 
 /// How to do it. All fields zero, or NULL instead of the struct: by the plan, to a new file, without durability.
-#[allow(non_camel_case_types)]
 #[derive(Default)]
 #[repr(C)]
 pub struct seekless_options {
@@ -66,76 +64,54 @@ pub struct seekless_options {
     pub progress_context: Context,
 }
 
-impl seekless_options {
-    fn choice(&self, operation: Operation) -> Result<Choice, seekless_error> {
-        let asked = match self.method.text("the method")? {
-            Some(text) => text.parse()?,
-            None => Choice::Plan(Plan {
-                operation,
-                durability: Durability::None,
-            }),
-        };
-        let all = [
-            (seekless_durability::None as u32, Durability::None),
-            (seekless_durability::Fsync as u32, Durability::Fsync),
-            (seekless_durability::WriteThrough as u32, Durability::WriteThrough),
-            (seekless_durability::FdatasyncEach as u32, Durability::FdatasyncEach),
-        ];
-        Ok(match one_of(all, self.durability, "durability")? {
-            Durability::None => asked,
-            durability => asked.with_durability(durability)?,
-        })
-    }
+pub type InOptions<'a> = Option<&'a seekless_options>;
 
-    /// Carries an operation out.
-    pub fn job<T>(
-        options: Option<&Self>,
-        operation: Operation,
-        work: impl FnOnce(&Job<'_>) -> seekless::Result<T>,
-    ) -> Result<T, seekless_error> {
-        let usual = Self::default();
+/// Does an operation by the job that the options describe, and tells the result.
+pub fn act(
+    operation: Operation,
+    options: InOptions<'_>,
+    out: OutResult<'_>,
+    work: impl FnOnce(&Job<'_>) -> Result<seekless_result, seekless_result>,
+) -> seekless_status {
+    answer(out, || {
+        let usual = seekless_options::default();
         let options = options.unwrap_or(&usual);
+        let destinations = [Destination::New, Destination::Overwrite];
+        let safeties = [Safety::InPlace, Safety::Journal, Safety::Replace];
         let progress = options.progress.with(options.progress_context);
-        let destinations = [
-            (seekless_destination::New as u32, Destination::New),
-            (seekless_destination::Overwrite as u32, Destination::Overwrite),
-        ];
-        let mut job = Job::by(options.choice(operation)?)
-            .over(one_of(destinations, options.destination, "destination")?)
-            .safety(Self::safety(Some(options))?);
+        let mut job = Job::by(choice(operation, options)?)
+            .over(one_of(&destinations, options.destination, "destination")?)
+            .safety(one_of(&safeties, options.safety, "safety")?);
         if options.grows != 0 {
             job = job.growing();
         }
         if let Some(progress) = &progress {
             job = job.telling(progress);
         }
-        Ok(work(&job)?)
-    }
+        work(&job)
+    })
+}
 
-    /// The durability that a plan of an operation is to provide.
-    pub fn durability(options: Option<&Self>, operation: Operation) -> Result<Durability, seekless_error> {
-        match options.unwrap_or(&Self::default()).choice(operation)? {
-            Choice::Plan(plan) if plan.operation == operation => Ok(plan.durability),
-            asked => Err(seekless_error::invalid(&format!(
-                "`{asked}` is not a plan to {operation}"
-            ))),
-        }
-    }
-
-    /// The safety that is asked for.
-    pub fn safety(options: Option<&Self>) -> Result<Safety, seekless_error> {
-        let all = [
-            (seekless_safety::InPlace as u32, Safety::InPlace),
-            (seekless_safety::Journal as u32, Safety::Journal),
-            (seekless_safety::Replace as u32, Safety::Replace),
-        ];
-        one_of(all, options.map_or(0, |options| options.safety), "safety")
+fn choice(operation: Operation, options: &seekless_options) -> Result<Choice, String> {
+    let durability = one_of(&Durability::ALL, options.durability, "durability")?;
+    let by_plan = Choice::Plan(Plan {
+        operation,
+        durability: Durability::None,
+    });
+    let asked = options.method.text()?.map_or(Ok(by_plan), parsed)?;
+    match durability {
+        Durability::None => Ok(asked),
+        durability => asked.with_durability(durability).map_err(|why| full_text(&why)),
     }
 }
 
+/// A method or a plan by its text.
+pub fn parsed(text: &str) -> Result<Choice, String> {
+    text.parse().map_err(|why: ParseError| full_text(&why))
+}
+
 /// The value that a number of the header stands for.
-fn one_of<T>(all: impl IntoIterator<Item = (u32, T)>, number: u32, name: &str) -> Result<T, seekless_error> {
-    let found = all.into_iter().find(|(known, _)| *known == number);
-    let found = found.ok_or_else(|| seekless_error::invalid(&format!("{number} is not a {name}")))?;
-    Ok(found.1)
+fn one_of<T: Copy>(all: &[T], number: u32, name: &str) -> Result<T, String> {
+    let found = all.get(number as usize).copied();
+    found.ok_or_else(|| format!("{number} is not a {name}"))
 }

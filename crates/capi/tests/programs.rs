@@ -58,8 +58,9 @@ impl Installed {
         Some(program)
     }
 
-    /// Runs a program with an empty directory, plainly and under valgrind. Returns what it printed.
-    fn run(&self, program: &Path) -> String {
+    /// Runs a program in an empty directory, plainly and, if linked with the shared library, under valgrind. Returns what
+    /// it printed.
+    fn run(&self, program: &Path, is_static: bool) -> String {
         let mut printed = Vec::new();
         let mut plain = Command::new(program);
         let mut checked = Command::new("valgrind");
@@ -73,7 +74,7 @@ impl Installed {
         checked
             .args(["--error-exitcode=9", "--child-silent-after-fork=yes"])
             .arg(program);
-        let has_valgrind = is_installed("valgrind");
+        let has_valgrind = !is_static && is_installed("valgrind");
         for command in [Some(&mut plain), has_valgrind.then_some(&mut checked)]
             .into_iter()
             .flatten()
@@ -111,7 +112,7 @@ fn check(language: [&str; 2], name: &str) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
     for is_static in [false, true] {
         if let Some(program) = installed.compile(language, &source, is_static) {
-            assert_eq!(installed.run(&program), "all of it\n");
+            assert_eq!(installed.run(&program, is_static), "all of it\n");
         }
     }
 }
@@ -162,7 +163,7 @@ fn shown(language: [&str; 2], name: &str) -> Vec<String> {
         let source = installed.path("example").with_extension(name);
         fs::write(&source, text).unwrap();
         if let Some(program) = installed.compile(language, &source, false) {
-            printed.push(installed.run(&program));
+            printed.push(installed.run(&program, false));
         }
     }
     printed

@@ -16,16 +16,13 @@
 
 namespace {
 
-// A result or an error that frees what it owns.
-template <typename T, void (*Free)(T *)> struct Owned : T {
-    Owned() : T() {}
-    ~Owned() { Free(this); }
-    Owned(const Owned &) = delete;
-    Owned &operator=(const Owned &) = delete;
+// A result that frees what it owns.
+struct Result : seekless_result {
+    Result() : seekless_result() {}
+    ~Result() { seekless_result_free(this); }
+    Result(const Result &) = delete;
+    Result &operator=(const Result &) = delete;
 };
-using Done = Owned<seekless_done, seekless_done_free>;
-using Plan = Owned<seekless_plan, seekless_plan_free>;
-using Error = Owned<seekless_error, seekless_error_free>;
 
 void check(bool is_right, const char *what) {
     if (!is_right) {
@@ -40,16 +37,15 @@ std::string content(const std::string &path) {
 }
 
 std::string read(const std::string &path) {
-    Done done;
-    Error error;
+    Result result;
     std::string read;
     auto take = [](void *context, uint64_t, const void *bytes, size_t length) {
         static_cast<std::string *>(context)->append(static_cast<const char *>(bytes), length);
         return 0;
     };
-    auto status = seekless_read_blocks(path.c_str(), 0, UINT64_MAX, take, &read, nullptr, &done, &error);
+    auto status = seekless_read_blocks(path.c_str(), 0, UINT64_MAX, take, &read, nullptr, &result);
     if (status != SEEKLESS_STATUS_OK) {
-        throw std::runtime_error(error.text);
+        throw std::runtime_error(result.text);
     }
     return read;
 }
@@ -61,7 +57,7 @@ bool aborts(const std::string &path) {
         std::freopen("/dev/null", "w", stderr);
         auto take = [](void *, uint64_t, const void *, size_t) -> int { throw std::runtime_error("thrown"); };
         try {
-            seekless_read_blocks(path.c_str(), 0, UINT64_MAX, take, nullptr, nullptr, nullptr, nullptr);
+            seekless_read_blocks(path.c_str(), 0, UINT64_MAX, take, nullptr, nullptr, nullptr);
         } catch (...) {
         }
         _exit(0);
@@ -80,36 +76,34 @@ int main(int argc, char **argv) {
         bytes[n] = static_cast<char>(n * n / 7);
     }
     {
-        Done done;
-        Error error;
+        Result result;
         seekless_options options = {};
         options.durability = SEEKLESS_DURABILITY_FSYNC;
-        check(seekless_write(file.c_str(), bytes.data(), bytes.size(), &options, &done, &error) == SEEKLESS_STATUS_OK, "writing");
-        check(done.bytes == bytes.size() && content(file) == bytes, "what was written");
+        check(seekless_write(file.c_str(), bytes.data(), bytes.size(), &options, &result) == SEEKLESS_STATUS_OK, "writing");
+        check(result.bytes == bytes.size() && content(file) == bytes, "what was written");
     }
     check(read(file) == bytes, "what was read");
     {
-        Done done;
-        Error error;
-        check(seekless_copy(file.c_str(), copy.c_str(), nullptr, &done, &error) == SEEKLESS_STATUS_OK, "copying");
+        Result result;
+        check(seekless_copy(file.c_str(), copy.c_str(), nullptr, &result) == SEEKLESS_STATUS_OK, "copying");
         check(content(copy) == bytes, "what was copied");
     }
     {
-        Done done;
+        Result result;
         std::vector<seekless_change> changes = {{7, "seven", 5}, {50000, "more", 4}};
         bytes.replace(7, 5, "seven").replace(50000, 4, "more");
-        check(seekless_update(copy.c_str(), changes.data(), changes.size(), nullptr, &done, nullptr) == SEEKLESS_STATUS_OK, "updating");
+        check(seekless_update(copy.c_str(), changes.data(), changes.size(), nullptr, &result) == SEEKLESS_STATUS_OK, "updating");
         check(content(copy) == bytes, "what was updated");
     }
     {
-        Done done;
-        check(seekless_compare(file.c_str(), copy.c_str(), nullptr, &done, nullptr) == SEEKLESS_STATUS_OK, "comparing");
-        check(done.verdict == SEEKLESS_VERDICT_DIFFER && done.bytes >= 7 && done.bytes < 12, "the first difference");
+        Result result;
+        check(seekless_compare(file.c_str(), copy.c_str(), nullptr, &result) == SEEKLESS_STATUS_OK, "comparing");
+        check(result.verdict == SEEKLESS_VERDICT_DIFFER && result.bytes >= 7 && result.bytes < 12, "the first difference");
     }
     {
-        Plan plan;
-        check(seekless_plan_copy(file.c_str(), (copy + "2").c_str(), nullptr, &plan, nullptr) == SEEKLESS_STATUS_OK, "planning");
-        check(std::string(plan.method).rfind("copy/", 0) == 0, "the planned method");
+        Result result;
+        check(seekless_plan("copy/planned", file.c_str(), (copy + "2").c_str(), 0, &result) == SEEKLESS_STATUS_OK, "planning");
+        check(std::string(result.method).rfind("copy/", 0) == 0, "the planned method");
     }
     try {
         read(directory + "/none");
