@@ -2,7 +2,6 @@
 //! compiled with all warnings, linked with the shared and with the static library, and run plainly and under valgrind.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -158,8 +157,10 @@ fn examples(language: &str) -> Vec<String> {
 /// Compiles and runs the examples of a language; what each printed.
 fn shown(language: [&str; 2], name: &str) -> Vec<String> {
     let installed = Installed::new();
+    let examples = examples(name);
+    assert!(!examples.is_empty(), "the page has no example in {name}");
     let mut printed = Vec::new();
-    for text in examples(name) {
+    for text in examples {
         let source = installed.path("example").with_extension(name);
         fs::write(&source, text).unwrap();
         if let Some(program) = installed.compile(language, &source, false) {
@@ -170,32 +171,52 @@ fn shown(language: [&str; 2], name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_examples_of_the_page_in_c_and_cpp_print_what_it_says() {
-    for printed in shown(C, "c").iter().chain(&shown(CPP, "cpp")) {
-        assert!(printed.contains("bytes by copy/"), "{printed}");
+fn the_examples_of_the_page_in_c_and_cpp_do_what_they_say() {
+    for printed in shown(C, "c") {
+        assert!(
+            printed.starts_with("6 bytes by copy/double-buffer,block=1M: "),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("\nhello\nequal\n") && printed.contains("\nerrno 2, missing: "),
+            "{printed}"
+        );
+    }
+    for printed in shown(CPP, "cpp") {
+        assert!(printed.starts_with("100000 bytes by copy/"), "{printed}");
+        assert!(printed.ends_with("\nsum 1000000\n"), "{printed}");
     }
 }
 
 #[test]
-fn the_example_of_the_page_in_csharp_runs_where_dotnet_is() {
+fn the_example_of_the_page_in_csharp_does_what_it_says() {
     let [text] = &examples("csharp")[..] else {
         panic!("the page has one example in C#");
     };
-    if !is_installed("dotnet") {
-        return;
-    }
     let installed = Installed::new();
     let project = installed.path("example");
     fs::create_dir(&project).unwrap();
     fs::write(project.join("Program.cs"), text).unwrap();
-    let settings = "<Project Sdk=\"Microsoft.NET.Sdk\"><PropertyGroup><OutputType>Exe</OutputType>\
-                    <TargetFramework>net8.0</TargetFramework></PropertyGroup></Project>";
-    fs::write(project.join("example.csproj"), settings).unwrap();
-    let mut command = Command::new("dotnet");
-    command.arg("run").current_dir(&project);
+    let mut command = if is_installed("dotnet") {
+        let settings = "<Project Sdk=\"Microsoft.NET.Sdk\"><PropertyGroup><OutputType>Exe</OutputType>\
+                        <TargetFramework>net8.0</TargetFramework></PropertyGroup></Project>";
+        fs::write(project.join("example.csproj"), settings).unwrap();
+        let mut command = Command::new("dotnet");
+        command.arg("run").env("HOME", installed.0.path());
+        command
+    } else if is_installed("mcs") {
+        ran(Command::new("mcs")
+            .args(["-warnaserror", "Program.cs"])
+            .current_dir(&project));
+        let mut command = Command::new("mono");
+        command.arg("Program.exe");
+        command
+    } else {
+        return;
+    };
     command
-        .env("LD_LIBRARY_PATH", installed.path("lib"))
-        .env("HOME", OsStr::new(&installed.path("")));
+        .current_dir(&project)
+        .env("LD_LIBRARY_PATH", installed.path("lib"));
     let printed = String::from_utf8(ran(&mut command).stdout).unwrap();
-    assert!(printed.contains("bytes by copy/"), "{printed}");
+    assert!(printed.starts_with("6 bytes by copy/"), "{printed}");
 }
