@@ -37,6 +37,13 @@ pub trait Consumer: Sync {
     fn needs_order(&self) -> bool {
         true
     }
+
+    /// The memory where the bytes at `offset` belong, if the consumer wants them there. A method that can read into it
+    /// does, and does not pass these bytes to [`Consumer::data`]; other methods do not ask. The default is none.
+    fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
+        let _ = (offset, length);
+        None
+    }
 }
 
 impl<C: Consumer + ?Sized> Consumer for &C {
@@ -50,6 +57,10 @@ impl<C: Consumer + ?Sized> Consumer for &C {
 
     fn needs_order(&self) -> bool {
         (**self).needs_order()
+    }
+
+    fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
+        (**self).place(offset, length)
     }
 }
 
@@ -105,5 +116,11 @@ impl Consumer for Delivered<'_> {
 
     fn needs_order(&self) -> bool {
         self.inner.needs_order()
+    }
+
+    fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
+        let place = self.inner.place(offset - self.start, length)?;
+        self.bytes.fetch_add(length as u64, Ordering::Relaxed);
+        Some(place)
     }
 }

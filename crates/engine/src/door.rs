@@ -9,10 +9,12 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
+use crate::memory::Memory;
 use crate::plan::done::Done;
 use crate::plan::{Plan, PlanLimits, Safety};
 use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_done};
@@ -39,6 +41,24 @@ use crate::{
 /// As for [`Reader::read`].
 pub fn read(from: impl AsPart, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send) -> Result<Done<Transfer>> {
     Job::new().read(from, take)
+}
+
+/// Reads a file into memory by the plan, up to the end of either. Methods that can, read to where the bytes belong, so
+/// that nothing is copied twice; of a file in the page cache, several threads read.
+///
+/// ```
+/// # let path = tempfile::NamedTempFile::new()?;
+/// # std::fs::write(&path, b"one\ntwo\n")?;
+/// let mut memory = vec![0; 4];
+/// let done = seekless::read_into(&path, &mut memory)?;
+/// assert_eq!((done.bytes, memory.as_slice()), (4, b"one\n".as_slice()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As for [`Reader::read`]. The memory then holds some of the bytes.
+pub fn read_into(from: impl AsPart, memory: &mut [u8]) -> Result<Done<Transfer>> {
+    Job::new().read_into(from, memory)
 }
 
 /// Writes bytes to a new file by the plan. When it returns, they are in the page cache; with
@@ -305,6 +325,29 @@ impl<'a> Job<'a> {
             from.path(),
             |_| Reader::plan(&from, false),
             |method| Reader::prepare(method)?.read_told(&from, &consumer, None, self.progress),
+        )
+    }
+
+    /// See [`read_into`].
+    ///
+    /// # Errors
+    /// As for [`Reader::read`].
+    pub fn read_into(&self, from: impl AsPart, memory: &mut [u8]) -> Result<Done<Transfer>> {
+        let from = from.as_part().at_most(memory.len() as u64);
+        // Of methods that are tried one after the other, each gets the memory anew.
+        let memory = Mutex::new(memory);
+        self.run(
+            Operation::Read,
+            |_| Reader::plan_into_memory(&from),
+            |method| {
+                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                Reader::prepare_for(method, memory.len() as u64)?.read_told(
+                    &from,
+                    &Memory::new(&mut memory),
+                    None,
+                    self.progress,
+                )
+            },
         )
     }
 

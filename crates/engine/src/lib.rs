@@ -53,6 +53,7 @@
 //! | to | by the plan | by a method, or a plan with a durability |
 //! |---|---|---|
 //! | read a file into a closure | [`read`] | [`Job::read`] |
+//! | read a file into memory | [`read_into`] | [`Job::read_into`] |
 //! | write bytes to a file | [`write`](write()) | [`Job::write`], [`Job::produce`] |
 //! | copy a file | [`copy`] | [`Job::copy`] |
 //! | find the first difference of two files | [`compare`] | [`Job::compare`] |
@@ -118,6 +119,7 @@ mod consumer;
 mod copy;
 mod door;
 mod log;
+mod memory;
 mod part;
 mod probe;
 mod producer;
@@ -136,7 +138,7 @@ pub use chunk::{Chunk, Mapped};
 pub use compare::{Comparer, Comparison, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
-pub use door::{Job, Request, compare, copy, plan, read, update, write};
+pub use door::{Job, Request, compare, copy, plan, read, read_into, update, write};
 pub use error::{Error, Result, full_text};
 #[doc(inline)]
 pub use files::{ExtentSummary, extents};

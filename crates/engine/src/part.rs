@@ -182,6 +182,13 @@ impl<'a> Part<'a> {
         self.range.and_then(|range| range.bytes).unwrap_or(u64::MAX)
     }
 
+    /// The same, but no more than this many bytes of it.
+    pub(crate) fn at_most(self, bytes: u64) -> Self {
+        let (start, bytes) = (self.start(), Some(self.bytes_max().min(bytes)));
+        let range = Some(Bounds { start, bytes });
+        Self { range, ..self }
+    }
+
     /// The bytes of it that a file of this size has.
     pub(crate) fn within(&self, file_bytes: u64) -> Range<u64> {
         let start = self.start().min(file_bytes);

@@ -49,6 +49,7 @@ pub(crate) use known::costs as known_costs;
 pub use known::{alternatives, curve, shared_gap_bytes};
 #[doc(hidden)]
 pub use read::read;
+pub(crate) use read::read_into_memory;
 #[cfg(test)]
 pub(crate) use update::by_costs;
 #[doc(hidden)]

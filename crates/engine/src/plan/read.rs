@@ -16,6 +16,29 @@ pub fn read(request: &Task, facts: &Facts) -> Plan {
     from_profile(Operation::Read, request, facts).unwrap_or_else(|| choose(&candidates(request, facts), facts))
 }
 
+/// From this size on, starting threads costs little compared with what they save.
+const THREADS_FROM_BYTES: u64 = 16 << 20;
+/// More threads than this do not read faster from the page cache: memory is the limit.
+const THREADS_MAX: usize = 4;
+
+/// The plan for reading a file into the caller's memory. From the page cache, several threads fill it at once. The profile does not
+/// have that: its reads go to buffers that are used again, so nothing waits for new pages of memory.
+#[must_use]
+pub fn read_into_memory(request: &Task, facts: &Facts) -> Plan {
+    let plan = read(request, facts);
+    let threads = facts.process.processors.min(THREADS_MAX);
+    let is_cached = facts.files[0].resident_part() > DIRECT_FROM_ABSENT;
+    if !is_cached || threads < 2 || request.bytes < THREADS_FROM_BYTES {
+        return plan;
+    }
+    Plan {
+        method: method(&format!("read/threads={threads},block=1M")),
+        otherwise: usual(Operation::Read),
+        why: "the file is in the page cache, and several threads fill memory faster than one".into(),
+        ..plan
+    }
+}
+
 /// The methods to choose from without a profile.
 pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     let usual = usual(Operation::Read);

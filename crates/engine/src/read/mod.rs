@@ -12,7 +12,9 @@ use std::path::Path;
 
 pub(crate) use posix_aio::{InFlight as AioInFlight, slots as aio_slots};
 
-use crate::Consumer;
+use seekless_sys::Buffer;
+
+use crate::{Chunk, Consumer};
 use crate::consumer::Delivered;
 use crate::error::Result;
 use crate::facts::Facts;
@@ -52,12 +54,19 @@ impl Reader {
     ///
     /// # Errors
     /// [`Error::NotRegular`](crate::Error::NotRegular), and the system's errors of opening and examining.
-    #[doc(hidden)]
     pub fn plan(from: impl AsPart, is_predicted: bool) -> Result<Plan> {
-        let part = from.as_part();
+        Self::plan_by(plan::read, &from.as_part(), is_predicted)
+    }
+
+    /// Plans reading a file into the caller's memory.
+    pub(crate) fn plan_into_memory(part: &Part<'_>) -> Result<Plan> {
+        Self::plan_by(plan::read_into_memory, part, false)
+    }
+
+    fn plan_by(by: fn(&Task, &Facts) -> Plan, part: &Part<'_>, is_predicted: bool) -> Result<Plan> {
         let (file, metadata) = part.open()?;
         let path = part.path_to_measure();
-        let mut facts = Facts::of_part(&part, &file, &metadata);
+        let mut facts = Facts::of_part(part, &file, &metadata);
         let range = part.within(metadata.len());
         let request = Task {
             files: 1,
@@ -65,12 +74,12 @@ impl Reader {
             durability: Durability::None,
         };
         facts.ask(&path, request.bytes, request.durability);
-        let plan = plan::read(&request, &facts);
+        let plan = by(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);
         }
         facts.measure_reading(&path, &file);
-        Ok(plan::read(&request, &facts))
+        Ok(by(&request, &facts))
     }
 
     /// Prepares a method for files of any size.
@@ -154,6 +163,25 @@ impl Reader {
             ..Transfer::default()
         })
     }
+}
+
+/// Reads a block to where the consumer wants it, or into the buffer for the consumer.
+fn deliver(
+    source: &Side<'_>,
+    consumer: &dyn Consumer,
+    buffer: &mut Buffer,
+    offset: u64,
+    length: usize,
+) -> Result<Stopped> {
+    // Past the page cache, only the buffer is aligned.
+    let mut place = (source.alignment == 1).then(|| consumer.place(offset, length)).flatten();
+    let started = source.request_start();
+    match &mut place {
+        Some(place) => source.read_block(place, offset, length)?,
+        None => source.read_block(buffer, offset, length)?,
+    }
+    source.request_done(offset, started);
+    Ok(place.is_none() && consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break())
 }
 
 fn feed(mechanism: &mut ReadSource, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {

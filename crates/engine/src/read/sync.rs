@@ -1,7 +1,6 @@
 //! `read/sync`: pread(2) in a loop, one block after the other.
 
-use super::PreparedRead;
-use crate::Chunk;
+use super::{PreparedRead, deliver};
 use crate::setup::Setup;
 use crate::transfer::Ahead;
 
@@ -11,10 +10,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
         let mut ahead = Ahead::within(source, range.clone())?;
         for (offset, length) in source.blocks(setup.block_bytes, range) {
             ahead.reading_at(offset)?;
-            let started = source.request_start();
-            source.read_block(&mut buffer, offset, length)?;
-            source.request_done(offset, started);
-            if consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break() {
+            if deliver(source, consumer, &mut buffer, offset, length)? {
                 return Ok(true);
             }
         }

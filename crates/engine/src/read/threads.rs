@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 
 use seekless_sys::Buffer;
 
-use super::PreparedRead;
+use super::{PreparedRead, deliver};
 use crate::error::Result;
 use crate::setup::Setup;
 use crate::transfer::{Ahead, Side, pieces};
-use crate::{Chunk, Consumer};
+use crate::Consumer;
 use seekless_method::AccessPattern;
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {
@@ -67,10 +67,7 @@ fn read_blocks(
         if stopped.load(Ordering::Relaxed) {
             break;
         }
-        let started = source.request_start();
-        source.read_block(buffer, offset, length)?;
-        source.request_done(offset, started);
-        if consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break() {
+        if deliver(source, consumer, buffer, offset, length)? {
             stopped.store(true, Ordering::Relaxed);
         }
     }

@@ -8,7 +8,7 @@ use seekless::{Choice, Destination, Error, Job, Method, Operation, Request, Verd
 
 use super::{directories, file_of, sample};
 
-const SIZES: [usize; 4] = [0, 1, 4097, 3 << 20];
+const SIZES: [usize; 5] = [0, 1, 4097, 3 << 20, 17 << 20];
 
 fn asked(method: &str) -> Method {
     method.parse().unwrap()
@@ -30,6 +30,9 @@ fn planned_calls_do_what_std_does_and_say_how() {
             .unwrap();
             assert!(seen == bytes && read.bytes == size as u64);
             assert_eq!(read.method.operation(), Operation::Read);
+            let mut memory = vec![0; size];
+            let filled = seekless::read_into(&source, &mut memory).unwrap();
+            assert!(memory == bytes && filled.bytes == size as u64);
             let copied = seekless::copy(&source, &copy).unwrap();
             assert!(fs::read(&copy).unwrap() == bytes);
             assert_eq!(copied.method.operation(), Operation::Copy);

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seekless::method::{AccessPattern, Operation};
-use seekless::{Chunk, Consumer, Method, Reader, sequential};
+use seekless::{Chunk, Consumer, Job, Method, Part, Reader, sequential};
 
 use super::marks::Marks;
 use super::{cases, directories, file_of, methods, sample, with_block};
@@ -55,6 +55,27 @@ fn reads_like_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
         keep.0.into_inner().unwrap() == expected,
         "{method} read {size} bytes wrong"
     );
+}
+
+#[test]
+fn every_method_fills_memory_up_to_its_end_or_that_of_the_part() {
+    let bytes = sample(500_001);
+    for directory in directories() {
+        let path = file_of(&directory, "file", &bytes);
+        for method in methods(Operation::Read, directory.path()) {
+            let method = with_block(&method, 16 << 10).unwrap_or(method);
+            for (part, length) in [(0..500_001, 500_001), (0..500_001, 4097), (4096..300_001, 500_001), (0..0, 9)] {
+                let mut memory = vec![7; length];
+                let of_file = Part::whole(&path).range(part.start as u64..part.end as u64);
+                let done = Job::by(method).read_into(of_file, &mut memory);
+                let done = done.unwrap_or_else(|error| panic!("{method}, {part:?}: {error}"));
+                let read = part.len().min(length);
+                assert_eq!(done.bytes, read as u64, "{method}, {part:?}");
+                assert!(memory[..read] == bytes[part.clone()][..read], "{method}, {part:?}");
+                assert!(memory[read..].iter().all(|&byte| byte == 7), "{method}, {part:?}");
+            }
+        }
+    }
 }
 
 #[test]
