@@ -85,7 +85,9 @@ mod tests {
             let target = Memory::new(&mut memory);
             for _ in 0..40 {
                 let (offset, length) = (random.usize(0..320), random.usize(1..60));
-                let is_free = free.get(offset..offset + length).is_some_and(|free| free.iter().all(|&free| free));
+                let is_free = free
+                    .get(offset..offset + length)
+                    .is_some_and(|free| free.iter().all(|&free| free));
                 let taken = target.take(offset as u64, length);
                 assert_eq!(taken.is_some(), is_free, "{length} bytes at {offset}");
                 if let Some(place) = taken {

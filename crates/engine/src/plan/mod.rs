@@ -95,6 +95,20 @@ pub struct Plan {
     pub facts: Vec<NamedFact>,
 }
 
+impl Plan {
+    /// Of so little that examining the file would take longer.
+    pub(crate) fn without_facts(method: Method, why: &str) -> Self {
+        Self {
+            method,
+            otherwise: method,
+            predicted: Predicted::default(),
+            is_certain: true,
+            why: why.to_owned(),
+            facts: Vec::new(),
+        }
+    }
+}
+
 /// A time, with bounds that follow from those of the facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Predicted {
@@ -254,7 +268,7 @@ fn residency(facts: &Facts) -> Vec<NamedFact> {
 }
 
 /// Fewer bytes are moved or compared in one block, because nothing else pays off.
-const SMALL_BYTES: u64 = 1 << 20;
+pub(crate) const SMALL_BYTES: u64 = 1 << 20;
 /// The page cache is bypassed only for files of which at least this part is not in it.
 const DIRECT_FROM_ABSENT: f64 = 0.9;
 /// Buffers may take this part of the available memory.

@@ -14,7 +14,6 @@ pub(crate) use posix_aio::{InFlight as AioInFlight, slots as aio_slots};
 
 use seekless_sys::Buffer;
 
-use crate::{Chunk, Consumer};
 use crate::consumer::Delivered;
 use crate::error::Result;
 use crate::facts::Facts;
@@ -23,6 +22,7 @@ use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Progress, Side, Transfer, Visits};
+use crate::{Chunk, Consumer};
 use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
 
 /// The bodies of the mechanisms.
@@ -60,6 +60,9 @@ impl Reader {
 
     /// Plans reading a file into the caller's memory.
     pub(crate) fn plan_into_memory(part: &Part<'_>) -> Result<Plan> {
+        if part.bytes_max() < plan::SMALL_BYTES {
+            return Ok(Plan::without_facts(plan::usual(Operation::Read), "there is little to read"));
+        }
         Self::plan_by(plan::read_into_memory, part, false)
     }
 
@@ -174,7 +177,9 @@ fn deliver(
     length: usize,
 ) -> Result<Stopped> {
     // Past the page cache, only the buffer is aligned.
-    let mut place = (source.alignment == 1).then(|| consumer.place(offset, length)).flatten();
+    let mut place = (source.alignment == 1)
+        .then(|| consumer.place(offset, length))
+        .flatten();
     let started = source.request_start();
     match &mut place {
         Some(place) => source.read_block(place, offset, length)?,

@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use seekless_sys::Buffer;
 
 use super::{PreparedRead, deliver};
+use crate::Consumer;
 use crate::error::Result;
 use crate::setup::Setup;
 use crate::transfer::{Ahead, Side, pieces};
-use crate::Consumer;
 use seekless_method::AccessPattern;
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {

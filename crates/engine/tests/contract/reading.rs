@@ -64,7 +64,12 @@ fn every_method_fills_memory_up_to_its_end_or_that_of_the_part() {
         let path = file_of(&directory, "file", &bytes);
         for method in methods(Operation::Read, directory.path()) {
             let method = with_block(&method, 16 << 10).unwrap_or(method);
-            for (part, length) in [(0..500_001, 500_001), (0..500_001, 4097), (4096..300_001, 500_001), (0..0, 9)] {
+            for (part, length) in [
+                (0..500_001, 500_001),
+                (0..500_001, 4097),
+                (4096..300_001, 500_001),
+                (0..0, 9),
+            ] {
                 let mut memory = vec![7; length];
                 let of_file = Part::whole(&path).range(part.start as u64..part.end as u64);
                 let done = Job::by(method).read_into(of_file, &mut memory);

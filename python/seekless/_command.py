@@ -1,0 +1,143 @@
+"""The command `seekless` that the package carries, and what it answers as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, cast
+
+_Path = str | os.PathLike[str]
+
+
+def command() -> str:
+    """The path of the command `seekless` that belongs to this package. It measures, because each trial is a process."""
+    try:
+        files = distribution("seekless").files or []
+    except PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == "seekless" and file.parent.name in ("bin", "scripts", "Scripts"):
+            found = Path(str(file.locate()))
+            if found.is_file():
+                return str(found.resolve())
+    raise FileNotFoundError(2, "this package was installed without the command; build it with its build backend", "seekless")
+
+
+def _answer(arguments: list[str], **options: Any) -> Any:
+    """The JSON document that the command prints. Ctrl-C ends the command as well."""
+    with subprocess.Popen([command(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **options) as child:
+        try:
+            printed, complaints = child.communicate()
+        except KeyboardInterrupt:
+            # The command saves what it has measured. From a terminal, it got the signal itself, and counts both as one.
+            child.send_signal(signal.SIGINT)
+            child.wait()
+            raise
+    if child.returncode != 0:
+        reason = (complaints or b"").decode(errors="replace").strip().removeprefix("seekless: ")
+        raise OSError(5, reason or f"seekless {arguments[0]} failed with exit code {child.returncode}")
+    return json.loads(printed)
+
+
+def storage(path: _Path = ".") -> dict[str, Any]:
+    """What the system says of the storage behind a path: file system, mount, device, and which features work there."""
+    found = _answer(["storage", "--json", "--", os.fspath(path)], stderr=subprocess.PIPE)
+    return cast("dict[str, Any]", found[0])
+
+
+def advise(operation: str, path: _Path = ".", *, size: int | None = None, count: int | None = None,
+           cached: bool | None = None, durability: str | None = None) -> dict[str, Any]:
+    """Which method to use for a file of ``size`` bytes, how long it will take, how sure that is, and what else was considered.
+
+    ``operation`` is ``read``, ``write``, ``copy``, ``compare``, ``update`` or ``scan``. ``cached`` assumes that all of the file is in
+    the page cache, or nothing; by default, it is as it is. ``count`` is the number of updates, or of files of a scan.
+    """
+    arguments = ["advise", operation, "--json"]
+    arguments += [] if size is None else ["--size", str(size)]
+    arguments += [] if count is None else ["--count", str(count)]
+    arguments += [] if cached is None else ["--warm" if cached else "--cold"]
+    arguments += [] if durability is None else ["--durability", durability]
+    return cast("dict[str, Any]", _answer([*arguments, "--", os.fspath(path)], stderr=subprocess.PIPE))
+
+
+class _Document(Mapping[str, Any]):
+    """A JSON object."""
+
+    def __init__(self, data: dict[str, Any]):
+        self._data = data
+
+    def __getitem__(self, key: str) -> Any:
+        return self._data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+class Profile(_Document):
+    """What all saved runs say of the methods on a storage: the document of ``seekless profile show --json``."""
+
+    @classmethod
+    def of(cls, path: _Path = ".") -> Profile:
+        """The profile of the storage behind a path. ``OSError`` if nothing was measured there."""
+        return cls(_answer(["profile", "show", "--json", "--", os.fspath(path)], stderr=subprocess.PIPE))
+
+
+class Run(_Document):
+    """A run of the lab: the document of ``seekless bench --json``, and all its samples."""
+
+    def __init__(self, data: dict[str, Any], samples: str):
+        super().__init__(data)
+        self.csv = samples
+        """Every trial, as ``seekless bench --export-csv`` writes it."""
+
+    def rows(self) -> list[dict[str, str]]:
+        """Every trial, as text by column."""
+        return list(csv.DictReader(io.StringIO(self.csv)))
+
+    def to_pandas(self) -> Any:
+        """Every trial, as a ``pandas.DataFrame``; needs pandas."""
+        import pandas
+
+        return pandas.read_csv(io.StringIO(self.csv))
+
+    def to_arrow(self) -> Any:
+        """Every trial, as a ``pyarrow.Table``; needs pyarrow."""
+        import pyarrow.csv
+
+        return pyarrow.csv.read_csv(io.BytesIO(self.csv.encode()))
+
+    def __repr__(self) -> str:
+        return f"<seekless.Run {self.get('id', '')}: {len(self.rows())} trials>"
+
+
+def bench(*experiments: str, directory: _Path = ".", quiet: bool = False, **options: Any) -> Run:
+    """Measure methods on the storage of a directory, as ``seekless bench`` does, and save the run.
+
+    Keywords are the command's options: ``budget="20s"``, ``size="64M"``, ``methods=["*direct*"]``, ``alone=True`` (conclude from
+    this run alone). Progress goes to standard error, unless ``quiet``.
+    """
+    arguments = ["bench", "--json", "--dir", os.fspath(directory)]
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        values = value if isinstance(value, (list, tuple)) else [value]
+        for one in cast("list[Any]", values):
+            if one is True:
+                arguments.append(option)
+            elif one is not False and one is not None:
+                arguments.append(f"{option}={one}")
+    with tempfile.TemporaryDirectory() as scratch:
+        samples = Path(scratch, "samples.csv")
+        arguments += ["--export-csv", str(samples), "--", *experiments]
+        data = _answer(arguments, stderr=subprocess.PIPE if quiet else None)
+        return Run(data, samples.read_text())

@@ -1,0 +1,256 @@
+//! The native part of the Python package `seekless`: its calls are those of the crates `seekless` and `seekless-tools`.
+//!
+//! Not here: docstrings and types, which users see (`seekless/__init__.py`), and unsafe code, which is in `memory.rs` alone.
+
+mod error;
+mod memory;
+mod trees;
+mod watched;
+
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use seekless::update::{Batch, Safety};
+use seekless::{Choice, Destination, Job, Operation, Part, Request, Transfer, Verdict, Which};
+
+use error::{raise, wrong};
+use memory::{Filled, Readable, Writable};
+use watched::{Told, watched};
+
+/// Bytes done, the method, and why this method.
+type Done = (u64, String, String);
+
+fn done(done: seekless::Done<Transfer>) -> Done {
+    (done.bytes, done.method.to_string(), done.why)
+}
+
+/// A method by its text, or the plan with a durability.
+fn choice(operation: Operation, method: Option<&str>, durability: &str) -> PyResult<Choice> {
+    let planned = match durability {
+        "none" => format!("{}/planned", operation.name()),
+        durability => format!("{}/planned,{durability}", operation.name()),
+    };
+    method.unwrap_or(&planned).parse().map_err(wrong)
+}
+
+fn destination(overwrite: bool) -> Destination {
+    if overwrite {
+        Destination::Overwrite
+    } else {
+        Destination::New
+    }
+}
+
+fn bytes_of(path: &Path) -> u64 {
+    path.metadata().map_or(0, |found| found.len())
+}
+
+/// A file by its path, or by a descriptor that its path names in errors, from an offset on.
+fn part<'a>(path: &'a Path, file: Option<&'a memory::OpenFile>, offset: u64) -> Part<'a> {
+    match file {
+        Some(file) => Part::of_file(file).named(path).range(offset..),
+        None if offset == 0 => Part::whole(path),
+        None => Part::whole(path).range(offset..),
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, into, offset, method, descriptor, progress))]
+fn read_into(
+    py: Python<'_>,
+    path: PathBuf,
+    into: &Bound<'_, PyAny>,
+    offset: u64,
+    method: Option<&str>,
+    descriptor: Option<i32>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Done> {
+    let mut into = Writable::of(into)?;
+    let choice = choice(Operation::Read, method, "none")?;
+    let file = descriptor.map(memory::OpenFile::of).transpose()?;
+    let target = into.bytes();
+    let bytes = target.len() as u64;
+    watched(py, bytes, progress, raise, move |told: &Told| {
+        let job = Job::by(choice).telling(told);
+        job.read_into(part(&path, file.as_ref(), offset), target).map(done)
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, offset, length, method, progress))]
+fn read<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    offset: u64,
+    length: Option<u64>,
+    method: Option<&str>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let file = std::fs::metadata(&path).map_err(|error| error::at(&path, "cannot stat", &error))?;
+    let rest = file.len().saturating_sub(offset);
+    let choice = choice(Operation::Read, method, "none")?;
+    let mut bytes = Filled::new(py, length.map_or(rest, |length| length.min(rest)) as usize)?;
+    let target = bytes.bytes();
+    let wanted = target.len() as u64;
+    let read = watched(py, wanted, progress, raise, move |told: &Told| {
+        let job = Job::by(choice).telling(told);
+        job.read_into(part(&path, None, offset), target).map(|done| done.bytes)
+    })?;
+    Ok(bytes.cut(py, read as usize))
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, data, durability, overwrite, method, progress))]
+fn write(
+    py: Python<'_>,
+    path: PathBuf,
+    data: &Bound<'_, PyAny>,
+    durability: &str,
+    overwrite: bool,
+    method: Option<&str>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Done> {
+    let data = Readable::of(data)?;
+    let choice = choice(Operation::Write, method, durability)?;
+    let bytes = data.bytes();
+    watched(py, bytes.len() as u64, progress, raise, move |told: &Told| {
+        let job = Job::by(choice).over(destination(overwrite)).telling(told);
+        job.write(&path, bytes).map(done)
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (source, target, durability, overwrite, method, progress))]
+fn copy(
+    py: Python<'_>,
+    source: PathBuf,
+    target: PathBuf,
+    durability: &str,
+    overwrite: bool,
+    method: Option<&str>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Done> {
+    let choice = choice(Operation::Copy, method, durability)?;
+    watched(py, bytes_of(&source), progress, raise, move |told: &Told| {
+        let job = Job::by(choice).over(destination(overwrite)).telling(told);
+        job.copy(&source, &target).map(done)
+    })
+}
+
+/// What was found: `None`, or the offset of the first difference and which file ended there.
+#[pyfunction]
+#[pyo3(signature = (one, other, method, progress))]
+fn compare(
+    py: Python<'_>,
+    one: PathBuf,
+    other: PathBuf,
+    method: Option<&str>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<(u64, Option<&'static str>)>> {
+    let choice = choice(Operation::Compare, method, "none")?;
+    let found = watched(py, bytes_of(&one), progress, raise, move |told: &Told| {
+        Job::by(choice).telling(told).compare(&one, &other)
+    })?;
+    Ok(match found.verdict {
+        Verdict::Equal => None,
+        Verdict::Differ { offset } => Some((offset, None)),
+        Verdict::Ended { side, offset } => Some((offset, Some(if side == Which::One { "one" } else { "other" }))),
+    })
+}
+
+fn batch(changes: &[(u64, Readable)]) -> seekless::Result<Batch> {
+    let mut batch = Batch::new();
+    for (offset, bytes) in changes {
+        batch.push(*offset, bytes.bytes())?;
+    }
+    Ok(batch)
+}
+
+fn safety(name: &str) -> PyResult<Safety> {
+    match name {
+        "in-place" => Ok(Safety::InPlace),
+        "journal" => Ok(Safety::Journal),
+        "replace" => Ok(Safety::Replace),
+        other => Err(wrong(format!(
+            "`{other}` is not a safety; use in-place, journal or replace"
+        ))),
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, changes, durability, safety, grows, method, progress))]
+#[expect(clippy::too_many_arguments, reason = "they are the options of the call in Python")]
+fn update(
+    py: Python<'_>,
+    path: PathBuf,
+    changes: Vec<(u64, Bound<'_, PyAny>)>,
+    durability: &str,
+    safety: &str,
+    grows: bool,
+    method: Option<&str>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Done> {
+    let choice = choice(Operation::Update, method, durability)?;
+    let safety = self::safety(safety)?;
+    let changes = changes
+        .iter()
+        .map(|(offset, bytes)| Ok((*offset, Readable::of(bytes)?)));
+    let changes: Vec<(u64, Readable)> = changes.collect::<PyResult<_>>()?;
+    let batch = batch(&changes).map_err(raise)?;
+    watched(py, u64::MAX, progress, raise, move |told: &Told| {
+        let job = Job::by(choice).safety(safety).telling(told);
+        let job = if grows { job.growing() } else { job };
+        let done = job.update(&path, batch)?;
+        Ok((done.requested_bytes, done.method.to_string(), done.why))
+    })
+}
+
+/// The method, the predicted seconds with their bounds, and why.
+#[pyfunction]
+#[pyo3(signature = (operation, path, other, bytes, durability))]
+fn plan(
+    py: Python<'_>,
+    operation: &str,
+    path: PathBuf,
+    other: Option<PathBuf>,
+    bytes: u64,
+    durability: &str,
+) -> PyResult<(String, [f64; 3], String)> {
+    let (operation, request) = match (operation, &other) {
+        ("read", None) => (Operation::Read, Request::read(&path)),
+        ("write", None) => (Operation::Write, Request::write(&path, bytes)),
+        ("copy", Some(target)) => (Operation::Copy, Request::copy(&path, target)),
+        ("compare", Some(other)) => (Operation::Compare, Request::compare(&path, other)),
+        ("copy" | "compare", None) => return Err(wrong(format!("`{operation}` needs a second path"))),
+        (other, _) => {
+            return Err(wrong(format!(
+                "`{other}` cannot be planned so; use read, write, copy or compare"
+            )));
+        }
+    };
+    let request = request.durability(choice(operation, None, durability)?.durability());
+    let plan = py.detach(|| seekless::plan(&request)).map_err(raise)?;
+    let seconds = [plan.predicted.value, plan.predicted.low, plan.predicted.high].map(|time| time.as_secs_f64());
+    Ok((plan.method.to_string(), seconds, plan.why))
+}
+
+/// Installs the handler of SIGBUS.
+#[pyfunction]
+fn allow_mapping() -> PyResult<()> {
+    Ok(seekless::allow_mapping()?)
+}
+
+/// What `seekless/__init__.py` calls.
+#[pymodule]
+mod _seekless {
+    #[pymodule_export]
+    use super::error::Error;
+    #[pymodule_export]
+    use super::trees::{copy_tree, duplicates};
+    #[pymodule_export]
+    use super::{allow_mapping, compare, copy, plan, read, read_into, update, write};
+
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

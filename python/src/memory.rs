@@ -1,0 +1,116 @@
+//! Memory and files of Python: the unsafe code of this crate.
+#![allow(unsafe_code, reason = "memory of another language comes in as pointers")]
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{ptr, slice};
+
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// A buffer that bytes are read into.
+pub struct Writable(PyUntypedBuffer);
+
+impl Writable {
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let buffer = PyUntypedBuffer::get(object)?;
+        if buffer.readonly() {
+            return Err(PyBufferError::new_err(
+                "the buffer is read-only; give one that can be written to",
+            ));
+        }
+        contiguous(buffer).map(Self)
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        if self.0.len_bytes() == 0 {
+            return &mut [];
+        }
+        // SAFETY: the exporter keeps this memory where it is until the buffer is released, which is after this borrow.
+        // It is contiguous and writable. Nothing in Rust has another reference to it; that other threads of Python leave
+        // it alone meanwhile is what every user of `readinto` promises.
+        unsafe { slice::from_raw_parts_mut(self.0.buf_ptr().cast(), self.0.len_bytes()) }
+    }
+}
+
+/// A buffer that bytes are written from.
+pub struct Readable(PyUntypedBuffer);
+
+impl Readable {
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        contiguous(PyUntypedBuffer::get(object)?).map(Self)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        if self.0.len_bytes() == 0 {
+            return &[];
+        }
+        // SAFETY: the exporter keeps this memory where it is until the buffer is released, which is after this borrow.
+        // That other threads of Python do not change it meanwhile is what every user of `write` promises.
+        unsafe { slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes()) }
+    }
+}
+
+fn contiguous(buffer: PyUntypedBuffer) -> PyResult<PyUntypedBuffer> {
+    if buffer.is_c_contiguous() {
+        return Ok(buffer);
+    }
+    Err(PyBufferError::new_err(
+        "the buffer has gaps; give one that is contiguous in C order",
+    ))
+}
+
+/// A new `bytes` that nothing but this has seen.
+pub struct Filled<'py>(Bound<'py, PyBytes>);
+
+impl<'py> Filled<'py> {
+    /// Of this length; `MemoryError` if there is no memory.
+    pub fn new(py: Python<'py>, length: usize) -> PyResult<Self> {
+        let length = ffi::Py_ssize_t::try_from(length)?;
+        // SAFETY: the GIL is held. Without a source, the call returns a new object with room for the length, or null with
+        // an exception set, which is what the conversion expects.
+        let object = unsafe {
+            let object = ffi::PyBytes_FromStringAndSize(ptr::null(), length);
+            Bound::from_owned_ptr_or_err(py, object)?
+        };
+        Ok(Self(object.cast_into()?))
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        let length = self.0.as_bytes().len();
+        // SAFETY: only this has the object, so nobody reads its bytes, nor has their hash. The allocator's memory is
+        // never seen before it is written to: it is cut to what was read.
+        unsafe { slice::from_raw_parts_mut(ffi::PyBytes_AsString(self.0.as_ptr()).cast(), length) }
+    }
+
+    /// The object, or a shorter one, if the file had fewer bytes.
+    pub fn cut(self, py: Python<'py>, length: usize) -> Bound<'py, PyBytes> {
+        let all = self.0.as_bytes();
+        if length == all.len() {
+            return self.0;
+        }
+        PyBytes::new(py, &all[..length])
+    }
+}
+
+/// A descriptor of Python's, duplicated, so that closing it meanwhile does no harm.
+pub struct OpenFile(OwnedFd);
+
+impl OpenFile {
+    pub fn of(descriptor: i32) -> PyResult<Self> {
+        if descriptor < 0 {
+            return Err(crate::error::wrong("the file is closed"));
+        }
+        // SAFETY: it is borrowed for this call only, and the caller's file object keeps it open that long.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        Ok(Self(borrowed.try_clone_to_owned()?))
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,94 @@
+//! Doing work that Ctrl-C can end, without the GIL.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use seekless::Progress;
+use seekless_tools::Stop;
+
+/// How long Python's signal handlers wait at most.
+const PERIOD: Duration = Duration::from_millis(40);
+
+/// Less is done by the calling thread: starting another takes longer than waiting for its end.
+const WATCHED_FROM_BYTES: u64 = 1 << 20;
+
+/// What the work tells the thread that waits for it, and whether it is to end.
+#[derive(Default)]
+pub struct Told {
+    pub done: AtomicU64,
+    pub of: AtomicU64,
+    is_ended: AtomicBool,
+    /// Whether somebody is told.
+    pub has_watcher: bool,
+    /// The same for jobs on trees.
+    pub stop: Stop,
+}
+
+impl Progress for Told {
+    fn moved(&self, done_bytes: u64, of_bytes: u64) -> ControlFlow<()> {
+        self.done.store(done_bytes, Relaxed);
+        self.of.store(of_bytes, Relaxed);
+        if self.is_ended.load(Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// Does work on files of this many bytes. The calling thread runs the handlers of signals and calls `progress` with what
+/// is done and its total; if one of them raises, the work is ended.
+pub fn watched<T: Send, E: Send>(
+    py: Python<'_>,
+    bytes: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+    raise: fn(E) -> PyErr,
+    work: impl FnOnce(&Told) -> Result<T, E> + Send,
+) -> PyResult<T> {
+    let told = Told {
+        has_watcher: progress.is_some(),
+        ..Told::default()
+    };
+    if bytes < WATCHED_FROM_BYTES && progress.is_none() {
+        return py.detach(|| work(&told)).map_err(raise);
+    }
+    let progress = progress.map(|progress| progress.clone().unbind());
+    let waiting = thread::current();
+    let (done, raised) = py.detach(|| {
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                let done = work(&told);
+                waiting.unpark();
+                done
+            });
+            let mut raised = Ok(());
+            while !worker.is_finished() {
+                thread::park_timeout(PERIOD);
+                if raised.is_ok() && !worker.is_finished() {
+                    raised = Python::attach(|py| look(py, progress.as_ref(), &told));
+                    if raised.is_err() {
+                        told.is_ended.store(true, Relaxed);
+                        told.stop.stop();
+                    }
+                }
+            }
+            let done = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (done, raised)
+        })
+    });
+    raised?;
+    let done = done.map_err(raise)?;
+    look(py, progress.as_ref(), &told)?;
+    Ok(done)
+}
+
+fn look(py: Python<'_>, progress: Option<&Py<PyAny>>, told: &Told) -> PyResult<()> {
+    py.check_signals()?;
+    if let Some(progress) = progress {
+        progress.call1(py, (told.done.load(Relaxed), told.of.load(Relaxed)))?;
+    }
+    Ok(())
+}
