@@ -24,28 +24,18 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import Any, Literal, cast
 
 from . import _seekless
 from ._command import Profile, Run, advise, bench, command, storage
 from ._file import File, open
 from ._seekless import VERSION as __version__
 from ._seekless import Error
-
-if TYPE_CHECKING:
-    if sys.version_info >= (3, 12):
-        from collections.abc import Buffer
-    else:
-        from typing_extensions import Buffer
-
-Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
-Progress = Callable[[int, int], object]
-Durability = Literal["none", "fsync", "write-through"]
+from ._types import Durability, Memory, Path, Progress
 
 __all__ = [
     "Difference", "Done", "DuplicateGroup", "Duplicates", "Error", "File", "Plan", "Profile", "Run", "TreeCopy",
@@ -136,7 +126,13 @@ class TreeCopy:
     """Paths that could not be copied, and why."""
 
 
-def read(path: Path, into: Buffer | None = None, *, offset: int = 0, length: int | None = None,
+def _with_shape(buffer: Memory) -> Any:
+    """The same memory; of a single item, such as an array without dimensions, its bytes."""
+    view = memoryview(cast("Any", buffer))
+    return buffer if view.ndim else view.cast("B")
+
+
+def read(path: Path, into: Memory | None = None, *, offset: int = 0, length: int | None = None,
          method: str | None = None, progress: Progress | None = None) -> bytes | Done:
     """Read a regular file, or ``length`` bytes of it from ``offset`` on.
 
@@ -144,13 +140,12 @@ def read(path: Path, into: Buffer | None = None, *, offset: int = 0, length: int
     Less comes back if the file ends earlier.
     """
     if into is not None:
-        view = memoryview(into).cast("B")
-        return read_into(path, view if length is None else view[:length], offset=offset, method=method,
-                         progress=progress)
+        into = into if length is None else memoryview(cast("Any", into)).cast("B")[:length]
+        return read_into(path, into, offset=offset, method=method, progress=progress)
     return _seekless.read(os.fsdecode(path), offset, length, method, progress)
 
 
-def read_into(path: Path, into: Buffer, *, offset: int = 0, method: str | None = None,
+def read_into(path: Path, into: Memory, *, offset: int = 0, method: str | None = None,
               progress: Progress | None = None) -> Done:
     """Fill a buffer with the bytes of a file from ``offset`` on.
 
@@ -158,7 +153,7 @@ def read_into(path: Path, into: Buffer, *, offset: int = 0, method: str | None =
     ``memoryview``. Its bytes are those of the file; nothing is converted. If the file ends earlier, the rest stays as it
     is: compare :attr:`Done.bytes`. After an error, the buffer holds some of the bytes.
     """
-    return Done(*_seekless.read_into(os.fsdecode(path), into, offset, method, None, progress))
+    return Done(*_seekless.read_into(os.fsdecode(path), _with_shape(into), offset, method, None, progress))
 
 
 def blocks(path: Path, size: int = 16 << 20, *, ahead: int = 2, method: str | None = None) -> Iterator[memoryview]:
@@ -191,16 +186,16 @@ def _blocks(file: File, size: int, ahead: int, method: str | None) -> Iterator[m
             yield found
 
 
-def write(path: Path, data: Buffer, durability: Durability = "fsync", *, overwrite: bool = False,
+def write(path: Path, data: Memory, durability: Durability = "fsync", *, overwrite: bool = False,
           method: str | None = None, progress: Progress | None = None) -> Done:
     """Write the bytes of a C-contiguous buffer to a file.
 
     The file must not exist, or ``overwrite`` is true: then an existing one is written from its start, and has the new size
-    at the end; after a crash, it may hold some of both. With ``fsync``, the bytes are on the device when this returns;
-    with ``write-through``, each piece is before the next is written; with ``none``, they are in the page cache.
+    at the end; after a crash, it may hold some of both. With ``fsync``, the bytes are on the device when this returns; with
+    ``none``, they are in the page cache.
     A new file that could not be completed is removed.
     """
-    return Done(*_seekless.write(os.fsdecode(path), data, durability, overwrite and os.path.lexists(path), method,
+    return Done(*_seekless.write(os.fsdecode(path), _with_shape(data), durability, overwrite and os.path.lexists(path), method,
                                  progress))
 
 
@@ -239,7 +234,7 @@ def compare(one: Path, other: Path, *, method: str | None = None, progress: Prog
     return Difference(offset, ended)
 
 
-def update(path: Path, changes: Mapping[int, Buffer] | Iterable[tuple[int, Buffer]], durability: Durability = "fsync", *,
+def update(path: Path, changes: Mapping[int, Memory] | Iterable[tuple[int, Memory]], durability: Durability | Literal["write-through"] = "fsync", *,
            safety: Literal["in-place", "journal", "replace"] = "in-place", grows: bool = False, method: str | None = None,
            progress: Progress | None = None) -> Done:
     """Write bytes at offsets of a file that exists, in few writes.
@@ -249,7 +244,7 @@ def update(path: Path, changes: Mapping[int, Buffer] | Iterable[tuple[int, Buffe
     the next update or ``seekless update --recover`` finishes (``journal``); or it is as before, because the changes go to a
     new file that takes its name (``replace``).
     """
-    pairs = changes.items() if isinstance(changes, Mapping) else changes
+    pairs = cast("Mapping[int, Memory]", changes).items() if isinstance(changes, Mapping) else changes
     return Done(*_seekless.update(os.fsdecode(path), list(pairs), durability, safety, grows, method, progress))
 
 

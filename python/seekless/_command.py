@@ -31,9 +31,10 @@ def command() -> str:
     raise FileNotFoundError(2, "this package was installed without the command; build it with its build backend", "seekless")
 
 
-def _answer(arguments: list[str], **options: Any) -> Any:
+def _answer(arguments: list[str], errors: int | None = subprocess.PIPE) -> Any:
     """The JSON document that the command prints. Ctrl-C ends the command as well."""
-    with subprocess.Popen([command(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **options) as child:
+    words = [command(), *arguments]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as child:
         try:
             printed, complaints = child.communicate()
         except KeyboardInterrupt:
@@ -49,7 +50,7 @@ def _answer(arguments: list[str], **options: Any) -> Any:
 
 def storage(path: _Path = ".") -> dict[str, Any]:
     """What the system says of the storage behind a path: file system, mount, device, and which features work there."""
-    found = _answer(["storage", "--json", "--", os.fspath(path)], stderr=subprocess.PIPE)
+    found = _answer(["storage", "--json", "--", os.fspath(path)])
     return cast("dict[str, Any]", found[0])
 
 
@@ -65,7 +66,7 @@ def advise(operation: str, path: _Path = ".", *, size: int | None = None, count:
     arguments += [] if count is None else ["--count", str(count)]
     arguments += [] if cached is None else ["--warm" if cached else "--cold"]
     arguments += [] if durability is None else ["--durability", durability]
-    return cast("dict[str, Any]", _answer([*arguments, "--", os.fspath(path)], stderr=subprocess.PIPE))
+    return cast("dict[str, Any]", _answer([*arguments, "--", os.fspath(path)]))
 
 
 class _Document(Mapping[str, Any]):
@@ -90,7 +91,7 @@ class Profile(_Document):
     @classmethod
     def of(cls, path: _Path = ".") -> Profile:
         """The profile of the storage behind a path. ``OSError`` if nothing was measured there."""
-        return cls(_answer(["profile", "show", "--json", "--", os.fspath(path)], stderr=subprocess.PIPE))
+        return cls(_answer(["profile", "show", "--json", "--", os.fspath(path)]))
 
 
 class Run(_Document):
@@ -107,13 +108,13 @@ class Run(_Document):
 
     def to_pandas(self) -> Any:
         """Every trial, as a ``pandas.DataFrame``; needs pandas."""
-        import pandas
+        import pandas  # type: ignore[import-untyped, unused-ignore]
 
         return pandas.read_csv(io.StringIO(self.csv))
 
     def to_arrow(self) -> Any:
         """Every trial, as a ``pyarrow.Table``; needs pyarrow."""
-        import pyarrow.csv
+        import pyarrow.csv  # type: ignore[import-untyped, unused-ignore]
 
         return pyarrow.csv.read_csv(io.BytesIO(self.csv.encode()))
 
@@ -139,5 +140,5 @@ def bench(*experiments: str, directory: _Path = ".", quiet: bool = False, **opti
     with tempfile.TemporaryDirectory() as scratch:
         samples = Path(scratch, "samples.csv")
         arguments += ["--export-csv", str(samples), "--", *experiments]
-        data = _answer(arguments, stderr=subprocess.PIPE if quiet else None)
+        data = _answer(arguments, subprocess.PIPE if quiet else None)
         return Run(data, samples.read_text())

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import io
+import operator
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from . import _seekless
 
 if TYPE_CHECKING:
-    import sys
-
-    if sys.version_info >= (3, 12):
-        from collections.abc import Buffer
-    else:
-        from typing_extensions import Buffer
+    from typing_extensions import Buffer
 
 # A plan takes some 50 µs; fewer bytes are read by one call of the system.
 _PLANNED_FROM = 4 << 20
@@ -72,7 +68,7 @@ class File(io.RawIOBase):
         starts = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self.size()}
         if whence not in starts:
             raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
-        at = starts[whence] + offset
+        at = starts[whence] + operator.index(offset)
         if at < 0:
             raise ValueError(f"negative seek position {at}")
         self._at = at
@@ -106,6 +102,9 @@ class File(io.RawIOBase):
             data = self._planned(wanted)
         self._at += len(data)
         return data
+
+    def write(self, data: Buffer, /) -> int:
+        raise io.UnsupportedOperation("not writable")
 
     def readall(self) -> bytes:
         return self.read()

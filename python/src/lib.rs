@@ -251,6 +251,11 @@ mod _seekless {
     #[pymodule_export]
     use super::{allow_mapping, compare, copy, plan, read, read_into, update, write};
 
+    #[pymodule_init]
+    fn init(_module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
+        super::memory::require_main_interpreter()
+    }
+
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

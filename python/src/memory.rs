@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{ptr, slice};
 
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyImportError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -93,6 +93,17 @@ impl<'py> Filled<'py> {
         }
         PyBytes::new(py, &all[..length])
     }
+}
+
+/// Fails in a subinterpreter: exception types and other state of this library are those of one interpreter.
+pub fn require_main_interpreter() -> PyResult<()> {
+    // SAFETY: the GIL is held while a module is imported.
+    if unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) } == 0 {
+        return Ok(());
+    }
+    Err(PyImportError::new_err(
+        "seekless cannot be used in a subinterpreter; import it in the main one, or start a process",
+    ))
 }
 
 /// A descriptor of Python's, duplicated, so that closing it meanwhile does no harm.

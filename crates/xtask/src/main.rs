@@ -8,6 +8,7 @@ mod cost;
 mod filesystems;
 mod fuzz;
 mod process;
+mod python;
 mod regret;
 mod rule;
 mod setup;

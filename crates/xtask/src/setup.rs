@@ -37,6 +37,7 @@ const NEEDED: [(&str, &str); 34] = [
     ("mcs", "mono-mcs"),
     ("pkg-config", "pkg-config"),
     ("python3", "python3"),
+    ("/usr/share/doc/python3-venv/copyright", "python3-venv"),
     ("jdupes", "jdupes"),
     ("rdfind", "rdfind"),
     ("fdupes", "fdupes"),

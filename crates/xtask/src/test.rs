@@ -17,6 +17,7 @@ use crate::cost;
 use crate::filesystems::{Matrix, Mounted, TestFileSystem};
 use crate::fuzz;
 use crate::process::{run as run_program, value_name};
+use crate::python;
 use crate::setup;
 
 /// Where the tests of [`ON_FILE_SYSTEMS`] look for the directories to run in, separated by colons.
@@ -84,6 +85,8 @@ enum Step {
     Fuzz,
     /// The report in a browser without a network
     Browser,
+    /// The wheel of the Python package, its tests, and its types
+    Python,
     /// rustdoc, warnings denied
     Doc,
 }
@@ -125,6 +128,7 @@ impl Step {
                 found.skipped.extend(fuzz::briefly(seconds)?);
             }
             Self::Browser => found.skipped.extend(browser::test()?),
+            Self::Python => found.skipped.extend(python::test()?),
             Self::Fmt => {
                 cargo(&["fmt", "--all", "--check"])?;
                 cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;

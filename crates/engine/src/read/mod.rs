@@ -61,7 +61,10 @@ impl Reader {
     /// Plans reading a file into the caller's memory.
     pub(crate) fn plan_into_memory(part: &Part<'_>) -> Result<Plan> {
         if part.bytes_max() < plan::SMALL_BYTES {
-            return Ok(Plan::without_facts(plan::usual(Operation::Read), "there is little to read"));
+            return Ok(Plan::without_facts(
+                plan::usual(Operation::Read),
+                "there is little to read",
+            ));
         }
         Self::plan_by(plan::read_into_memory, part, false)
     }

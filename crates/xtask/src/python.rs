@@ -1,0 +1,64 @@
+//! The Python package: its wheel is built, installed into an empty environment, and tested there.
+//!
+//! The environment of the tools and the wheel lie in `target/python`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::built::{self, root};
+use crate::process::{capture, is_installed, run};
+
+/// The oldest version that the package is for.
+const OLDEST: &str = "import sys, venv; sys.exit(sys.version_info < (3, 10))";
+
+/// Tests the package. Returns what was skipped.
+pub fn test() -> Result<Vec<String>> {
+    let is_new = capture(Command::new("python3").args(["-c", OLDEST])).is_ok();
+    if !is_installed("python3") || !is_new {
+        return Ok(vec![
+            "the Python package: there is no Python 3.10 or newer with venv".to_owned(),
+        ]);
+    }
+    // The command of the wheel is the one that the other tests use.
+    built::build(&[])?;
+    let [tools, wheels, empty] = ["tools", "wheels", "empty"].map(|name| root().join("target/python").join(name));
+    for old in [&wheels, &empty] {
+        if old.exists() {
+            fs::remove_dir_all(old).with_context(|| format!("cannot remove {}", old.display()))?;
+        }
+    }
+    let python = |arguments: &str, environment: &PathBuf| {
+        let mut command = Command::new(environment.join("bin/python"));
+        command.args(arguments.split(' ')).current_dir(root().join("python"));
+        command
+    };
+    let make = |environment: &PathBuf| run(Command::new("python3").args(["-m", "venv"]).arg(environment));
+    make(&tools)?;
+    let pip = "-m pip --quiet --disable-pip-version-check";
+    run(&mut python(&format!("{pip} install -r tests/requirements.txt"), &tools))?;
+    let mut wheel = python(&format!("{pip} wheel --no-deps --no-build-isolation . -w"), &tools);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", tools.join("bin").display());
+    run(wheel.arg(&wheels).env("PATH", &path).env("SEEKLESS_PROFILE", "dev"))?;
+    let found = fs::read_dir(&wheels)?.next().context("pip made no wheel")??.path();
+    // Without NumPy and all that, it can be imported and used.
+    make(&empty)?;
+    run(python(&format!("{pip} install --no-index"), &empty).arg(&found))?;
+    let said = capture(python("-m seekless --version", &empty).current_dir("/"))?;
+    ensure!(said.starts_with("seekless "), "the command of the wheel says {said}");
+    let use_it = [
+        "-c",
+        "import seekless; assert seekless.read('Cargo.toml') == open('Cargo.toml', 'rb').read()",
+    ];
+    run(Command::new(empty.join("bin/python")).args(use_it).current_dir(root()))?;
+    run(python(&format!("{pip} install --no-deps --force-reinstall"), &tools).arg(&found))?;
+    // Not beside the sources of the package, which Python would import instead.
+    let mut pytest = python("-m pytest -q -p no:cacheprovider --durations=5 python/tests", &tools);
+    run(pytest.current_dir(root()))?;
+    run(&mut python("-m mypy", &tools))?;
+    run(python("-m pyright", &tools).env("PATH", &path))?;
+    Ok(Vec::new())
+}
