@@ -338,6 +338,7 @@ impl<'a> Job<'a> {
         let memory = Mutex::new(memory);
         self.run(
             Operation::Read,
+            from.path(),
             |_| Reader::plan_into_memory(&from),
             |method| {
                 let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
