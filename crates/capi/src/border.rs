@@ -5,7 +5,6 @@
 //! invariant, and other modules are safe.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
-use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -99,14 +98,15 @@ impl seekless_change {
 
 /// The memory that a read fills, or NULL. Its length is another argument.
 #[repr(transparent)]
-pub struct OutMemory(*mut MaybeUninit<u8>);
+pub struct OutMemory(*mut u8);
 
 impl OutMemory {
-    /// The bytes, which the caller need not have set.
+    /// The bytes. The caller need not have set them: they are memory of another language, which nothing here looks at before
+    /// it is filled.
     ///
     /// # Safety
     /// `length` is the one that the caller passed with it.
-    pub unsafe fn bytes(&mut self, length: usize) -> Result<&mut [MaybeUninit<u8>], String> {
+    pub unsafe fn bytes(&mut self, length: usize) -> Result<&mut [u8], String> {
         match length {
             0 => Ok(&mut []),
             _ if self.0.is_null() => Err("the buffer is NULL".to_owned()),

@@ -15,7 +15,6 @@ mod result;
 
 use std::ffi::c_char;
 use std::mem;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use seekless::update::Batch;
@@ -55,11 +54,9 @@ pub extern "C" fn seekless_read(
     act(Operation::Read, options, result, |job| {
         // SAFETY: `length` came with `buffer`.
         let buffer = unsafe { buffer.bytes(length) }?;
-        let done = job.read(part(path.path()?, offset, length as u64), |at, bytes| {
-            buffer[at as usize..][..bytes.len()].write_copy_of_slice(bytes);
-            ControlFlow::Continue(())
-        })?;
-        Ok(moved(&done))
+        Ok(moved(
+            &job.read_into(part(path.path()?, offset, length as u64), buffer)?,
+        ))
     })
 }
 

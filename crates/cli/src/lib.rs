@@ -25,8 +25,7 @@ use clap::CommandFactory;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
-/// Used by the fuzz targets.
-#[doc(hidden)]
+#[cfg(fuzzing)]
 pub use show::{Page, RunParts, Width, show_comparison, show_rankings, show_run};
 
 pub use call::{Call, Streams};

@@ -51,7 +51,6 @@ impl<'a> Mapped<'a> {
     }
 
     /// The same bytes, for kernels that have loops of their own for mapped memory.
-    #[doc(hidden)]
     #[must_use]
     pub fn raw(self) -> MappedBytes<'a> {
         self.0

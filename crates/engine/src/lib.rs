@@ -67,6 +67,10 @@
 //! what works on a storage, [`StorageFacts`] what a storage reports about itself, and [`cache`] how much of a file is
 //! in memory. Methods of the mechanism `mmap` need a signal handler, which a program installs by [`allow_mapping`].
 //!
+//! Below these calls lie the verbs that the tools of this project are made of: [`files`] knows and holds a file and replaces it as a
+//! whole, [`walk`] goes through trees, [`batch`] reads many small files at queue depth, [`facts`] measures for plans, and
+//! [`profile`] and [`advice`] say what earlier runs of the lab measured. Until version 1.0, they change more often than the calls.
+//!
 //! Every call that moves bytes blocks the calling thread. Sizes and offsets are in bytes, times are
 //! [`Duration`](std::time::Duration)s. An [`Error`] names the file, the operation, the method and the system's reason;
 //! [`full_text`] makes one line of it.
@@ -100,18 +104,12 @@ pub mod error;
 pub mod plan;
 pub mod update;
 
-// Hidden items, here and below, are for the crates of this project only and may change with every release.
-#[doc(hidden)]
 pub mod batch;
-#[doc(hidden)]
 pub mod facts;
-#[doc(hidden)]
 pub mod files;
-#[doc(hidden)]
 pub mod walk;
 
 #[cfg(feature = "profile")]
-#[doc(hidden)]
 pub mod advice;
 mod chunk;
 mod compare;
@@ -124,7 +122,6 @@ mod part;
 mod probe;
 mod producer;
 #[cfg(feature = "profile")]
-#[doc(hidden)]
 pub mod profile;
 mod read;
 mod scan;
@@ -148,7 +145,6 @@ pub use plan::done::Done;
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
 pub use read::Reader;
-#[doc(hidden)]
 pub use scan::{ScanFile, Scanner};
 pub use seekless_method as method;
 pub use seekless_method::{Choice, Mechanism, Method, Operation, Options, ParseError};
@@ -157,9 +153,7 @@ pub use storage::device::{BlockDevice, DeviceKind, DeviceMount, DeviceUse};
 pub use storage::direct::direct_alignment;
 pub use storage::facts::StorageFacts;
 #[cfg(feature = "profile")]
-#[doc(hidden)]
 pub use storage::identity::identity;
-#[doc(hidden)]
 pub use transfer::Visits;
 pub use transfer::{Destination, Progress, Transfer};
 pub use write::Writer;

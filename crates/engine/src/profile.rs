@@ -253,7 +253,6 @@ impl StorageProfile {
     ///
     /// # Errors
     /// Why none fits.
-    #[doc(hidden)]
     pub fn for_plans(path: &Path) -> Result<Self, Unfit> {
         Self::found(path, Self::read_head)
     }

@@ -69,7 +69,6 @@ impl ParseError {
 }
 
 /// A question about the names that look like the one given, in brackets, or nothing.
-#[doc(hidden)]
 #[must_use]
 pub fn did_you_mean(nearest: &[String]) -> String {
     match nearest {
@@ -87,7 +86,6 @@ fn likeness(_: &str, _: &str) -> f64 {
 }
 
 /// Up to three names that look like `given`, the most alike first.
-#[doc(hidden)]
 pub fn nearest(given: &str, names: impl IntoIterator<Item: Into<String>>) -> Vec<String> {
     let names = names.into_iter().map(Into::<String>::into);
     let scored = names.map(|name| (likeness(given, &name), name));

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, or another file by its path, and the package that brings it.
-const NEEDED: [(&str, &str); 34] = [
+const NEEDED: [(&str, &str); 35] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),

@@ -43,6 +43,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("seekless-sim", &["seekless-sys"]),
     ("seekless-capi", &["seekless"]),
+    ("seekless-python", &["seekless", "seekless-tools"]),
     ("seekless-cli", LIBRARIES),
     ("xtask", &["seekless-results", "seekless-sim"]),
 ];

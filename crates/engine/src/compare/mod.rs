@@ -117,7 +117,6 @@ impl Comparer {
     ///
     /// # Errors
     /// The system's, if a file cannot be opened or examined.
-    #[doc(hidden)]
     pub fn plan(one: impl AsPart, other: impl AsPart, is_predicted: bool) -> Result<Plan> {
         let parts = [one.as_part(), other.as_part()];
         let files = [parts[0].open()?, parts[1].open()?];
@@ -193,7 +192,6 @@ impl Comparer {
     ///
     /// # Errors
     /// As [`Comparer::compare`], and [`Error::Stopped`](crate::Error::Stopped).
-    #[doc(hidden)]
     pub fn compare_told(
         &mut self,
         one: &Part<'_>,

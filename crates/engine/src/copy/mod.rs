@@ -63,7 +63,6 @@ impl Copier {
     ///
     /// # Errors
     /// As for [`Reader::plan`](crate::Reader::plan) and [`Writer::plan`](crate::Writer::plan).
-    #[doc(hidden)]
     pub fn plan(from: impl AsPart, to: impl AsPart, durability: Durability, is_predicted: bool) -> Result<Plan> {
         let (source, target) = (from.as_part(), to.as_part());
         let (file, metadata) = source.open()?;

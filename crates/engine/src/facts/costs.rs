@@ -53,7 +53,7 @@ pub struct Costs {
 impl Costs {
     /// The costs of a virtual disk. The bounds are those of a rotating disk, where calls are expensive, and of a flash
     /// disk without flushes behind a slow link, where bytes are expensive.
-    pub const ASSUMED: Self = Self {
+    pub(crate) const ASSUMED: Self = Self {
         write_call_ns: Fact::assumed(300.0, 2_000.0, 20_000.0),
         write_byte_ns: Fact::assumed(0.1, 1.0, 8.0),
         device_byte_ns: Fact::assumed(0.1, 1.0, 8.0),
@@ -73,13 +73,13 @@ impl Costs {
 
     /// The same with the upper bounds of calls and flushes, and the lower bounds of bytes.
     #[must_use]
-    pub fn dear_calls(&self) -> Self {
+    pub(crate) fn dear_calls(&self) -> Self {
         self.with(|call| call.high, |byte| byte.low)
     }
 
     /// The same with the upper bounds of bytes, and the lower bounds of calls and flushes.
     #[must_use]
-    pub fn dear_bytes(&self) -> Self {
+    pub(crate) fn dear_bytes(&self) -> Self {
         self.with(|call| call.low, |byte| byte.high)
     }
 

@@ -53,7 +53,7 @@ impl FileFacts {
 
     /// The same with the alignment for direct I/O.
     #[must_use]
-    pub fn with_alignment(self, file: &File) -> Self {
+    pub(crate) fn with_alignment(self, file: &File) -> Self {
         let asked = sys::direct_alignment(file).ok().and_then(Support::available);
         Self {
             direct_alignment: asked.map(|asked| u64::from(asked.offset_bytes)),

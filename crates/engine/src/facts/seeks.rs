@@ -201,7 +201,7 @@ pub(super) mod tests {
     }
 
     /// Drops files from the page cache; whether they are gone from there, and can be read past it.
-    pub fn are_cold(paths: &[&Path]) -> bool {
+    pub(crate) fn are_cold(paths: &[&Path]) -> bool {
         for path in paths {
             let resident = crate::cache::drop_file(path).unwrap();
             if resident.part() != Some(0.0) || open_direct(path).is_none() {

@@ -42,6 +42,7 @@ pub use name::NameInDirectory;
 pub(crate) use path_text::serialize_optional_path;
 pub use path_text::{PATH_BYTES, hexadecimal, serialize_path};
 pub use read::{read_full, read_some};
+pub use seekless_sys::{Access, Directory, ExtendedAttributes, LeaseKind, LeaseScope, MappedBytes, SharedMappings};
 pub use sync::{sync_file_system, sync_written};
 pub use watch::{StepKind, Unwatched, Watch, WatchedStep};
 pub use whole::{WholeFile, with_new_name};

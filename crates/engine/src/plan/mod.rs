@@ -28,34 +28,26 @@ mod write;
 use std::time::Duration;
 
 pub(crate) use batch::FEWEST_FOR_RING;
-#[doc(hidden)]
 pub use batch::{BATCH, BatchPlan, FEWEST_TO_ASK, FILES_AHEAD, FILES_OF_SCAN, LARGE_BYTES, Scan, batch, scan};
 pub(crate) use compare::depends_on_seeks;
-#[doc(hidden)]
 pub use compare::{FIRST_LOOK_BYTES, compare};
-#[doc(hidden)]
 pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
-#[doc(hidden)]
 pub use duplicates::{DuplicatesPlan, FIRST_BYTES, WHOLE_BYTES, duplicates};
 pub(crate) use gaps::Blocks;
-#[doc(hidden)]
 pub use gaps::Gaps;
 #[cfg(feature = "profile")]
 pub(crate) use known::costs as known_costs;
 #[cfg(feature = "profile")]
-#[doc(hidden)]
 pub use known::{alternatives, curve, shared_gap_bytes};
-#[doc(hidden)]
 pub use read::read;
 pub(crate) use read::read_into_memory;
 #[cfg(test)]
 pub(crate) use update::by_costs;
-#[doc(hidden)]
-pub use update::{PlanLimits, UpdateFacts, Work, extremes, update};
+pub(crate) use update::extremes;
+pub use update::{PlanLimits, UpdateFacts, Work, update};
 pub(crate) use update::{amounts, amounts_of_safety, expected_ns, is_certain, weighs_wear};
-#[doc(hidden)]
 pub use write::write;
 
 #[doc(inline)]
@@ -66,7 +58,6 @@ use seekless_method::{Durability, Method, Operation};
 use crate::facts::Facts;
 
 /// A task on one file, a pair of files, or many files of one size. For updates, [`PlanLimits`] has the rest.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     /// How many files: one, except for scans.
@@ -186,7 +177,6 @@ fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
 }
 
 /// The plan for a task; for updates, [`update`] makes it.
-#[doc(hidden)]
 #[must_use]
 pub fn plan(operation: Operation, task: &Task, facts: &Facts) -> Plan {
     match operation {
@@ -199,7 +189,6 @@ pub fn plan(operation: Operation, task: &Task, facts: &Facts) -> Plan {
 }
 
 /// The methods that a plan without a profile chooses from, the simplest first, with their predicted times.
-#[doc(hidden)]
 #[must_use]
 pub fn considered(operation: Operation, task: &Task, facts: &Facts) -> Vec<(Method, Predicted)> {
     let candidates = match operation {
@@ -217,7 +206,6 @@ pub fn considered(operation: Operation, task: &Task, facts: &Facts) -> Vec<(Meth
 }
 
 /// The method to use for files of one size, and the times of all.
-#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeTimes {
     /// The size, in bytes.
@@ -246,7 +234,6 @@ impl SizeTimes {
 }
 
 /// Sizes between two powers of two. Four sizes a doubling are as exact as what is measured.
-#[doc(hidden)]
 pub fn sizes(powers: std::ops::Range<u32>) -> impl Iterator<Item = u64> {
     powers.flat_map(|power| [16, 19, 22, 27].map(|sixteenths| (sixteenths << power) >> 4))
 }
@@ -308,7 +295,6 @@ pub enum Safety {
 }
 
 /// The default method of an operation, which works on every file system and keeps holes.
-#[doc(hidden)]
 #[must_use]
 pub fn usual(operation: Operation) -> Method {
     Method::known(match operation {

@@ -114,7 +114,6 @@ impl Probe {
     ///
     /// # Errors
     /// As [`Probe::new`].
-    #[doc(hidden)]
     pub fn between(directory: &Path, to: &Path) -> Result<Self> {
         let name = |part: &str| {
             let directory = if part == "target" { to } else { directory };

@@ -136,7 +136,6 @@ impl Reader {
     ///
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if the file has another size.
-    #[doc(hidden)]
     pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, consumer: impl Consumer) -> Result<Transfer> {
         self.read_told(&Part::whole(&path), &consumer, Some(visits), None)
     }

@@ -83,7 +83,6 @@ impl CachedFile {
     ///
     /// # Errors
     /// The system's.
-    #[doc(hidden)]
     pub fn open_device(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -244,7 +243,6 @@ pub fn drop_system() -> Result<()> {
 ///
 /// # Errors
 /// Those of [`drop_system`].
-#[doc(hidden)]
 pub fn may_drop_system() -> Result<()> {
     of_system(sys::may_drop_system_caches())
 }
@@ -282,7 +280,6 @@ pub fn memory() -> Option<Memory> {
 
 /// Waits until everything written to the storage of `directory` is on its device. Errors are ignored: data that is
 /// written back later only adds noise to measurements.
-#[doc(hidden)]
 pub fn sync_storage(directory: impl AsRef<Path>) {
     let directory = directory.as_ref();
     let synced = File::open(directory).and_then(|directory| sys::sync_file_system(&directory)?.required());

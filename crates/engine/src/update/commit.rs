@@ -120,7 +120,6 @@ pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Res
 ///
 /// # Errors
 /// As [`commit`], and those of the watch.
-#[doc(hidden)]
 pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
     commit_done(path, updates, commit, watch).map(|done| done.what)
 }

@@ -55,28 +55,22 @@ mod updater;
 mod window;
 mod writes;
 
-#[doc(hidden)]
 pub use crate::files::{StepKind, Watch, WatchedStep};
 pub use batch::Batch;
 pub(crate) use commit::commit_done;
-#[doc(hidden)]
 pub use commit::commit_watched;
 pub use commit::{Commit, Updated, commit};
-#[doc(hidden)]
 pub use cost::{UpdateCost, cost, naive};
 #[cfg(fuzzing)]
 pub use form::read_journal;
 pub use journal::journal_path;
-#[doc(hidden)]
 pub use planned::{Look, UpdatePlan};
-#[doc(hidden)]
 pub use recover::recover_watched;
 pub use recover::{Recovered, recover};
 pub use resolved::Updates;
 pub use updater::Updater;
 
 pub use crate::plan::Safety;
-#[doc(hidden)]
 pub use crate::plan::{PlanLimits, UpdateFacts};
 
 use crate::error::Result;

@@ -43,7 +43,6 @@ pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
 ///
 /// # Errors
 /// As [`recover`], and those of the watch.
-#[doc(hidden)]
 pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let place = &NameInDirectory::of(path)?;
     refuse_second(place)?;

@@ -90,7 +90,6 @@ impl Updates {
     ///
     /// # Errors
     /// [`UpdateErrorKind::PastEnd`].
-    #[doc(hidden)]
     pub fn require_inside(&self, path: &Path, file_bytes: u64) -> Result<()> {
         if self.end() <= file_bytes {
             return Ok(());

@@ -23,9 +23,11 @@ pub struct Listing {
 /// An entry of 16 bytes; its name is in the listing.
 #[derive(Clone, Copy)]
 pub struct ListingEntry {
+    /// Its inode.
     pub inode: u64,
     start: u32,
     length: u16,
+    /// Its type, as far as the directory tells.
     pub kind: FileType,
 }
 

@@ -62,7 +62,6 @@ impl Writer {
     ///
     /// # Errors
     /// The system's, if the directory cannot be examined.
-    #[doc(hidden)]
     pub fn plan(to: impl AsPart, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
         let part = to.as_part();
         let mut facts = Facts::of_target(&part)?;
@@ -154,7 +153,6 @@ impl Writer {
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if the file has another size. After an
     /// error, some blocks may be written.
-    #[doc(hidden)]
     pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
         let method = self.0.setup.method;
         let part = Part::whole(&path);
