@@ -3,7 +3,7 @@
 use seekless_record::{Command, Contest, Entry, ExitCode, Phase, Run, Status, Storage, Subject, Trial};
 
 /// A run with every field filled, as its document.
-pub const FULL: &str = include_str!("../../record/testdata/full-run.json");
+pub const FULL: &str = include_str!("../testdata/full-run.json");
 
 /// A run with one cold read of 64 MiB, in which each method takes the same seconds in every round. A name that begins
 /// with `command/` is a command.
