@@ -7,6 +7,7 @@ mod built;
 mod cost;
 mod filesystems;
 mod fuzz;
+mod package;
 mod process;
 mod python;
 mod regret;
@@ -34,6 +35,8 @@ enum Chore {
     Rule(rule::Arguments),
     /// Tell what plans by profiles cost in saved runs
     Regret(regret::Arguments),
+    /// Make the packages of a release in target/package, and use each once (Linux)
+    Package(package::Arguments),
     /// Run random commands on real file systems, disturb them, and check the results (Linux, root)
     #[cfg(target_os = "linux")]
     Torture(torture::Arguments),
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Chore::Cost(arguments) => cost::run(&arguments),
         Chore::Rule(arguments) => rule::run(&arguments),
         Chore::Regret(arguments) => regret::run(&arguments),
+        Chore::Package(arguments) => package::run(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Torture(arguments) => torture::run(&arguments),
     });
