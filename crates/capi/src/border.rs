@@ -72,10 +72,16 @@ impl<T> Lent<T> {
         match count {
             0 => Ok(&[]),
             _ if self.0.is_null() => Err("the bytes or changes are NULL".to_owned()),
+            _ if !fits::<T>(count) => Err(format!("{count} items are more than memory can hold")),
             // SAFETY: the caller of the C function lends this many items, which nothing changes during the call.
             _ => Ok(unsafe { std::slice::from_raw_parts(self.0, count) }),
         }
     }
+}
+
+/// Whether a slice may have this many items: a length is often a negative number that became a `size_t`.
+fn fits<T>(count: usize) -> bool {
+    count <= isize::MAX as usize / size_of::<T>()
 }
 
 /// Bytes that an update writes to an offset of a file.
@@ -110,6 +116,7 @@ impl OutMemory {
         match length {
             0 => Ok(&mut []),
             _ if self.0.is_null() => Err("the buffer is NULL".to_owned()),
+            _ if !fits::<u8>(length) => Err(format!("{length} bytes are more than memory can hold")),
             // SAFETY: the caller of the C function lends this many bytes, which nothing else uses during the call.
             _ => Ok(unsafe { std::slice::from_raw_parts_mut(self.0, length) }),
         }

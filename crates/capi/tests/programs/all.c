@@ -142,6 +142,8 @@ static void reading(void) {
     CHECK(by(seekless_read(path, BYTES, buffer, 1, NULL, &result), "read/"));
     CHECK(by(seekless_read(path, 0, NULL, 0, NULL, &result), "read/"));
     CHECK(failed(seekless_read(path, 0, NULL, 1, NULL, &result), SEEKLESS_STATUS_INVALID, 0, NULL, "buffer is NULL"));
+    size_t negative = (size_t)-1;
+    CHECK(failed(seekless_read(path, 0, buffer, negative, NULL, &result), SEEKLESS_STATUS_INVALID, 0, NULL, "memory can hold"));
     CHECK(failed(seekless_read(NULL, 0, buffer, 1, NULL, &result), SEEKLESS_STATUS_INVALID, 0, NULL, "path is NULL"));
     CHECK(failed(seekless_read(at("none"), 0, buffer, 1, NULL, &result), SEEKLESS_STATUS_SYSTEM, ENOENT, at("none"), "No such file"));
     CHECK(failed(seekless_read(directory, 0, buffer, 1, NULL, &result), SEEKLESS_STATUS_NOT_REGULAR, 0, directory, "a directory"));
@@ -242,6 +244,7 @@ static void updating(void) {
     past.bytes = NULL;
     CHECK(failed(seekless_update(path, &past, 1, &options, &result), SEEKLESS_STATUS_INVALID, 0, NULL, "NULL"));
     CHECK(failed(seekless_update(path, NULL, 1, NULL, &result), SEEKLESS_STATUS_INVALID, 0, NULL, "NULL"));
+    CHECK(failed(seekless_update(path, changes, SIZE_MAX / 8, NULL, &result), SEEKLESS_STATUS_INVALID, 0, NULL, "memory can hold"));
     past = (seekless_change){UINT64_MAX, "x", 1};
     CHECK(failed(seekless_update(path, &past, 1, NULL, &result), SEEKLESS_STATUS_INVALID, 0, NULL, "largest file size"));
     options.safety = 3;
