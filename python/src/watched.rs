@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl Progress for Told {
 }
 
 /// Does work on files of this many bytes. The calling thread runs the handlers of signals and calls `progress` with what
-/// is done and its total; if one of them raises, the work is ended.
+/// is done and its total; if one of them raises, the work is ended. Where no thread can be had, the calling one does it.
 pub fn watched<T: Send, E: Send>(
     py: Python<'_>,
     bytes: u64,
@@ -57,13 +58,21 @@ pub fn watched<T: Send, E: Send>(
     }
     let progress = progress.map(|progress| progress.clone().unbind());
     let waiting = thread::current();
+    // A closure that a thread was not started with is lost, so the work stays here until it is taken.
+    let work = Mutex::new(Some(work));
+    let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (done, raised) = py.detach(|| {
         thread::scope(|scope| {
-            let worker = scope.spawn(|| {
+            let started = thread::Builder::new().spawn_scoped(scope, || {
+                let work = take().expect("only a thread that was not started leaves it");
                 let done = work(&told);
                 waiting.unpark();
                 done
             });
+            let Ok(worker) = started else {
+                let work = take().expect("no thread has taken it");
+                return (work(&told), Ok(()));
+            };
             let mut raised = Ok(());
             while !worker.is_finished() {
                 thread::park_timeout(PERIOD);
