@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use seekless::method::Durability;
 use seekless::update::{Batch, Safety};
 use seekless::{Choice, Destination, Job, Operation, Part, Request, Transfer, Verdict, Which};
 
@@ -25,13 +26,19 @@ fn done(done: seekless::Done<Transfer>) -> Done {
     (done.bytes, done.method.to_string(), done.why)
 }
 
-/// A method by its text, or the plan with a durability.
+/// A method by its text, or the plan; with the durability, unless the text has one.
 fn choice(operation: Operation, method: Option<&str>, durability: &str) -> PyResult<Choice> {
-    let planned = match durability {
-        "none" => format!("{}/planned", operation.name()),
-        durability => format!("{}/planned,{durability}", operation.name()),
-    };
-    method.unwrap_or(&planned).parse().map_err(wrong)
+    let planned = format!("{}/planned", operation.name());
+    let choice: Choice = method.unwrap_or(&planned).parse().map_err(wrong)?;
+    if choice.operation() != operation {
+        return Err(wrong(format!("`{choice}` does not {}", operation.name())));
+    }
+    let found = Durability::ALL.into_iter().find(|one| one.name() == durability);
+    let durability = found.ok_or_else(|| wrong(format!("`{durability}` is not a durability; use none or fsync")))?;
+    if durability == Durability::None || choice.durability() != Durability::None {
+        return Ok(choice);
+    }
+    choice.with_durability(durability).map_err(wrong)
 }
 
 fn destination(overwrite: bool) -> Destination {
@@ -223,9 +230,10 @@ fn plan(
         ("copy", Some(target)) => (Operation::Copy, Request::copy(&path, target)),
         ("compare", Some(other)) => (Operation::Compare, Request::compare(&path, other)),
         ("copy" | "compare", None) => return Err(wrong(format!("`{operation}` needs a second path"))),
+        ("read" | "write", Some(_)) => return Err(wrong(format!("`{operation}` takes one path"))),
         (other, _) => {
             return Err(wrong(format!(
-                "`{other}` cannot be planned so; use read, write, copy or compare"
+                "`{other}` cannot be planned here; use read, write, copy or compare"
             )));
         }
     };
