@@ -1,4 +1,4 @@
-"""The command `seekless` that the package carries, and what it answers as JSON."""
+"""The command `seekless` that the package includes, and its JSON output."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, cast
 
-_Path = str | os.PathLike[str]
+from ._types import Path as AnyPath
 
 
 def command() -> str:
-    """The path of the command `seekless` that belongs to this package. It measures, because each trial is a process."""
+    """The path of the command `seekless` that belongs to this package. Measurements need it: each trial is a process."""
     try:
         files = distribution("seekless").files or []
     except PackageNotFoundError:
@@ -32,15 +32,16 @@ def command() -> str:
 
 
 def _answer(arguments: list[str], errors: int | None = subprocess.PIPE) -> Any:
-    """The JSON document that the command prints. Ctrl-C ends the command as well."""
+    """The JSON document that the command prints. Ctrl-C, or whatever a signal handler raises, ends the command as well."""
     words = [command(), *arguments]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as child:
         try:
             printed, complaints = child.communicate()
-        except KeyboardInterrupt:
+        except BaseException:
             # The command saves what it has measured. From a terminal, it got the signal itself, and counts both as one.
+            # What it prints at the end is read and dropped: it would wait for ever at a full pipe.
             child.send_signal(signal.SIGINT)
-            child.wait()
+            child.communicate()
             raise
     if child.returncode != 0:
         reason = (complaints or b"").decode(errors="replace").strip().removeprefix("seekless: ")
@@ -48,25 +49,26 @@ def _answer(arguments: list[str], errors: int | None = subprocess.PIPE) -> Any:
     return json.loads(printed)
 
 
-def storage(path: _Path = ".") -> dict[str, Any]:
-    """What the system says of the storage behind a path: file system, mount, device, and which features work there."""
-    found = _answer(["storage", "--json", "--", os.fspath(path)])
+def storage(path: AnyPath = ".") -> dict[str, Any]:
+    """What the system says about the storage of a path: file system, mount, device, and which features work there."""
+    found = _answer(["storage", "--json", "--", os.fsdecode(path)])
     return cast("dict[str, Any]", found[0])
 
 
-def advise(operation: str, path: _Path = ".", *, size: int | None = None, count: int | None = None,
+def advise(operation: str, path: AnyPath = ".", *, size: int | None = None, count: int | None = None,
            cached: bool | None = None, durability: str | None = None) -> dict[str, Any]:
-    """Which method to use for a file of ``size`` bytes, how long it will take, how sure that is, and what else was considered.
+    """The method for a file of ``size`` bytes, the time it will take, how certain that is, and the alternatives.
 
-    ``operation`` is ``read``, ``write``, ``copy``, ``compare``, ``update`` or ``scan``. ``cached`` assumes that all of the file is in
-    the page cache, or nothing; by default, it is as it is. ``count`` is the number of updates, or of files of a scan.
+    ``operation`` is ``read``, ``write``, ``copy``, ``compare``, ``update`` or ``scan``. ``cached`` assumes that all
+    of the file, or none of it, is in the page cache; by default, the system is asked. ``count`` is the number of updates, or of
+    files in a scan.
     """
     arguments = ["advise", operation, "--json"]
     arguments += [] if size is None else ["--size", str(size)]
     arguments += [] if count is None else ["--count", str(count)]
     arguments += [] if cached is None else ["--warm" if cached else "--cold"]
     arguments += [] if durability is None else ["--durability", durability]
-    return cast("dict[str, Any]", _answer([*arguments, "--", os.fspath(path)]))
+    return cast("dict[str, Any]", _answer([*arguments, "--", os.fsdecode(path)]))
 
 
 class _Document(Mapping[str, Any]):
@@ -86,12 +88,12 @@ class _Document(Mapping[str, Any]):
 
 
 class Profile(_Document):
-    """What all saved runs say of the methods on a storage: the document of ``seekless profile show --json``."""
+    """What all saved runs say about the methods on a storage: the document of ``seekless profile show --json``."""
 
     @classmethod
-    def of(cls, path: _Path = ".") -> Profile:
-        """The profile of the storage behind a path. ``OSError`` if nothing was measured there."""
-        return cls(_answer(["profile", "show", "--json", "--", os.fspath(path)]))
+    def of(cls, path: AnyPath = ".") -> Profile:
+        """The profile of the storage of a path. ``OSError`` if nothing was measured there."""
+        return cls(_answer(["profile", "show", "--json", "--", os.fsdecode(path)]))
 
 
 class Run(_Document):
@@ -103,7 +105,7 @@ class Run(_Document):
         """Every trial, as ``seekless bench --export-csv`` writes it."""
 
     def rows(self) -> list[dict[str, str]]:
-        """Every trial, as text by column."""
+        """Every trial, as a dictionary from column to text."""
         return list(csv.DictReader(io.StringIO(self.csv)))
 
     def to_pandas(self) -> Any:
@@ -122,13 +124,13 @@ class Run(_Document):
         return f"<seekless.Run {self.get('id', '')}: {len(self.rows())} trials>"
 
 
-def bench(*experiments: str, directory: _Path = ".", quiet: bool = False, **options: Any) -> Run:
+def bench(*experiments: str, directory: AnyPath = ".", quiet: bool = False, **options: Any) -> Run:
     """Measure methods on the storage of a directory, as ``seekless bench`` does, and save the run.
 
     Keywords are the command's options: ``budget="20s"``, ``size="64M"``, ``methods=["*direct*"]``, ``alone=True`` (conclude from
     this run alone). Progress goes to standard error, unless ``quiet``.
     """
-    arguments = ["bench", "--json", "--dir", os.fspath(directory)]
+    arguments = ["bench", "--json", "--dir", os.fsdecode(directory)]
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
         values = value if isinstance(value, (list, tuple)) else [value]
