@@ -8,19 +8,20 @@ import os
 from typing import TYPE_CHECKING
 
 from . import _seekless
+from ._types import Memory, bytes_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-# A plan takes some 50 µs; fewer bytes are read by one call of the system.
+# A plan takes about 50 µs. Smaller reads are done by one system call.
 _PLANNED_FROM = 4 << 20
 
 
 class File(io.RawIOBase):
-    """A regular file, open for reading: what ``pickle``, ``pyarrow`` and ``torch.load`` take.
+    """A regular file, open for reading, for ``pickle``, ``pyarrow``, ``torch.load`` and the like.
 
-    Reads of 4 MiB and more are planned, as :func:`seekless.read_into` does; a read returns less only at the end of the file.
-    Put ``io.BufferedReader`` around it for many small reads. Bytes that are appended meanwhile can be read.
+    Reads of 4 MiB and more are planned, as :func:`seekless.read_into` does. A read returns fewer bytes than requested only at
+    the end of the file. For many small reads, wrap it in an ``io.BufferedReader``. Appended bytes can be read.
     """
 
     def __init__(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]):
@@ -74,10 +75,10 @@ class File(io.RawIOBase):
         self._at = at
         return at
 
-    def read_into_at(self, into: Buffer, offset: int, method: str | None = None) -> int:
-        """Fill a buffer from an offset on; returns the number of bytes. The position stays."""
+    def read_into_at(self, into: Memory, offset: int, method: str | None = None) -> int:
+        """Fill a buffer with the bytes at an offset. Returns their number. The position does not move."""
         descriptor = self._open()
-        view = memoryview(into).cast("B")
+        view = bytes_of(into)
         if len(view) >= _PLANNED_FROM or method is not None:
             return _seekless.read_into(self._path, view, offset, method, descriptor, None)[0]
         done = 0
@@ -94,9 +95,12 @@ class File(io.RawIOBase):
         return done
 
     def read(self, size: int | None = -1, /) -> bytes:
+        most = -1 if size is None else operator.index(size)
         rest = max(self.size() - self._at, 0)
-        wanted = rest if size is None or size < 0 else min(size, rest)
-        if wanted < _PLANNED_FROM:
+        wanted = rest if most < 0 else min(most, rest)
+        if rest == 0:
+            data = self._past_size(most)
+        elif wanted < _PLANNED_FROM:
             data = os.pread(self._open(), wanted, self._at)
         else:
             data = self._planned(wanted)
@@ -108,6 +112,17 @@ class File(io.RawIOBase):
 
     def readall(self) -> bytes:
         return self.read()
+
+    def _past_size(self, most: int) -> bytes:
+        """What can be read where the size says that nothing can: files of /proc have a size of 0."""
+        found = bytearray()
+        while len(found) != most:
+            size = min(most - len(found), 1 << 16) if most >= 0 else 1 << 16
+            part = os.pread(self._open(), size, self._at + len(found))
+            if not part:
+                break
+            found += part
+        return bytes(found)
 
     def _planned(self, wanted: int) -> bytes:
         into = bytearray(wanted)

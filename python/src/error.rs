@@ -11,15 +11,15 @@ create_exception!(
     seekless,
     Error,
     PyOSError,
-    "Something that no system call refused: a method that is unavailable on this storage, a file that changed meanwhile."
+    "An error that is not a failed system call: a method is unavailable on this storage, or a file changed during the call."
 );
 
-/// An argument that means nothing.
+/// An invalid argument.
 pub fn wrong(why: impl ToString) -> PyErr {
     PyValueError::new_err(why.to_string())
 }
 
-/// A failed system call on a path. Python makes a `FileNotFoundError` and the like of the number.
+/// A failed system call on a path. Python chooses the subclass, such as `FileNotFoundError`, by the number.
 pub fn at(path: &Path, what: &str, error: &io::Error) -> PyErr {
     let text = without_number(format!("{what}: {error}"));
     PyOSError::new_err((error.raw_os_error().unwrap_or(EIO), text, path.as_os_str().to_owned()))
@@ -59,7 +59,7 @@ pub fn raise(error: EngineError) -> PyErr {
 }
 
 /// Python shows the number itself.
-fn without_number(text: String) -> String {
+pub fn without_number(text: String) -> String {
     match text.rfind(" (os error ") {
         Some(at) if text.ends_with(')') => text[..at].to_owned(),
         _ => text,

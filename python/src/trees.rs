@@ -11,7 +11,7 @@ use seekless_tools::cp::{self, CpDurability, CpError, CpFailure, CpOptions, CpSu
 use seekless_tools::dupes::{self, EqualFiles, SearchOptions, SearchProgress};
 use seekless_tools::walk::{Filter, Globs, Selection};
 
-use crate::error::{at, wrong};
+use crate::error::{at, without_number, wrong};
 use crate::watched::{Told, watched};
 
 /// The size of each file, the space that is freed if one stays, and the names of each.
@@ -66,7 +66,7 @@ pub fn duplicates(
                 &tell,
             );
             let unread = found.failures.iter().chain(&found.changed);
-            let unread = unread.map(|(path, why)| (path.clone().into_os_string(), why.clone()));
+            let unread = unread.map(|(path, why)| (path.clone().into_os_string(), without_number(why.clone())));
             Ok((found.groups().map(group).collect(), unread.collect()))
         },
     )
@@ -90,7 +90,7 @@ impl CpWatch for Copied<'_> {
     fn failed(&self, failure: &CpFailure) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let why = format!("cannot {}: {}", failure.action, failure.reason);
-        failures.push((failure.path.clone().into_os_string(), why));
+        failures.push((failure.path.clone().into_os_string(), without_number(why)));
     }
 
     fn progress(&self, bytes: u64) {

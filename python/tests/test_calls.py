@@ -1,9 +1,11 @@
 """What the calls do, compared with what Python's own do."""
 
+import ctypes
 import errno
 import filecmp
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,93 @@ def test_buffers_that_cannot_be_filled_are_refused(file: Path) -> None:
     grown.extend(b"more")
 
 
+def test_buffers_of_ctypes_are_filled_and_references_are_not(file: Path) -> None:
+    class Pair(ctypes.Structure):
+        _fields_ = [("Owner", ctypes.c_int), ("value", ctypes.c_double)]
+
+    class Holder(ctypes.Structure):
+        _fields_ = [("number", ctypes.c_int), ("held", ctypes.py_object)]
+
+    start = file.read_bytes()[:64]
+    for buffer in [(ctypes.c_int * 8)(), (Pair * 2)(), Pair(), numpy.zeros(3, [("Other", "i4"), ("b", "f8")])]:
+        seekless.read_into(file, buffer)
+        assert bytes(buffer) == start[:len(bytes(buffer))]
+        with seekless.open(file) as opened:
+            assert opened.readinto(buffer) == len(bytes(buffer))  # type: ignore[arg-type]
+    held = object()
+    for buffer in [numpy.array([held], dtype=object), Holder(), numpy.zeros(1, [("a", "O")])]:
+        for call in [lambda: seekless.read_into(file, buffer), lambda: seekless.write(file, buffer, overwrite=True),
+                     lambda: seekless.update(file, {0: buffer}), lambda: seekless.open(file).readinto(buffer)]:
+            with pytest.raises(TypeError, match="Python objects"):
+                call()
+    assert file.read_bytes()[:64] == start
+    with seekless.open(file) as opened:
+        assert opened.readinto(numpy.zeros((0, 4))) == 0  # type: ignore[arg-type]
+
+
+def test_negative_offsets_and_lengths_are_refused(file: Path) -> None:
+    before = file.read_bytes()
+    memory = bytearray(10)
+    for call in [lambda: seekless.read(file, offset=-1), lambda: seekless.read(file, length=-1),
+                 lambda: seekless.read(file, memory, length=-1), lambda: seekless.read_into(file, memory, offset=-1),
+                 lambda: seekless.update(file, {-1: b"x"}), lambda: seekless.plan("write", file, bytes=-1),
+                 lambda: seekless.duplicates(file, min_bytes=-1), lambda: seekless.duplicates(file, max_bytes=-1)]:
+        with pytest.raises(ValueError, match="negative"):
+            call()
+    assert memory == bytes(10) and file.read_bytes() == before
+
+
+def test_a_durability_holds_beside_a_method(tmp_path: Path, file: Path) -> None:
+    for method, durability, expected in [("write/sync,block=1M", "fsync", ",fsync"), ("write/sync,block=1M", "none", ""),
+                                         ("write/sync,block=1M,write-through", "fsync", ",write-through"),
+                                         ("write/sync,block=1M,fsync", "none", ",fsync")]:
+        done = seekless.write(tmp_path / "new", b"bytes", durability, method=method, overwrite=True)  # type: ignore[arg-type]
+        assert done.method == "write/sync,block=1M" + expected
+    assert "fsync" in seekless.update(file, {0: b"x"}, method="update/sync").method
+    for wrong in [lambda: seekless.write(tmp_path / "other", b"", method="copy/sync"), lambda: seekless.plan("read", file, file),
+                  lambda: seekless.write(tmp_path / "other", b"", "always", method="write/sync")]:  # type: ignore[arg-type]
+        with pytest.raises(ValueError):
+            wrong()
+    assert not (tmp_path / "other").exists()
+
+
+def test_blocks_of_a_file_that_changes_leave_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log"
+    data = sample(40_000)
+    path.write_bytes(data[:6000])
+
+    def grows(opened: seekless.File) -> int:
+        size = path.stat().st_size
+        path.write_bytes(data[:size + 3000])
+        return size
+
+    with monkeypatch.context() as patched:
+        patched.setattr(seekless.File, "size", grows)
+        read = b"".join(seekless.blocks(path, 4096))
+    assert len(read) >= 6000 and read == data[:len(read)]
+    blocks = seekless.blocks(path, 4096, ahead=1)
+    first = bytes(next(blocks))
+    os.truncate(path, 0)
+    rest = b"".join(blocks)
+    assert first + rest == data[:4096 + len(rest)] and len(rest) < 9000
+
+
+def test_blocks_that_are_left_early_read_no_more(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    real = seekless.File.read_into_at
+
+    def slow(opened: seekless.File, into: Any, offset: int, method: Any = None) -> int:
+        read.append(offset)
+        time.sleep(0.1)
+        return real(opened, into, offset, method)
+
+    monkeypatch.setattr(seekless.File, "read_into_at", slow)
+    blocks = seekless.blocks(file, 1 << 20, ahead=10)
+    next(blocks)
+    blocks.close()  # type: ignore[attr-defined]
+    assert len(read) <= 2
+
+
 def test_written_copied_and_updated_files_are_those_of_python(tmp_path: Path, file: Path) -> None:
     data = file.read_bytes()
     for durability in ["none", "fsync"]:
@@ -135,8 +224,10 @@ def test_errors_are_those_of_the_system_with_number_and_name(tmp_path: Path, fil
                   lambda: seekless.duplicates(), lambda: seekless.blocks(file, 0)]:
         with pytest.raises(ValueError):
             wrong()
-    with pytest.raises(ValueError, match="null byte|nul byte"):
-        seekless.read("a\0b")
+    for call in [seekless.read, seekless.open, seekless.duplicates, lambda path: seekless.read_into(path, bytearray(9)),
+                 lambda path: seekless.write(path, b""), lambda path: seekless.copy(file, path)]:
+        with pytest.raises(ValueError, match="null byte"):
+            call("a\0b")  # type: ignore[operator]
     strange = tmp_path / os.fsdecode(b"not utf-8 \xff")
     strange.write_bytes(b"found")
     assert seekless.read(strange) == seekless.read(os.fsencode(strange)) == b"found"
@@ -172,7 +263,9 @@ def test_duplicates_are_found_in_groups_and_nothing_is_changed(tmp_path: Path) -
         frozenset({str(tmp_path / "d/e")})}
     assert found.failures == [] and len(group.paths) == 3
     assert list(seekless.duplicates(tmp_path, exclude=["d", "a", "link"])) == []
-    assert seekless.duplicates(tmp_path / "none").failures[0][0] == str(tmp_path / "none")
+    group, = seekless.duplicates(tmp_path, exclude="link")
+    assert len(group.files) == 3
+    assert seekless.duplicates(tmp_path / "none").failures == [(str(tmp_path / "none"), "cannot stat: No such file or directory")]
 
 
 def test_trees_are_copied_with_all_they_have(tmp_path: Path) -> None:

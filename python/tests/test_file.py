@@ -78,6 +78,11 @@ class TestRaw:
         with io.TextIOWrapper(io.BufferedReader(seekless.open(text)), "latin-1") as words:
             assert words.read().encode("latin-1") == text.read_bytes()
 
+    def test_reads_files_that_say_they_are_empty(self) -> None:
+        with seekless.open("/proc/self/limits") as file, open("/proc/self/limits", "rb") as other:
+            assert file.read(20) == other.read(20) and file.read() == other.read() and file.tell() > 100
+            assert file.read() == b""
+
     def test_cannot_write(self, path: Path) -> None:
         with seekless.open(path) as file:
             for call in [lambda: file.write(b""), lambda: file.truncate(0)]:  # type: ignore[attr-defined]

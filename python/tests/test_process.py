@@ -107,6 +107,42 @@ def test_what_progress_raises_ends_the_call(large: Path, tmp_path: Path) -> None
     assert told[-1] == (64 << 20, 64 << 20)
 
 
+def test_without_more_threads_the_calling_one_works(large: Path) -> None:
+    program = """if True:
+        import os, resource, sys, seekless
+        if os.getuid() == 0:
+            os.setuid(65534)
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        memory = bytearray(64 << 20)
+        file = seekless.open("/dev/stdin")
+        print(file.read_into_at(memory, 0, "read/sync,block=1M"))
+    """
+    with open(large, "rb") as opened:
+        ended = subprocess.run([sys.executable, "-c", program], stdin=opened, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert ended.stdout.split() == [str(64 << 20)], ended
+
+
+def test_a_handler_that_raises_ends_the_command_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+    class Enough(Exception):
+        pass
+
+    def enough(*_: object) -> None:
+        raise Enough
+
+    before = signal.signal(signal.SIGALRM, enough)
+    signal.setitimer(signal.ITIMER_REAL, 1)
+    start = time.monotonic()
+    try:
+        with pytest.raises(Enough):
+            seekless.bench("read", directory=tmp_path, quiet=True, budget="60s", size="4M", cache="warm", no_wait=True)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - start < 30
+    assert os.listdir(tmp_path) in ([], ["data"])
+
+
 def test_subinterpreters_are_refused_clearly() -> None:
     program = """if True:
         try:
