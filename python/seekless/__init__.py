@@ -247,9 +247,9 @@ def update(path: Path, changes: Mapping[int, Memory] | Iterable[tuple[int, Memor
     """Write bytes at offsets of an existing file, in few writes.
 
     Where changes overlap, the later one wins. The file keeps its size, unless ``grows`` is true. ``safety`` is the state of
-    the file after an interruption. ``in-place``: some changes are applied. ``journal``: an error undoes all changes, and
-    after a crash the next update or ``seekless update --recover`` finishes them from a journal beside the file. ``replace``:
-    it is unchanged, because the changes go to a new file that takes its name.
+    the file after an interruption. ``in-place``: some changes are applied. ``journal``: an error undoes all changes; after a
+    crash, updates of the file are refused until ``seekless update --recover`` has finished or undone this one. ``replace``: it
+    is unchanged, because the changes go to a new file that takes its name.
     """
     pairs = cast("Mapping[int, Memory]", changes).items() if isinstance(changes, Mapping) else changes
     changed = [(natural(offset, "offset"), bytes_of(data)) for offset, data in pairs]

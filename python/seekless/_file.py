@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import operator
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from . import _seekless
 from ._types import Memory, bytes_of
@@ -128,6 +128,10 @@ class File(io.RawIOBase):
         into = bytearray(wanted)
         done = self.read_into_at(into, self._at)
         return bytes(memoryview(into)[:done])
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would have the same descriptor, and close it, too.
+        raise TypeError("cannot pickle or copy a seekless.File")
 
     def __repr__(self) -> str:
         return f"<seekless.File name={self.name!r}{' closed' if self.closed else ''}>"

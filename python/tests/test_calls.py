@@ -226,7 +226,7 @@ def test_errors_are_those_of_the_system_with_number_and_name(tmp_path: Path, fil
             wrong()
     for call in [seekless.read, seekless.open, seekless.duplicates, lambda path: seekless.read_into(path, bytearray(9)),
                  lambda path: seekless.write(path, b""), lambda path: seekless.copy(file, path)]:
-        with pytest.raises(ValueError, match="null byte"):
+        with pytest.raises(ValueError, match="null"):
             call("a\0b")  # type: ignore[operator]
     strange = tmp_path / os.fsdecode(b"not utf-8 \xff")
     strange.write_bytes(b"found")

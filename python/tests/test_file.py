@@ -1,6 +1,7 @@
 """The file object, beside that of Python."""
 
 import array
+import copy
 import io
 import os
 import pickle
@@ -101,6 +102,12 @@ class TestRaw:
         for call in [file.read, file.tell, file.fileno, file.readable, lambda: file.seek(0), lambda: file.readinto(bytearray(9))]:
             with pytest.raises(ValueError):
                 call()
+
+    def test_cannot_be_copied_with_its_descriptor(self, path: Path) -> None:
+        with seekless.open(path) as file:
+            for call in [pickle.dumps, copy.copy, copy.deepcopy]:
+                with pytest.raises(TypeError, match="pickle or copy"):
+                    call(file)
 
     def test_sees_what_is_appended(self, tmp_path: Path) -> None:
         grown = tmp_path / "grown"
