@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::built::{self, root};
+use crate::built::{self, beside, root};
 use crate::process::{capture, is_installed, run};
 
 /// The oldest version that the package is for.
@@ -42,7 +42,11 @@ pub fn test() -> Result<Vec<String>> {
     let mut wheel = python(&format!("{pip} wheel --no-deps --no-build-isolation . -w"), &tools);
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", tools.join("bin").display());
-    run(wheel.arg(&wheels).env("PATH", &path).env("SEEKLESS_PROFILE", "dev"))?;
+    wheel.env("SEEKLESS_COMMAND", beside("debug/seekless")?);
+    run(wheel
+        .arg(&wheels)
+        .env("PATH", &path)
+        .env("SEEKLESS_CARGO_PROFILE", "dev"))?;
     let found = fs::read_dir(&wheels)?.next().context("pip made no wheel")??.path();
     // Without NumPy and all that, it can be imported and used.
     make(&empty)?;
@@ -57,7 +61,7 @@ pub fn test() -> Result<Vec<String>> {
     run(python(&format!("{pip} install --no-deps --force-reinstall"), &tools).arg(&found))?;
     // Not beside the sources of the package, which Python would import instead.
     let mut pytest = python("-m pytest -q -p no:cacheprovider --durations=5 python/tests", &tools);
-    run(pytest.current_dir(root()))?;
+    run(pytest.current_dir(root()).env_remove("SEEKLESS_PROFILE"))?;
     run(&mut python("-m mypy", &tools))?;
     run(python("-m pyright", &tools).env("PATH", &path))?;
     Ok(Vec::new())
