@@ -23,11 +23,12 @@ def command() -> str:
         files = distribution("seekless").files or []
     except PackageNotFoundError:
         files = []
-    for file in files:
-        if file.name == "seekless" and file.parent.name in ("bin", "scripts", "Scripts"):
-            found = Path(str(file.locate()))
-            if found.is_file():
-                return str(found.resolve())
+    scripts = [file for file in files if file.name == "seekless" and file.parent.name in ("bin", "scripts", "Scripts")]
+    # `pip install --target` puts it beside the package, and lists it elsewhere.
+    beside = Path(__file__).parent.parent / "bin" / "seekless"
+    for found in [*(Path(str(file.locate())) for file in scripts), beside]:
+        if found.is_file():
+            return str(found.resolve())
     raise FileNotFoundError(2, "this package was installed without the command; build it with its build backend", "seekless")
 
 

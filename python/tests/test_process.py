@@ -1,6 +1,7 @@
 """What concerns the process: signals, threads, interpreters, and the command."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -182,6 +183,15 @@ def test_the_command_is_the_script_and_the_module(tmp_path: Path) -> None:
         (tmp_path / "two").write_text("2")
         ended = run(*words, "cmp", tmp_path / "one", tmp_path / "two")
         assert ended.returncode == 1 and "differ" in ended.stdout
+
+
+def test_the_command_is_found_beside_a_package_in_a_directory(tmp_path: Path) -> None:
+    shutil.copytree(Path(seekless.__file__).parent, tmp_path / "seekless")
+    (tmp_path / "bin").mkdir()
+    shutil.copy(seekless.command(), tmp_path / "bin")
+    program = f"import sys; sys.path.append({str(tmp_path)!r}); import seekless; print(seekless.command())"
+    ended = run(sys.executable, "-I", "-S", "-c", program)
+    assert ended.stdout == f"{tmp_path}/bin/seekless\n", ended
 
 
 def test_bench_measures_and_its_samples_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
