@@ -1,7 +1,10 @@
 //! Doing work that Ctrl-C can end, without the GIL.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -60,12 +63,15 @@ pub fn watched<T: Send, E: Send>(
     let waiting = thread::current();
     // A closure that a thread was not started with is lost, so the work stays here until it is taken.
     let work = Mutex::new(Some(work));
+    let is_done = AtomicBool::new(false);
     let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (done, raised) = py.detach(|| {
         thread::scope(|scope| {
             let started = thread::Builder::new().spawn_scoped(scope, || {
                 let work = take().expect("only a thread that was not started leaves it");
                 let done = work(&told);
+                // Not `is_finished`: a thread that has woken the other one takes a while to end, and that one would sleep again.
+                is_done.store(true, Release);
                 waiting.unpark();
                 done
             });
@@ -74,9 +80,9 @@ pub fn watched<T: Send, E: Send>(
                 return (work(&told), Ok(()));
             };
             let mut raised = Ok(());
-            while !worker.is_finished() {
+            while !is_done.load(Acquire) && !worker.is_finished() {
                 thread::park_timeout(PERIOD);
-                if raised.is_ok() && !worker.is_finished() {
+                if raised.is_ok() && !is_done.load(Acquire) {
                     raised = Python::attach(|py| look(py, progress.as_ref(), &told));
                     if raised.is_err() {
                         told.is_ended.store(true, Relaxed);
