@@ -51,6 +51,17 @@ def test_ctrl_c_ends_a_call_at_once_and_leaves_no_new_file(large: Path, tmp_path
     assert child.returncode == 0 and waits[0] < 1.0, waits
 
 
+def test_a_call_returns_as_soon_as_its_work_is_done(large: Path) -> None:
+    memory = bytearray(2 << 20)
+    times = []
+    for _ in range(50):
+        start = time.perf_counter()
+        seekless.read_into(large, memory)
+        times.append(time.perf_counter() - start)
+    # The calling thread looks for signals every 40 ms.
+    assert sorted(times)[25] < 0.02, times
+
+
 def test_the_gil_is_free_while_bytes_move(large: Path) -> None:
     counted = 0
     ended = threading.Event()
