@@ -45,8 +45,7 @@ pub use read::read;
 pub(crate) use read::read_into_memory;
 #[cfg(test)]
 pub(crate) use update::by_costs;
-pub(crate) use update::extremes;
-pub use update::{PlanLimits, UpdateFacts, Work, update};
+pub use update::{PlanLimits, UpdateFacts, Work, extremes, update};
 pub(crate) use update::{amounts, amounts_of_safety, expected_ns, is_certain, weighs_wear};
 pub use write::write;
 

@@ -181,7 +181,7 @@ pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
 
 /// The extremes, with their predicted times: only the updates are written, and the whole file.
 #[must_use]
-pub(crate) fn extremes(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Vec<(Method, Predicted)> {
+pub fn extremes(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Vec<(Method, Predicted)> {
     let extremes =
         orders(facts.has_holes).filter(|order| matches!(order, UpdateOrder::Coalesce(0) | UpdateOrder::Rewrite));
     let plan = |order| {
