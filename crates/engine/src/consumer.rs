@@ -38,8 +38,13 @@ pub trait Consumer: Sync {
         true
     }
 
-    /// The memory where the bytes at `offset` belong, if the consumer wants them there. A method that can read into it
-    /// does, and does not pass these bytes to [`Consumer::data`]; other methods do not ask. The default is none.
+    /// Whether the consumer has a place in memory for the bytes: see [`Consumer::place`].
+    fn has_places(&self) -> bool {
+        false
+    }
+
+    /// The memory where the bytes at `offset` belong, of a consumer that has places. A method that can read into it does,
+    /// and does not pass these bytes to [`Consumer::data`]; other methods do not ask. The default is none.
     fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
         let _ = (offset, length);
         None
@@ -57,6 +62,10 @@ impl<C: Consumer + ?Sized> Consumer for &C {
 
     fn needs_order(&self) -> bool {
         (**self).needs_order()
+    }
+
+    fn has_places(&self) -> bool {
+        (**self).has_places()
     }
 
     fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
@@ -116,6 +125,10 @@ impl Consumer for Delivered<'_> {
 
     fn needs_order(&self) -> bool {
         self.inner.needs_order()
+    }
+
+    fn has_places(&self) -> bool {
+        self.inner.has_places()
     }
 
     fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {

@@ -67,6 +67,10 @@ impl Consumer for Memory<'_> {
         false
     }
 
+    fn has_places(&self) -> bool {
+        true
+    }
+
     fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
         self.take(offset, length)
     }

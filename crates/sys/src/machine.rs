@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::platform::{MAX_RSS_UNIT_BYTES, peak_memory_bytes};
@@ -139,11 +140,20 @@ pub fn host_name() -> Option<String> {
 /// The size of a memory page in bytes, a power of two.
 #[must_use]
 pub fn page_bytes() -> usize {
-    // rustix asks the kernel for the auxiliary vector, whose addresses are not mapped in a library under valgrind.
-    // SAFETY: the call takes no pointer.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // It is negative where a system has no answer, which none is known for.
-    usize::try_from(bytes).unwrap_or(4096)
+    // Asked once: mechanisms ask for each window.
+    static BYTES: AtomicUsize = AtomicUsize::new(0);
+    match BYTES.load(Ordering::Relaxed) {
+        0 => {
+            // rustix asks the kernel for the auxiliary vector, whose addresses are not mapped in a library under valgrind.
+            // SAFETY: the call takes no pointer.
+            let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            // It is negative where a system has no answer, which none is known for.
+            let bytes = usize::try_from(bytes).unwrap_or(4096);
+            BYTES.store(bytes, Ordering::Relaxed);
+            bytes
+        }
+        bytes => bytes,
+    }
 }
 
 #[cfg(test)]

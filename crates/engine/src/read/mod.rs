@@ -12,8 +12,7 @@ use std::path::Path;
 
 pub(crate) use posix_aio::{InFlight as AioInFlight, slots as aio_slots};
 
-use seekless_sys::Buffer;
-
+use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::Result;
 use crate::facts::Facts;
@@ -22,7 +21,6 @@ use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Progress, Side, Transfer, Visits};
-use crate::{Chunk, Consumer};
 use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
 
 /// The bodies of the mechanisms.
@@ -170,25 +168,20 @@ impl Reader {
     }
 }
 
-/// Reads a block to where the consumer wants it, or into the buffer for the consumer.
-fn deliver(
-    source: &Side<'_>,
-    consumer: &dyn Consumer,
-    buffer: &mut Buffer,
-    offset: u64,
-    length: usize,
-) -> Result<Stopped> {
-    // Past the page cache, only the buffer is aligned.
-    let mut place = (source.alignment == 1)
-        .then(|| consumer.place(offset, length))
-        .flatten();
+/// Whether blocks are read to where the consumer has places for them. Past the page cache, only buffers are aligned.
+fn has_places(source: &Side<'_>, consumer: &dyn Consumer) -> bool {
+    source.alignment == 1 && consumer.has_places()
+}
+
+/// Reads a block to where it belongs; returns whether the consumer has a place for it.
+fn place(source: &Side<'_>, consumer: &dyn Consumer, offset: u64, length: usize) -> Result<bool> {
+    let Some(place) = consumer.place(offset, length) else {
+        return Ok(false);
+    };
     let started = source.request_start();
-    match &mut place {
-        Some(place) => source.read_block(place, offset, length)?,
-        None => source.read_block(buffer, offset, length)?,
-    }
+    source.read_block(place, offset, length)?;
     source.request_done(offset, started);
-    Ok(place.is_none() && consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break())
+    Ok(true)
 }
 
 fn feed(mechanism: &mut ReadSource, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {

@@ -1,6 +1,7 @@
 //! `read/sync`: pread(2) in a loop, one block after the other.
 
-use super::{PreparedRead, deliver};
+use super::{PreparedRead, has_places, place};
+use crate::Chunk;
 use crate::setup::Setup;
 use crate::transfer::Ahead;
 
@@ -8,9 +9,16 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
     let mut buffer = setup.buffer()?;
     Ok(Box::new(move |source, range, consumer| {
         let mut ahead = Ahead::within(source, range.clone())?;
+        let has_places = has_places(source, consumer);
         for (offset, length) in source.blocks(setup.block_bytes, range) {
             ahead.reading_at(offset)?;
-            if deliver(source, consumer, &mut buffer, offset, length)? {
+            if has_places && place(source, consumer, offset, length)? {
+                continue;
+            }
+            let started = source.request_start();
+            source.read_block(&mut buffer, offset, length)?;
+            source.request_done(offset, started);
+            if consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break() {
                 return Ok(true);
             }
         }

@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 
 use seekless_sys::Buffer;
 
-use super::{PreparedRead, deliver};
-use crate::Consumer;
+use super::{PreparedRead, has_places, place};
 use crate::error::Result;
 use crate::setup::Setup;
 use crate::transfer::{Ahead, Side, pieces};
+use crate::{Chunk, Consumer};
 use seekless_method::AccessPattern;
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {
@@ -63,11 +63,18 @@ fn read_blocks(
     blocks: impl Iterator<Item = (u64, usize)>,
     stopped: &AtomicBool,
 ) -> Result<()> {
+    let has_places = has_places(source, consumer);
     for (offset, length) in blocks {
         if stopped.load(Ordering::Relaxed) {
             break;
         }
-        if deliver(source, consumer, buffer, offset, length)? {
+        if has_places && place(source, consumer, offset, length)? {
+            continue;
+        }
+        let started = source.request_start();
+        source.read_block(buffer, offset, length)?;
+        source.request_done(offset, started);
+        if consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break() {
             stopped.store(true, Ordering::Relaxed);
         }
     }
