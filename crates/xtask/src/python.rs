@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::built::{self, beside, root};
-use crate::process::{capture, is_installed, run};
+use crate::process::{capture, check_interrupt, is_installed, run};
 
 /// The oldest version that the package is for.
 const OLDEST: &str = "import sys, venv; sys.exit(sys.version_info < (3, 10))";
@@ -36,9 +36,14 @@ pub fn test() -> Result<Vec<String>> {
         command
     };
     let make = |environment: &PathBuf| run(Command::new("python3").args(["-m", "venv"]).arg(environment));
-    make(&tools)?;
     let pip = "-m pip --quiet --disable-pip-version-check";
-    run(&mut python(&format!("{pip} install -r tests/requirements.txt"), &tools))?;
+    let install = || run(&mut python(&format!("{pip} install -r tests/requirements.txt"), &tools));
+    if let Err(error) = make(&tools).and_then(|()| install()) {
+        check_interrupt()?;
+        return Ok(vec![format!(
+            "the Python package: what its tests need cannot be had: {error:#}"
+        )]);
+    }
     let mut wheel = python(&format!("{pip} wheel --no-deps --no-build-isolation . -w"), &tools);
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", tools.join("bin").display());
