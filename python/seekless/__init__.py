@@ -138,7 +138,7 @@ def read(path: Path, into: Memory | None = None, *, offset: int = 0, length: int
         into = into if length is None else bytes_of(into)[:natural(length, "length")]
         return read_into(path, into, offset=offset, method=method, progress=progress)
     length = None if length is None else natural(length, "length")
-    return _seekless.read(name_of(path), natural(offset, "offset"), length, method, progress)
+    return _seekless.read(name_of(path), natural(offset, "offset"), length, method, None, progress)
 
 
 def read_into(path: Path, into: Memory, *, offset: int = 0, method: str | None = None,

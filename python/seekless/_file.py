@@ -103,7 +103,7 @@ class File(io.RawIOBase):
         elif wanted < _PLANNED_FROM:
             data = os.pread(self._open(), wanted, self._at)
         else:
-            data = self._planned(wanted)
+            data = _seekless.read(self._path, self._at, wanted, None, self._open(), None)
         self._at += len(data)
         return data
 
@@ -123,11 +123,6 @@ class File(io.RawIOBase):
                 break
             found += part
         return bytes(found)
-
-    def _planned(self, wanted: int) -> bytes:
-        into = bytearray(wanted)
-        done = self.read_into_at(into, self._at)
-        return bytes(memoryview(into)[:done])
 
     def __reduce__(self) -> NoReturn:
         # A copy would have the same descriptor, and close it, too.

@@ -7,6 +7,7 @@ mod memory;
 mod trees;
 mod watched;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
@@ -16,7 +17,7 @@ use seekless::update::{Batch, Safety};
 use seekless::{Choice, Destination, Job, Operation, Part, Request, Transfer, Verdict, Which};
 
 use error::{raise, wrong};
-use memory::{Filled, Readable, Writable};
+use memory::{Filled, Readable, Writable, open_file};
 use watched::{Told, watched};
 
 /// Bytes done, the method, and why this method.
@@ -53,13 +54,10 @@ fn bytes_of(path: &Path) -> u64 {
     path.metadata().map_or(0, |found| found.len())
 }
 
-/// A file by its path, or by a descriptor that its path names in errors, from an offset on.
-fn part<'a>(path: &'a Path, file: Option<&'a memory::OpenFile>, offset: u64) -> Part<'a> {
-    match file {
-        Some(file) => Part::of_file(file).named(path).range(offset..),
-        None if offset == 0 => Part::whole(path),
-        None => Part::whole(path).range(offset..),
-    }
+/// A file by its path, or an open one that its path names in errors, from an offset on.
+fn part<'a>(path: &'a Path, file: Option<&'a File>, offset: u64) -> Part<'a> {
+    let whole = file.map_or_else(|| Part::whole(path), |file| Part::of_file(file).named(path));
+    whole.range(offset..)
 }
 
 #[pyfunction]
@@ -75,7 +73,7 @@ fn read_into(
 ) -> PyResult<Done> {
     let mut into = Writable::of(into)?;
     let choice = choice(Operation::Read, method, "none")?;
-    let file = descriptor.map(memory::OpenFile::of).transpose()?;
+    let file = descriptor.map(open_file).transpose()?;
     let target = into.bytes();
     let bytes = target.len() as u64;
     watched(py, bytes, progress, raise, move |told: &Told| {
@@ -85,24 +83,28 @@ fn read_into(
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, offset, length, method, progress))]
+#[pyo3(signature = (path, offset, length, method, descriptor, progress))]
 fn read<'py>(
     py: Python<'py>,
     path: PathBuf,
     offset: u64,
     length: Option<u64>,
     method: Option<&str>,
+    descriptor: Option<i32>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let file = std::fs::metadata(&path).map_err(|error| error::at(&path, "cannot stat", &error))?;
-    let rest = file.len().saturating_sub(offset);
+    let file = descriptor.map(open_file).transpose()?;
+    let found = file.as_ref().map_or_else(|| path.metadata(), File::metadata);
+    let found = found.map_err(|error| error::at(&path, "cannot stat", &error))?;
+    let rest = found.len().saturating_sub(offset);
     let choice = choice(Operation::Read, method, "none")?;
     let mut bytes = Filled::new(py, length.map_or(rest, |length| length.min(rest)) as usize)?;
     let target = bytes.bytes();
     let wanted = target.len() as u64;
     let read = watched(py, wanted, progress, raise, move |told: &Told| {
         let job = Job::by(choice).telling(told);
-        job.read_into(part(&path, None, offset), target).map(|done| done.bytes)
+        job.read_into(part(&path, file.as_ref(), offset), target)
+            .map(|done| done.bytes)
     })?;
     Ok(bytes.cut(py, read as usize))
 }

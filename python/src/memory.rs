@@ -1,7 +1,8 @@
 //! Memory and files of Python: the unsafe code of this crate.
 #![allow(unsafe_code, reason = "memory of another language comes in as pointers")]
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::BorrowedFd;
 use std::{ptr, slice};
 
 use pyo3::buffer::PyUntypedBuffer;
@@ -106,22 +107,12 @@ pub fn require_main_interpreter() -> PyResult<()> {
     ))
 }
 
-/// A descriptor of Python's, duplicated, so that closing it meanwhile does no harm.
-pub struct OpenFile(OwnedFd);
-
-impl OpenFile {
-    pub fn of(descriptor: i32) -> PyResult<Self> {
-        if descriptor < 0 {
-            return Err(crate::error::wrong("the file is closed"));
-        }
-        // SAFETY: it is borrowed for this call only, and the caller's file object keeps it open that long.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        Ok(Self(borrowed.try_clone_to_owned()?))
+/// The file of a descriptor of Python's, duplicated, so that closing it meanwhile does no harm.
+pub fn open_file(descriptor: i32) -> PyResult<File> {
+    if descriptor < 0 {
+        return Err(crate::error::wrong("the file is closed"));
     }
-}
-
-impl AsFd for OpenFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
+    // SAFETY: it is borrowed for this call only, and the caller's file object keeps it open that long.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    Ok(borrowed.try_clone_to_owned()?.into())
 }
