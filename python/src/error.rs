@@ -27,6 +27,8 @@ pub fn at(path: &Path, what: &str, error: &io::Error) -> PyErr {
 
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
+pub const EBUSY: i32 = 16;
+pub const ENOTDIR: i32 = 20;
 const EISDIR: i32 = 21;
 const EINVAL: i32 = 22;
 #[cfg(target_os = "linux")]

@@ -11,7 +11,7 @@ use seekless_tools::cp::{self, CpDurability, CpError, CpFailure, CpOptions, CpSu
 use seekless_tools::dupes::{self, EqualFiles, SearchOptions, SearchProgress};
 use seekless_tools::walk::{Filter, Globs, Selection};
 
-use crate::error::{at, without_number, wrong};
+use crate::error::{EBUSY, ENOTDIR, at, without_number, wrong};
 use crate::watched::{Told, watched};
 
 /// The size of each file, the space that is freed if one stays, and the names of each.
@@ -164,9 +164,9 @@ pub fn copy_tree(
 fn of_copy(error: CpError) -> PyErr {
     match &error {
         CpError::System { path, action, source } => at(path, &format!("cannot {action}"), source),
-        CpError::NotDirectory(path) => PyOSError::new_err((20, "not a directory", path.as_os_str().to_owned())),
+        CpError::NotDirectory(path) => PyOSError::new_err((ENOTDIR, "not a directory", path.as_os_str().to_owned())),
         CpError::Busy(path) => PyOSError::new_err((
-            16,
+            EBUSY,
             "another process is running the same copy",
             path.as_os_str().to_owned(),
         )),
