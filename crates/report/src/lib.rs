@@ -7,8 +7,9 @@ mod columns;
 mod csv;
 mod html;
 mod markdown;
+pub mod parts;
 
 pub use columns::to_columns;
 pub use csv::to_csv;
-pub use html::{ProfilePlot, comparison_to_html, profile_to_html, to_html};
+pub use html::{ProfilePlot, comparison_page, comparison_to_html, profile_to_html, run_page, to_html};
 pub use markdown::to_markdown;

@@ -17,7 +17,7 @@ const RIGHT: f64 = 24.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 30.0;
 /// The number of colours and shapes, which repeat for further columns.
-pub(super) const LOOKS: usize = 6;
+pub const LOOKS: usize = 6;
 
 /// The axes of all plots.
 struct Axes {
@@ -111,7 +111,8 @@ fn plot(view: &View<'_>, index: usize, told: &Table<'_>, axes: &Axes) -> Markup 
 }
 
 /// A column's mark: known by its shape as well as by its colour.
-pub(super) fn mark(column: usize, x: f64, y: f64, is_filled: bool) -> Markup {
+#[must_use]
+pub fn mark(column: usize, x: f64, y: f64, is_filled: bool) -> Markup {
     let class = format!("{} s{}", if is_filled { "point" } else { "hollow" }, column % LOOKS);
     let path = match column % LOOKS {
         0 => "m-4 -4h8v8h-8z",

@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 use seekless_results::{Comparison, ContestChange, visible};
 
-use super::page::framed;
+use super::page::{Frame, framed};
 use super::tables::table;
 
 /// The page. Texts are escaped here, because a comparison has no view.
-pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
+pub(super) fn page(comparison: &Comparison, objections: &[String], frame: Frame<'_>) -> Markup {
     let [first, second] = comparison.runs.each_ref().map(|id| visible(id));
     let answer = comparison.answer_in_words();
     let (answer, rests_on) = answer.split_once(". ").unwrap_or((&answer, ""));
@@ -41,7 +41,7 @@ pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
             }
         }
     };
-    framed(&format!("{first} and {second}"), &body)
+    framed(&format!("{first} and {second}"), &body, frame)
 }
 
 fn changed(contest: &ContestChange) -> Markup {

@@ -29,6 +29,11 @@ pub(super) fn link(run: &Run, id: &str) -> Result<Markup, DocumentError> {
     })
 }
 
+/// The link to the document of a run on a site.
+pub(super) fn address(document: &str) -> Markup {
+    html! { p { a.button href=(document) { "The run as JSON" } " Every sample." } }
+}
+
 /// A file name from a run's ID, without special characters.
 fn file_name(id: &str) -> String {
     let is_plain = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '+');

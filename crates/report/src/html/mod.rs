@@ -5,24 +5,28 @@
 //! here: writing files.
 
 mod across;
-mod columns;
+pub(crate) mod columns;
 mod comparison;
 mod contest;
+pub(crate) mod curves;
 mod download;
 mod drift;
 mod heatmap;
 mod latency;
-mod page;
+pub(crate) mod page;
 mod pairs;
-mod plot;
+pub(crate) mod plot;
 mod profile;
 mod ranked;
 mod sustained;
-mod tables;
-mod words;
+pub(crate) mod tables;
+pub(crate) mod words;
 
+use maud::Markup;
 use seekless_record::{DocumentError, Run};
 use seekless_results::{Comparison, ContestRegret, View, Visible};
+
+use page::Frame;
 
 pub use profile::{ProfilePlot, profile_to_html};
 
@@ -35,17 +39,32 @@ const MOST_CONTESTS: usize = 300;
 /// # Errors
 /// [`DocumentError`] if the run cannot be written as JSON.
 pub fn to_html(run: &Run, alone: &Run, regrets: &[ContestRegret]) -> Result<String, DocumentError> {
+    let link = download::link(alone, &run.id)?;
+    Ok(page_of(run, &link, regrets, Frame::Alone).into_string())
+}
+
+/// The page of a run on a site, with the address of its document.
+#[must_use]
+pub fn run_page(run: &Run, document: &str, frame: Frame<'_>) -> Markup {
+    page_of(run, &download::address(document), &[], frame)
+}
+
+fn page_of(run: &Run, link: &Markup, regrets: &[ContestRegret], frame: Frame<'_>) -> Markup {
     let shown = Visible::first_contests(run, MOST_CONTESTS);
-    let view = View::of(&shown);
-    let link = download::link(alone, &view.run.id)?;
     let left_out = run.contests.len().saturating_sub(MOST_CONTESTS);
-    Ok(page::page(&view, &link, left_out, regrets).into_string())
+    page::page(&View::of(&shown), link, left_out, regrets, frame)
 }
 
 /// The page of a comparison of two runs, with objections to comparing them.
 #[must_use]
 pub fn comparison_to_html(comparison: &Comparison, objections: &[String]) -> String {
-    comparison::page(comparison, objections).into_string()
+    comparison_page(comparison, objections, Frame::Alone).into_string()
+}
+
+/// The same page, perhaps on a site.
+#[must_use]
+pub fn comparison_page(comparison: &Comparison, objections: &[String], frame: Frame<'_>) -> Markup {
+    comparison::page(comparison, objections, frame)
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use super::tables::list;
 use super::words::{breaking, heading};
 use super::{across, columns, contest, heatmap};
 
-const STYLE: &str = include_str!("style.css");
+/// The style of all pages, also of those of a site.
+pub const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// With more contests, the recommendations are only methods, and the sentences are with the contests.
@@ -21,7 +22,13 @@ const MOST_SENTENCES: usize = 12;
 const MOST_SOURCES: usize = 20;
 
 /// The page, with the link to the document of its run.
-pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize, regrets: &[ContestRegret]) -> Markup {
+pub(super) fn page(
+    view: &View<'_>,
+    link: &Markup,
+    left_out: usize,
+    regrets: &[ContestRegret],
+    frame: Frame<'_>,
+) -> Markup {
     let run = view.run;
     let body = html! {
         a.skip href="#recommendations" { "To the recommendations" }
@@ -37,26 +44,43 @@ pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize, regrets: &[C
             section id="run" { h2 { "The run itself" } (link) }
         }
     };
-    framed(&run.id, &body)
+    framed(&run.id, &body, frame)
 }
 
-/// A page around a body: what it may load, its style and its script.
-pub(super) fn framed(title: &str, body: &Markup) -> Markup {
+/// What stands around the body of a page.
+#[derive(Clone, Copy, Debug)]
+pub enum Frame<'a> {
+    /// The page stands alone: its style and script are inside, and its policy is that nothing else is loaded.
+    Alone,
+    /// The page is one of a site that has no scripts: [`STYLE`] is part of `/style.css`, and its server sends the policy. The
+    /// navigation at the top is of these names and addresses.
+    Site(&'a [(&'a str, &'a str)]),
+}
+
+/// A page around a body.
+#[must_use]
+pub fn framed(title: &str, body: &Markup, frame: Frame<'_>) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy());
+                @if let Frame::Alone = frame { meta http-equiv="Content-Security-Policy" content=(policy()); }
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content="seekless";
                 title { "seekless " (title) }
-                style { (PreEscaped(STYLE)) }
+                @match frame {
+                    Frame::Alone => style { (PreEscaped(STYLE)) },
+                    Frame::Site(_) => link rel="stylesheet" href="/style.css";,
+                }
             }
             body {
+                @if let Frame::Site(links) = frame {
+                    nav.site aria-label="Site" { @for (name, address) in links { a href=(address) { (name) } } }
+                }
                 (body)
-                script { (PreEscaped(SCRIPT)) }
+                @if let Frame::Alone = frame { script { (PreEscaped(SCRIPT)) } }
             }
         }
     }
@@ -158,7 +182,7 @@ fn notes(run: &Run, left_out: usize) -> Markup {
                 ul.warnings { @for warning in &run.warnings { li { (warning) } } }
             }
             @if left_out > 0 {
-                p.warnings { (left_out) " more contests are not shown; the run saved in this page has them." }
+                p.warnings { (left_out) " more contests are not shown; the saved run has them." }
             }
             (list("Chosen for you", &run.choices))
             (list("Sources of published figures", &sources))

@@ -5,10 +5,11 @@ use maud::{Markup, html};
 use seekless_results::three_digits;
 
 /// The width of a picture, in pixels: that of the page's column.
-pub(super) const WIDTH: f64 = 960.0;
+pub const WIDTH: f64 = 960.0;
 
 /// A picture with a name and a description for screen readers. `id` is unique on the page.
-pub(super) fn picture(id: &str, title: &str, about: &str, size: (f64, f64), content: &Markup) -> Markup {
+#[must_use]
+pub fn picture(id: &str, title: &str, about: &str, size: (f64, f64), content: &Markup) -> Markup {
     let (width, height) = (at(size.0), at(size.1));
     html! {
         figure {
@@ -26,7 +27,8 @@ pub(super) fn picture(id: &str, title: &str, about: &str, size: (f64, f64), cont
 }
 
 /// A coordinate as text, limited to a range.
-pub(super) fn at(coordinate: f64) -> String {
+#[must_use]
+pub fn at(coordinate: f64) -> String {
     let coordinate = if coordinate.is_finite() { coordinate } else { 0.0 };
     let bounded = coordinate.clamp(-1e5, 1e5);
     let text = format!("{bounded:.1}");
@@ -40,14 +42,15 @@ const CHARACTER: f64 = 7.3;
 pub(super) const LONGEST_LABEL: usize = 56;
 
 /// The width of a column of labels.
-pub(super) fn label_width(names: impl IntoIterator<Item = impl AsRef<str>>) -> f64 {
+#[must_use]
+pub fn label_width(names: impl IntoIterator<Item = impl AsRef<str>>) -> f64 {
     let lengths = names.into_iter().map(|name| name.as_ref().chars().count());
     lengths.max().unwrap_or(0).clamp(10, LONGEST_LABEL) as f64 * CHARACTER + 14.0
 }
 
 /// A scale from figures to pixels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub struct Scale {
     from: f64,
     to: f64,
     /// Its first pixel.
@@ -58,6 +61,7 @@ pub(super) struct Scale {
 
 impl Scale {
     /// A linear scale from `from` to `to`, which are made to differ.
+    #[must_use]
     pub fn linear(from: f64, to: f64, start: f64, length: f64) -> Self {
         let from = if from.is_finite() { from } else { 0.0 };
         let to = if to.is_finite() && to > from { to } else { from + 1.0 };
@@ -71,6 +75,7 @@ impl Scale {
     }
 
     /// The same with logarithms; both are finite and positive.
+    #[must_use]
     pub fn logarithmic(from: f64, to: f64, start: f64, length: f64) -> Self {
         Self {
             logarithmic: true,
@@ -79,6 +84,7 @@ impl Scale {
     }
 
     /// The position of a figure, limited to the scale.
+    #[must_use]
     pub fn place(&self, figure: f64) -> f64 {
         let figure = if self.logarithmic { figure.log10() } else { figure };
         let part = (figure - self.from) / (self.to - self.from);
@@ -87,6 +93,7 @@ impl Scale {
     }
 
     /// Round figures between the ends, about as many as asked for.
+    #[must_use]
     pub fn ticks(&self, about: usize) -> Vec<f64> {
         if self.logarithmic {
             return self.decades(about);
@@ -114,7 +121,8 @@ impl Scale {
 }
 
 /// Upright lines of a horizontal axis, with their figures in units of `unit` below.
-pub(super) fn axis(scale: &Scale, about: usize, unit: (&str, f64), top: f64, bottom: f64) -> Markup {
+#[must_use]
+pub fn axis(scale: &Scale, about: usize, unit: (&str, f64), top: f64, bottom: f64) -> Markup {
     let ticks = scale.ticks(about);
     let last = ticks.len().saturating_sub(1);
     html! {
@@ -129,13 +137,8 @@ pub(super) fn axis(scale: &Scale, about: usize, unit: (&str, f64), top: f64, bot
 }
 
 /// Level lines of an upright axis, with their figures on the left.
-pub(super) fn level_lines(
-    scale: &Scale,
-    about: usize,
-    left: f64,
-    right: f64,
-    figure: impl Fn(f64) -> String,
-) -> Markup {
+#[must_use]
+pub fn level_lines(scale: &Scale, about: usize, left: f64, right: f64, figure: impl Fn(f64) -> String) -> Markup {
     html! {
         @for tick in scale.ticks(about) {
             @let y = scale.place(tick);
@@ -146,13 +149,15 @@ pub(super) fn level_lines(
 }
 
 /// The lines from point to point.
-pub(super) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+#[must_use]
+pub fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     let points: Vec<String> = points.map(|(x, y)| format!("{} {}", at(x), at(y))).collect();
     format!("M{}", points.join("L"))
 }
 
 /// The text of a tick, without insignificant digits.
-pub(super) fn short(number: f64) -> String {
+#[must_use]
+pub fn short(number: f64) -> String {
     let text = three_digits(number);
     if text.contains('e') || !text.contains('.') {
         return text;
@@ -172,7 +177,8 @@ pub(super) fn mark(class: &str, x: f64, y: f64) -> Markup {
 }
 
 /// A mark of a legend, around 7, 7.
-pub(super) fn key(mark: &Markup) -> Markup {
+#[must_use]
+pub fn key(mark: &Markup) -> Markup {
     html! { svg.key width="14" height="14" aria-hidden="true" { (mark) } }
 }
 

@@ -5,23 +5,14 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use seekless_method::Operation;
 use seekless_record::{Conditions, Curve, CurvePoint, Profile};
-use seekless_results::{
-    ColumnKind, RATES, Sheet, SheetCell, SheetColumn, SheetRow, document_size, seconds, sound, unit,
-};
+use seekless_results::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow, document_size, seconds, sound};
 
-use super::columns::{LOOKS, mark};
-use super::page::framed;
-use super::plot::{Scale, WIDTH, at, key, level_lines, path, picture, short};
+use super::columns::mark;
+use super::curves::{RateLine, rate_plot};
+use super::page::{Frame, framed};
+use super::plot::key;
 use super::tables::folded;
 use super::words::{breaking, heading};
-
-const HEIGHT: f64 = 340.0;
-const LEFT: f64 = 76.0;
-const RIGHT: f64 = 24.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 30.0;
-/// The width of a size below the axis.
-const LABEL: f64 = 40.0;
 
 /// The curves under the same conditions, and the methods to use: each with the size from which on, ascending.
 #[derive(Clone, Debug)]
@@ -53,13 +44,23 @@ pub fn profile_to_html(profile: &Profile, facts: &[(&str, String)], plots: &[Pro
             @for (index, plot) in plots.iter().enumerate() { (section(profile, index, plot)) }
         }
     };
-    framed("profile", &body).into_string()
+    framed("profile", &body, Frame::Alone).into_string()
 }
 
 /// A method's line: its place among the methods to use, if it is one.
 struct MethodLine<'a> {
     look: Option<usize>,
     curve: &'a Curve,
+}
+
+impl MethodLine<'_> {
+    fn rates(&self) -> RateLine {
+        RateLine {
+            name: self.curve.method.clone(),
+            look: self.look,
+            points: points(self.curve).collect(),
+        }
+    }
 }
 
 fn section(profile: &Profile, index: usize, plot: &ProfilePlot) -> Markup {
@@ -89,7 +90,7 @@ fn section(profile: &Profile, index: usize, plot: &ProfilePlot) -> Markup {
                     li { (key(&mark(look, 7.0, 7.0, true))) " from " (document_size(*from)) ": " span.m { (breaking(method)) } }
                 }
             }
-            (drawn(index, &plot.title, &lines))
+            (rate_plot(&format!("profile-{index}"), &plot.title, &lines.iter().map(MethodLine::rates).collect::<Vec<_>>()))
             (folded(&sheet(&lines), false))
         }
     }
@@ -106,63 +107,12 @@ fn rates(point: &CurvePoint, files: f64) -> Option<[f64; 3]> {
     Some([rate(times.high)?, rate(times.median)?, rate(times.low)?])
 }
 
-fn points(curve: &Curve) -> impl DoubleEndedIterator<Item = (u64, [f64; 3])> + Clone {
+fn points(curve: &Curve) -> impl Iterator<Item = (u64, [f64; 3])> {
     // The files of a scan share its set-up.
     let is_scan = curve.conditions.operation == Operation::Scan;
     let files = if is_scan { FILES_OF_SCAN } else { 1.0 };
     let points = curve.points.iter();
     points.filter_map(move |point| Some((point.bytes, rates(point, files)?)))
-}
-
-fn drawn(index: usize, title: &str, lines: &[MethodLine<'_>]) -> Markup {
-    let all = || lines.iter().flat_map(|line| points(line.curve));
-    let sizes: BTreeSet<u64> = all().map(|(bytes, _)| bytes).collect();
-    let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else {
-        return html! { p { "No method has plausible times." } };
-    };
-    let slowest = all().map(|(_, rates)| rates[1]).fold(f64::MAX, f64::min);
-    let fastest = all().map(|(_, rates)| rates[1]).fold(0.0, f64::max);
-    let across = Scale::logarithmic(*first as f64 * 0.8, *last as f64 * 1.25, LEFT, WIDTH - LEFT - RIGHT);
-    // Upwards.
-    let up = Scale::logarithmic(slowest * 0.8, fastest * 1.3, HEIGHT - BOTTOM, TOP + BOTTOM - HEIGHT);
-    let place = |bytes: u64, rate: f64| (across.place(bytes as f64), up.place(rate));
-    let mut labelled: Vec<u64> = Vec::new();
-    for &bytes in &sizes {
-        let before = labelled.last().map_or(0.0, |&before| across.place(before as f64));
-        if across.place(bytes as f64) - before >= LABEL {
-            labelled.push(bytes);
-        }
-    }
-    let drawing = html! {
-        (level_lines(&up, 3, LEFT - 4.0, WIDTH - RIGHT + 4.0, rate))
-        @for &bytes in &sizes {
-            @let x = at(across.place(bytes as f64));
-            path.grid d={"M" (x) " " (at(TOP)) "V" (at(HEIGHT - BOTTOM))} {}
-        }
-        @for bytes in labelled {
-            @let x = at(across.place(bytes as f64));
-            text.tick x=(x) y=(at(HEIGHT - BOTTOM + 17.0)) text-anchor="middle" { (document_size(bytes)) }
-        }
-        @for line in lines {
-            @let found = points(line.curve);
-            @let middle = path(found.clone().map(|(bytes, rates)| place(bytes, rates[1])));
-            @if let Some(look) = line.look {
-                @let above = found.clone().map(|(bytes, rates)| place(bytes, rates[2]));
-                @let below = found.clone().rev().map(|(bytes, rates)| place(bytes, rates[0]));
-                path class={"band s" (look % LOOKS)} d={(path(above.chain(below))) "Z"} {}
-                path class={"column s" (look % LOOKS)} d=(middle) {}
-                @for (bytes, rates) in found {
-                    @let (x, y) = place(bytes, rates[1]);
-                    g { title { (line.curve.method) ", " (document_size(bytes)) ": " (rate(rates[1])) } (mark(look, x, y, true)) }
-                }
-            } @else if found.clone().next().is_some() {
-                path.other d=(middle) { title { (line.curve.method) } }
-            }
-        }
-    };
-    let title = format!("{}: bytes per second", heading(title));
-    let about = "The bytes per second of each method by the size of a file; both axes are logarithmic.";
-    picture(&format!("profile-{index}"), &title, about, (WIDTH, HEIGHT), &drawing)
 }
 
 /// The times with their bounds, a row for each method, those to use first.
@@ -209,12 +159,6 @@ fn sheet(lines: &[MethodLine<'_>]) -> Sheet {
             .collect(),
         rows: lines.iter().rev().map(row).collect(),
     }
-}
-
-/// A rate without insignificant digits.
-fn rate(bytes_per_second: f64) -> String {
-    let (name, size) = unit(bytes_per_second, &RATES);
-    format!("{} {name}", short(bytes_per_second / size))
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use seekless_results::{ColumnKind, Position, Sheet, SheetRow};
 use super::words::{breaking, look};
 
 /// A sortable table; `ranked` gives the rows their ranks, by which they are sorted.
-pub(super) fn table(sheet: &Sheet, ranked: bool) -> Markup {
+#[must_use]
+pub fn table(sheet: &Sheet, ranked: bool) -> Markup {
     html! {
         div.scroll {
             table.sort {
@@ -55,7 +56,8 @@ fn sort_key(figure: f64) -> String {
 }
 
 /// A table that can be folded, under its title and the number of its rows.
-pub(super) fn folded(sheet: &Sheet, is_open: bool) -> Markup {
+#[must_use]
+pub fn folded(sheet: &Sheet, is_open: bool) -> Markup {
     html! {
         details open[is_open] {
             summary { (sheet.title) " (" (sheet.rows.len()) ")" }
@@ -65,7 +67,8 @@ pub(super) fn folded(sheet: &Sheet, is_open: bool) -> Markup {
 }
 
 /// A list under a heading; empty without items.
-pub(super) fn list(title: &str, items: &[String]) -> Markup {
+#[must_use]
+pub fn list(title: &str, items: &[String]) -> Markup {
     html! {
         @if !items.is_empty() {
             h3 { (title) }

@@ -1,6 +1,8 @@
 //! Pages of invalid runs: texts with markup, impossible figures, indices out of range.
 
+use std::fs;
 use std::io::Read;
+use std::path::Path;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,10 +13,12 @@ use seekless_record::{
     Cache, Column, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Sittings,
     Status, Trial,
 };
+use seekless_results::compare;
 use seekless_results::ranking::conclude_all;
 use seekless_results::simulation::{contest, run, trial};
 
-use super::to_html;
+use super::page::Frame;
+use super::{comparison_page, run_page, to_html};
 use crate::to_markdown;
 
 /// Stores in each contest the conclusions from its trials.
@@ -70,6 +74,44 @@ fn the_page_says_what_to_use_and_carries_the_run() {
     assert!(page.contains("Use read/sync,block=128K: the best; the next best, read/mmap, takes 1.50x as long."));
     assert_eq!(carried(&page), run);
     assert!(page.contains("default-src 'none'") && page.contains("<title>seekless simulated</title>"));
+}
+
+const SITE: Frame<'_> = Frame::Site(&[("Hub", "/"), ("About", "/about?a=1&b=\"2\"")]);
+
+/// Whether nothing of a page needs more than a policy that allows the linked style alone.
+fn is_of_site(page: &str) -> bool {
+    let unwanted = [
+        "<script",
+        "<style",
+        " style=",
+        "Content-Security-Policy",
+        "\"data:",
+        "http://",
+        "https://",
+    ];
+    page.contains("href=\"/style.css\"") && !unwanted.iter().any(|unwanted| page.contains(unwanted))
+}
+
+#[test]
+fn pages_of_a_site_have_its_navigation_and_neither_script_nor_style() {
+    let run = concluded(run(&[("read/sync,block=128K", 1.0), ("read/mmap", 1.5)], 8));
+    let page = run_page(&run, "/api/v1/runs/1", SITE).into_string();
+    assert!(is_of_site(&page), "{page}");
+    assert!(page.contains(r#"<a href="/about?a=1&amp;b=&quot;2&quot;">About</a>"#));
+    assert!(page.contains(r#"href="/api/v1/runs/1""#) && page.contains("Use read/sync,block=128K: the best"));
+    let comparison = compare(&run, &run).expect("the same contests");
+    assert!(is_of_site(&comparison_page(&comparison, &[], SITE).into_string()));
+}
+
+#[test]
+fn pages_of_usual_runs_on_a_site_are_small() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/testdata/runs");
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let run = seekless_record::from_json(&fs::read(&path).expect("a run")).expect("a run");
+        let page = run_page(&concluded(run), "/api/v1/runs/1", SITE).into_string();
+        assert!(page.len() < 200_000, "{}: {} bytes", path.display(), page.len());
+    }
 }
 
 #[test]
@@ -346,6 +388,8 @@ proptest! {
     fn no_run_breaks_what_is_made_of_it(run in hostile_run()) {
         let page = page(&run);
         prop_assert_eq!(page.matches("<script").count(), 1);
+        let on_site = run_page(&run, "/api/v1/runs/1", SITE).into_string();
+        prop_assert!(!on_site.contains("<script") && !on_site.contains("<img"));
         prop_assert!(!page.contains("<img") && !page.contains("]]>"));
         for text in [&page, &to_markdown(&run)] {
             let is_hidden = |character: char| character.is_control() || matches!(character, '\u{202e}' | '\u{61c}');

@@ -30,12 +30,14 @@ pub(super) fn block_of(method: &str) -> Option<u64> {
 }
 
 /// A method's name, which may be wrapped after its commas.
-pub(super) fn breaking(name: &str) -> Markup {
+#[must_use]
+pub fn breaking(name: &str) -> Markup {
     html! { @for part in name.split_inclusive(',') { (part) wbr; } }
 }
 
 /// Words as a heading: with a capital letter.
-pub(super) fn heading(words: &str) -> String {
+#[must_use]
+pub fn heading(words: &str) -> String {
     let mut characters = words.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + characters.as_str()
