@@ -27,6 +27,7 @@ pub enum Text {
     FileSystem,
     MountOptions,
     Device,
+    Model,
     Scheduler,
     WriteCache,
     Consumer,

@@ -25,10 +25,10 @@ pub struct Known {
     pub layout: fn(&str) -> Option<String>,
 }
 
-/// The run without host, paths, serial numbers, models, commands, reasons and other words of its owner.
+/// The run without host, paths, serial numbers, commands, reasons and other words of its owner.
 ///
-/// It keeps the figures, the methods, the file system, the kernel's version, the kind and settings of the device, and the
-/// processor's name if its maker is known. The conclusions are computed again from the trials.
+/// It keeps the figures, the methods, the file system, the kernel's version, the kind and settings of the device, the names of
+/// processors and models of disks whose makers are known, and a host that is a pseudonym. The conclusions are computed again from the trials.
 #[must_use]
 pub fn anonymous(run: &Run, known: &Known) -> Run {
     let given = run.experiments.iter().filter_map(|name| (known.experiment)(name));
@@ -75,6 +75,7 @@ impl Anonymise<'_> {
     fn told(&mut self, place: &str, about: Text, text: &str) -> Option<String> {
         let known = self.known;
         match about {
+            Text::Private if place == "machine.host" && is_pseudonym(text) => Some(text.to_owned()),
             Text::Private | Text::Mention => None,
             Text::System => among(SYSTEMS, text),
             Text::Architecture => among(ARCHITECTURES, text),
@@ -87,6 +88,7 @@ impl Anonymise<'_> {
             Text::Version => digits_and_dots(text),
             Text::Started => Some(format!("{}T00:00:00Z", day(text))),
             Text::Processor => processor(text),
+            Text::Model => model(text),
             Text::Hypervisor => Some(hypervisor(text)),
             // A name of this program's, which tells that the disk does not exist.
             Text::Device if text.starts_with(SIMULATED) => Some(simulated(text).to_owned()),
@@ -132,7 +134,6 @@ fn digits_and_dots(version: &str) -> Option<String> {
     (!digits.is_empty()).then(|| digits.to_owned())
 }
 
-/// The text, where it is one of some words.
 /// The name of a simulated disk, if its model may be one of this program's.
 fn simulated(name: &str) -> &str {
     let is_of_a_model = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -143,6 +144,7 @@ fn simulated(name: &str) -> &str {
     }
 }
 
+/// The text, where it is one of some words.
 fn among(words: &str, text: &str) -> Option<String> {
     words.split(' ').any(|word| word == text).then(|| text.to_owned())
 }
@@ -157,10 +159,31 @@ const FILE_SYSTEMS: &str = "ext2 ext3 ext4 xfs btrfs bcachefs f2fs zfs jfs reise
 /// A processor's name, if its maker is known and all its characters are usual in names of processors.
 fn processor(name: &str) -> Option<String> {
     const MAKERS: &str = "Intel(R),AMD,ARM,Cortex,Apple,Ampere,Neoverse,Qualcomm,Raspberry Pi,Loongson,POWER,Hygon";
+    of_maker(name, MAKERS)
+}
+
+/// A disk's model, as its firmware tells it, likewise.
+fn model(name: &str) -> Option<String> {
+    const MAKERS: &str = "Samsung,SAMSUNG,WDC,WD,Western Digital,ST,Seagate,TOSHIBA,HGST,Hitachi,INTEL,Solidigm,KINGSTON,CT,Crucial,\
+                          SanDisk,Micron,MTFD,SK hynix,SKHynix,HFS,KIOXIA,KXG,APPLE,Corsair,ADATA,Sabrent,PNY,Lexar,Patriot,\
+                          Transcend,Plextor,QEMU,VBOX,VMware,Virtual,Msft,Amazon,Google,nvme_card,PersistentDisk";
+    of_maker(name, MAKERS)
+}
+
+fn of_maker(name: &str, makers: &str) -> Option<String> {
     const LONGEST: usize = 64;
-    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || " ()@.-".contains(c));
-    let begins = MAKERS.split(',').any(|maker| name.starts_with(maker));
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || " ()@._-".contains(c));
+    let begins = makers.split(',').any(|maker| name.starts_with(maker));
     (is_plain && begins && name.len() <= LONGEST).then(|| name.to_owned())
+}
+
+/// Begins the pseudonym of a machine; 16 hexadecimal digits follow.
+pub const PSEUDONYM: &str = "machine-";
+
+fn is_pseudonym(host: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    host.strip_prefix(PSEUDONYM)
+        .is_some_and(|digits| digits.len() == 16 && digits.chars().all(is_digit))
 }
 
 /// What a machine runs under, without the model and owner that firmware may name.

@@ -1,13 +1,13 @@
 //! The kind of device of a storage, from the run.
 
 use std::fmt;
+use std::str::FromStr;
 
 use seekless_record::{Device, Storage, driver};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The kind of device below a storage. It rests on claims, and serves to sort results, not to decide anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKind {
     /// An `NVMe` device.
     Nvme,
@@ -40,6 +40,45 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::Nvme,
+        Self::VirtualDisk,
+        Self::SteadyDisk,
+        Self::RotatingDisk,
+        Self::Disk,
+        Self::Card,
+        Self::Loop,
+        Self::Simulated,
+        Self::Volume,
+        Self::NetworkDisk,
+        Self::Memory,
+        Self::Network,
+        Self::Fuse,
+        Self::Unknown,
+    ];
+
+    /// Its name in options, addresses and JSON, as in `ssd-sata`.
+    #[must_use]
+    pub fn slug(self) -> &'static str {
+        match self {
+            Self::Nvme => "nvme",
+            Self::VirtualDisk => "virtual-disk",
+            Self::SteadyDisk => "ssd-sata",
+            Self::RotatingDisk => "hdd-sata",
+            Self::Disk => "disk",
+            Self::Card => "card",
+            Self::Loop => "loop",
+            Self::Simulated => "simulated",
+            Self::Volume => "volume",
+            Self::NetworkDisk => "network-disk",
+            Self::Memory => "memory",
+            Self::Network => "network",
+            Self::Fuse => "fuse",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// The kind of a storage.
     #[must_use]
     pub fn of(storage: &Storage) -> Self {
@@ -93,6 +132,27 @@ impl DeviceKind {
     }
 }
 
+/// There is no kind of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no kind of storage `{0}`")]
+pub struct NoSuchKind(pub String);
+
+impl FromStr for DeviceKind {
+    type Err = NoSuchKind;
+
+    fn from_str(slug: &str) -> Result<Self, NoSuchKind> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.slug() == slug)
+            .ok_or_else(|| NoSuchKind(slug.to_owned()))
+    }
+}
+
+impl Serialize for DeviceKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.slug())
+    }
+}
+
 impl fmt::Display for DeviceKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(match self {
@@ -130,6 +190,14 @@ mod tests {
             }),
             ..Storage::default()
         })
+    }
+
+    #[test]
+    fn each_kind_has_a_name_of_its_own() {
+        for kind in DeviceKind::ALL {
+            assert_eq!(kind.slug().parse(), Ok(kind));
+        }
+        assert!("ssd".parse::<DeviceKind>().is_err());
     }
 
     #[test]

@@ -37,7 +37,7 @@ mod warnings;
 mod windows;
 mod words;
 
-pub use anonymous::{Given, Known, anonymous};
+pub use anonymous::{Given, Known, PSEUDONYM, anonymous};
 pub use answer::{ContestAnswer, NOT_MEASURED, VS_PLAIN};
 pub use columns::{Cell, Line, Table, document_size};
 pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare, short};
@@ -45,7 +45,7 @@ pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
 };
 pub use digest::digest;
-pub use kind::DeviceKind;
+pub use kind::{DeviceKind, NoSuchKind};
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, is_one_sitting, pool, pool_newest};
 pub use position::Position;
 pub use regret::{ContestRegret, Regrets, regret_in_words, regret_row};
@@ -53,8 +53,10 @@ pub use same::{NotComparable, fingerprint, objections};
 pub use setup::storage_setup;
 pub use sheet::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow};
 pub use sustained::{RateStretch, Sustained, has_settled};
-pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
-pub use throttle::throttle;
+pub use table::{
+    ContestStandings, Observation, Origin, Place, Ranked, Ranking, identity, rank, size_class, standings, table,
+};
+pub use throttle::{throttle, throttled};
 pub use units::{
     RATES, Unit, bytes, chosen_size, duration, files, part, percent, plural, rate, request_units, seconds, size, sound,
     thousands, three_digits, times, times_with_bounds, unit,
@@ -63,7 +65,7 @@ pub use view::{
     ContestView, Detail, Row, View, Visible, mode_words, rate_of, rotation_claim, series, sittings, storage_words,
     visible,
 };
-pub use warnings::{other_io, warnings};
+pub use warnings::{busy, other_io, warnings};
 pub use windows::{WindowGain, window_gain};
 pub use words::{
     description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,

@@ -53,11 +53,41 @@ pub struct Place {
     pub pair: String,
 }
 
+/// The methods of one contest of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContestStandings {
+    /// The index of the contest.
+    pub contest: usize,
+    /// What it is ranked with.
+    pub place: Place,
+    /// Each method, its time over that of the best, and whether it is the best.
+    pub methods: Vec<(String, (f64, bool))>,
+}
+
+/// A method in a contest of a run, to be ranked with those of other runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Observation<P, M> {
+    /// What is ranked together.
+    pub place: P,
+    /// The method.
+    pub method: M,
+    /// Whose run it is.
+    pub origin: Origin,
+    /// The number of the run.
+    pub run: u32,
+    /// The number of its machine.
+    pub machine: u32,
+    /// The time of the method over that of the best.
+    pub ratio: f64,
+    /// Whether it is the best.
+    pub is_best: bool,
+}
+
 /// The ranking of one place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ranking {
+pub struct Ranking<P = Place, M = String> {
     /// What is ranked together.
-    pub place: Place,
+    pub place: P,
     /// The number of machines, as far as they can be distinguished.
     pub machines: usize,
     /// How many runs, and how many of them are imported.
@@ -65,14 +95,14 @@ pub struct Ranking {
     /// How many of these are imported.
     pub imported: usize,
     /// The methods, the best first.
-    pub methods: Vec<Ranked>,
+    pub methods: Vec<Ranked<M>>,
 }
 
 /// A method in a ranking.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ranked {
+pub struct Ranked<M = String> {
     /// The method.
-    pub method: String,
+    pub method: M,
     /// Its seconds over the best's: the median over the machines of the median over their runs.
     pub ratio: f64,
     /// The smallest and the largest of the machines' medians.
@@ -84,13 +114,12 @@ pub struct Ranked {
 }
 
 /// What one method did on one machine: in each contest its ratio, and whether it was the best.
-type OnMachine = BTreeMap<usize, Vec<(f64, bool)>>;
+type OnMachine = BTreeMap<u32, Vec<(f64, bool)>>;
 
-#[derive(Default)]
-struct Gathered {
+struct Gathered<M> {
     runs: BTreeMap<u32, Origin>,
-    machines: BTreeSet<usize>,
-    methods: BTreeMap<String, OnMachine>,
+    machines: BTreeSet<u32>,
+    methods: BTreeMap<M, OnMachine>,
 }
 
 /// Ranks the methods of all runs. A run that is there twice, once without its names, counts once.
@@ -98,7 +127,7 @@ struct Gathered {
 pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
     let mut machines = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut places: BTreeMap<Place, Gathered> = BTreeMap::new();
+    let mut observations = Vec::new();
     for &(origin, run) in runs {
         let number = fingerprint(run);
         if !seen.insert(number) {
@@ -109,20 +138,38 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
             machines.push(identity);
             machines.len() - 1
         });
-        for (contest, trials) in run.contests.iter().zip(sorted(run)) {
-            let standings = standings(&JudgedMethod::of(contest, trials));
-            if standings.is_empty() {
-                continue;
-            }
-            let place = Place::of(run, &run.storages[contest.storage], contest);
-            let gathered = places.entry(place).or_default();
-            gathered.runs.insert(number, origin);
-            gathered.machines.insert(machine);
-            for (method, standing) in standings {
-                let on_machine = gathered.methods.entry(method).or_default();
-                on_machine.entry(machine).or_default().push(standing);
-            }
+        for ContestStandings { place, methods, .. } in standings(run) {
+            observations.extend(methods.into_iter().map(|(method, (ratio, is_best))| Observation {
+                place: place.clone(),
+                method,
+                origin,
+                run: number,
+                machine: machine as u32,
+                ratio,
+                is_best,
+            }));
         }
+    }
+    rank(observations)
+}
+
+/// Ranks observations; a machine with many runs counts as one.
+#[must_use]
+pub fn rank<P: Ord, M: Ord>(observations: impl IntoIterator<Item = Observation<P, M>>) -> Vec<Ranking<P, M>> {
+    let mut places: BTreeMap<P, Gathered<M>> = BTreeMap::new();
+    for one in observations {
+        let gathered = places.entry(one.place).or_insert_with(|| Gathered {
+            runs: BTreeMap::new(),
+            machines: BTreeSet::new(),
+            methods: BTreeMap::new(),
+        });
+        gathered.runs.insert(one.run, one.origin);
+        gathered.machines.insert(one.machine);
+        let on_machine = gathered.methods.entry(one.method).or_default();
+        on_machine
+            .entry(one.machine)
+            .or_default()
+            .push((one.ratio, one.is_best));
     }
     places
         .into_iter()
@@ -130,22 +177,32 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
         .collect()
 }
 
-/// The methods' ratios to the best of a contest, concluded from the trials, and which is the best. Commands are left out:
-/// they are not the same program everywhere. One that was dropped early may look faster than the best in the few rounds
+/// The ranked contests of a run, concluded from the trials: the methods' ratios to the best, and which is the best. Commands are left
+/// out: they are not the same program everywhere. A method that was dropped early may look faster than the best in the few rounds
 /// that it had; it is not taken for faster.
-fn standings(judged: &JudgedMethod<'_>) -> Vec<(String, (f64, bool))> {
-    let standings = crate::ranking::standings(&judged.samples).into_iter().enumerate();
-    let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
-    let ratios = methods.filter_map(|(entry, standing)| {
-        let standing = standing?;
-        let is_best = standing.verdict == Verdict::Best;
-        Some((judged.name(entry), (standing.ratio.median.max(1.0), is_best)))
+#[must_use]
+pub fn standings(run: &Run) -> Vec<ContestStandings> {
+    let contests = run.contests.iter().zip(sorted(run)).enumerate();
+    let found = contests.map(|(index, (contest, trials))| {
+        let judged = JudgedMethod::of(contest, trials);
+        let standings = crate::ranking::standings(&judged.samples).into_iter().enumerate();
+        let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
+        let ratios = methods.filter_map(|(entry, standing)| {
+            let standing = standing?;
+            let is_best = standing.verdict == Verdict::Best;
+            Some((judged.name(entry), (standing.ratio.median.max(1.0), is_best)))
+        });
+        ContestStandings {
+            contest: index,
+            place: Place::of(run, &run.storages[contest.storage], contest),
+            methods: ratios.collect(),
+        }
     });
-    ratios.collect()
+    found.filter(|found| !found.methods.is_empty()).collect()
 }
 
-fn ranking(place: Place, gathered: Gathered) -> Ranking {
-    let mut methods: Vec<Ranked> = gathered
+fn ranking<P, M: Ord>(place: P, gathered: Gathered<M>) -> Ranking<P, M> {
+    let mut methods: Vec<Ranked<M>> = gathered
         .methods
         .into_iter()
         .filter_map(|(method, machines)| {
@@ -213,12 +270,22 @@ pub fn size_class(bytes: u64) -> (u64, u64) {
     (ENDS[place], most)
 }
 
-/// What distinguishes machines. Anonymous runs have no names, so two machines of one model count as one.
-fn identity(machine: &Machine) -> impl PartialEq {
+/// What distinguishes machines, as far as a run tells. Anonymous runs have no names, so two machines of one model count as one, unless
+/// each has a pseudonym.
+#[must_use]
+pub fn identity(machine: &Machine) -> String {
     // Rounded: the size of the memory that a system reports changes a little with its kernel.
     let memory_gib = (machine.memory_bytes.unwrap_or(0) + (1 << 29)) >> 30;
-    let processors = (&machine.processor, machine.processors, &machine.architecture);
-    (processors, memory_gib, &machine.host)
+    let Machine {
+        processor,
+        processors,
+        architecture,
+        host,
+        ..
+    } = machine;
+    let processor = processor.as_deref().unwrap_or("unknown processor");
+    let host = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
+    format!("{host}{processor}, {processors} processors, {architecture}, {memory_gib} GiB")
 }
 
 #[cfg(test)]

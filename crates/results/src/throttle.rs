@@ -24,7 +24,8 @@ pub fn throttle(bytes_per_second: f64, requests_per_second: f64) -> Option<u64> 
 }
 
 /// What to say if cold direct reads of a storage are throttled.
-pub(crate) fn throttled(run: &Run) -> Option<String> {
+#[must_use]
+pub fn throttled(run: &Run) -> Option<String> {
     let contests: Vec<_> = run.contests.iter().zip(sorted(run)).collect();
     (0..run.storages.len()).find_map(|storage| {
         let best = |of: fn(&Contest, &Trial) -> Option<f64>| {

@@ -102,7 +102,8 @@ pub fn warnings(run: &Run) -> Vec<String> {
 }
 
 /// How busy others kept the machine.
-fn busy(run: &Run) -> Vec<String> {
+#[must_use]
+pub fn busy(run: &Run) -> Vec<String> {
     let percent = |part: Option<f64>, most: f64| Some(part.filter(|part| *part > most)? * 100.0);
     let others = percent(run.noise.others, OTHERS).map(|percent| {
         format!("The machine was busy: other processes used {percent:.0} % of the processor time. Stop them and rerun.")

@@ -108,7 +108,7 @@ documents! {
         /// The kernel's name, as in `vda`, which may change with the next start.
         pub name: String => Text::Device,
         /// The model, if it reports one.
-        pub model: Option<String> => Text::Private,
+        pub model: Option<String> => Text::Model,
         /// The serial number of a disk or the identifier of a volume, if it reports one.
         pub serial: Option<String> => Text::Private,
     }
@@ -121,7 +121,7 @@ documents! {
         /// The disks below (a loop's backing file's disk, the members of an array).
         pub below: Vec<String> => Text::Device,
         /// The model, if it reports one.
-        pub model: Option<String> => Text::Private,
+        pub model: Option<String> => Text::Model,
         /// Whether it reports as rotational. Recorded, never trusted.
         pub claims_rotational: Option<bool>,
         /// Whether it is a virtual disk.

@@ -19,8 +19,9 @@ use crate::show::{json_text, stderr, stdout};
 
 /// Write runs to a file, to share them.
 ///
-/// --anonymous removes what identifies you or the machine: host, paths, serial numbers, models, commands, error messages
-/// and the time of day. It keeps figures, methods, processor, kernel version, file system and kind of device.
+/// --anonymous removes what identifies you or the machine: host, paths, serial numbers, commands, error messages and the time of day.
+/// It keeps figures, methods, kernel version, file system, kind of device, and the names of processors and disks if their makers are
+/// known.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
