@@ -481,6 +481,7 @@ pub(crate) mod tests {
             seekless: "0.1.0".to_owned(),
             newest_unix_seconds: 0,
             sittings: 1,
+            machines: None,
             revision: Revision {
                 protocol: 1,
                 mechanisms: method::REVISION,

@@ -14,8 +14,8 @@ mod words;
 
 pub use check::Problem;
 pub use profile::{
-    Conditions, Curve, CurvePoint, CurveTime, ERRORS_OF_BOUNDS, MAX_PROFILE_BYTES, PROFILE_VERSION, Profile,
-    ProfileCosts, ProfileHead,
+    Conditions, Curve, CurvePoint, CurveTime, DEVIATION_BETWEEN_STORAGES, ERRORS_OF_BOUNDS, MAX_PROFILE_BYTES,
+    PROFILE_VERSION, Profile, ProfileCosts, ProfileHead,
 };
 pub use run::{
     Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,

@@ -42,6 +42,9 @@ documents! {
         pub newest_unix_seconds: u64 => Bounds::COUNT,
         /// How many sittings there are.
         pub sittings: u32,
+        /// Over how many machines of a kind it is; `None` for one storage.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub machines: Option<u32>,
         /// The revision of trials and mechanisms. Runs of others are left out.
         pub revision: Revision,
         /// The storage.
@@ -174,6 +177,9 @@ const BEYOND: f64 = 4.0;
 const ERROR_OF_DOUBLING: f64 = 0.03;
 /// The bounds of a curve's times, which hold with a probability of 95 %, are this many standard errors from the value.
 pub const ERRORS_OF_BOUNDS: f64 = 1.96;
+/// The standard deviation between storages of one kind, of the logarithm of a time. It is assumed: devices of one kind differ by a
+/// factor of 1.6 within two deviations.
+pub const DEVIATION_BETWEEN_STORAGES: f64 = 0.25;
 
 impl Curve {
     /// The time for a file of a size: between the nearest measured sizes, so much for the file and so much for each byte; beyond
@@ -370,6 +376,7 @@ mod tests {
             seekless: "0.1.0".to_owned(),
             newest_unix_seconds: 1_800_000_000,
             sittings: 2,
+            machines: None,
             revision: Revision {
                 protocol: 1,
                 mechanisms: 1,

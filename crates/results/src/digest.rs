@@ -3,6 +3,8 @@
 //! At each measured size, the logarithm of a method's time over that of the reference is shrunk towards the mean of its mechanism,
 //! because methods that differ in a block size alone differ little, and the luckiest of many looks better than it is.
 
+mod machines;
+
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
@@ -12,6 +14,7 @@ use seekless_record::{
     ProfileHead, Run, Status, Storage, StorageCosts, Trial,
 };
 
+pub use self::machines::digest_of_kind;
 use crate::between::BETWEEN;
 use crate::pool::{Merged, is_alike, is_one_sitting, is_same_storage, sittings};
 
@@ -21,8 +24,8 @@ const FEWEST_ALIKE: usize = 3;
 const SIZES_OF_ALL: f64 = 8.0;
 /// The usual standard deviation, between sittings, of the logarithm of what is common to all methods, as on virtual disks.
 const USUAL_LEVEL: f64 = 0.15;
-/// The degrees of freedom of the usual one.
-const DEGREES_OF_LEVEL: f64 = 2.0;
+/// The degrees of freedom of a usual deviation.
+const DEGREES_OF_USUAL: f64 = 2.0;
 
 /// The profiles of all storages of these runs, which are the user's own, the newest first. Runs of other revisions, kernels,
 /// machines and devices than the newest of their storage are left out.
@@ -94,15 +97,13 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     curves
         .chunk_by_mut(|one, other| one.conditions == other.conditions)
         .for_each(share_deviations);
-    for point in curves.iter_mut().flat_map(|curve| &mut curve.points) {
-        shorten(figures_of(&mut point.seconds));
-        shorten([&mut point.deviation, &mut point.setup_seconds, &mut point.cpu_part]);
-    }
+    round_points(&mut curves);
     let head = ProfileHead {
         version: PROFILE_VERSION,
         seekless: first.seekless.clone(),
         newest_unix_seconds: unix_seconds(&first.started),
         sittings: most_sittings,
+        machines: None,
         revision,
         storage: id,
         mount_point: storage.mount_point.clone(),
@@ -147,7 +148,12 @@ fn costs(runs: &[&Run], storage: &Storage) -> Option<ProfileCosts> {
 /// The deviation of what is common to all methods, by what each size says of it. Sizes of one sitting share its level.
 fn level_deviation(sizes: &[[f64; 2]]) -> f64 {
     let [squares, degrees] = [0, 1].map(|at| mean(sizes.iter().map(|size| size[at])).unwrap_or(0.0));
-    ((DEGREES_OF_LEVEL * USUAL_LEVEL.powi(2) + squares) / (DEGREES_OF_LEVEL + degrees)).sqrt()
+    moderated(USUAL_LEVEL, squares, degrees)
+}
+
+/// A deviation by some squares with these degrees of freedom, moderated by the usual one.
+fn moderated(usual: f64, squares: f64, degrees: f64) -> f64 {
+    ((DEGREES_OF_USUAL * usual.powi(2) + squares) / (DEGREES_OF_USUAL + degrees)).sqrt()
 }
 
 /// The mean; `None` of nothing.
@@ -288,6 +294,13 @@ impl<'a> SizeOfMethods<'a> {
             sittings: u32::try_from(self.merged.sittings.len()).unwrap_or(u32::MAX),
             newest_unix_seconds: unix_seconds(&self.run.started),
         })
+    }
+}
+
+fn round_points(curves: &mut [Curve]) {
+    for point in curves.iter_mut().flat_map(|curve| &mut curve.points) {
+        shorten(figures_of(&mut point.seconds));
+        shorten([&mut point.deviation, &mut point.setup_seconds, &mut point.cpu_part]);
     }
 }
 

@@ -202,6 +202,7 @@ mod tests {
             seekless: String::new(),
             newest_unix_seconds: 0,
             sittings: 2,
+            machines: None,
             revision: Revision {
                 protocol: 1,
                 mechanisms: 1,
