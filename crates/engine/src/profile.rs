@@ -27,7 +27,6 @@ use crate::storage::identity::identity;
 
 mod borrowed;
 
-pub(crate) use borrowed::DEVIATION_BETWEEN_STORAGES;
 pub use borrowed::{MOST_BORROWED, directory_of_borrowed};
 
 /// The variable that names another profile; if it is empty, none is used.

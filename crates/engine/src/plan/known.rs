@@ -11,11 +11,11 @@ use seekless_method::{
     CachePolicy, CompareMechanism, CopyMechanism, Durability, MechanismId, Method, Operation, Preallocate,
     ReadMechanism, Setting, WriteMechanism,
 };
-use seekless_record::{Cache, Conditions, ERRORS_OF_BOUNDS, Target};
+use seekless_record::{Cache, Conditions, DEVIATION_BETWEEN_STORAGES, ERRORS_OF_BOUNDS, Target};
 
 use super::{BUFFERS_PART, FILES_OF_SCAN, Plan, Predicted, SPARE, SizeTimes, Task, resident, sizes, usual};
 use crate::facts::{Costs, Facts, FileFacts, ProcessFacts};
-use crate::profile::{DEVIATION_BETWEEN_STORAGES, StorageProfile, time_since};
+use crate::profile::{StorageProfile, time_since};
 
 /// A regret smaller than this decides nothing.
 const SAME_REGRET: f64 = 0.02;
@@ -200,11 +200,7 @@ impl Asked<'_> {
     fn measured_under(&self, conditions: Conditions, part: f64) -> Vec<MeasuredMethod> {
         let is_mixed = conditions.cache == Cache::Cold && part >= SMALL_PART;
         let warm = self.conditions(Cache::Warm);
-        let elsewhere = if self.profile.is_borrowed() {
-            DEVIATION_BETWEEN_STORAGES
-        } else {
-            0.0
-        };
+        let elsewhere = self.profile.deviation_elsewhere();
         let found = self.profile.curves(conditions).filter_map(|(method, curve)| {
             let time = curve.at(self.task.bytes)?;
             let (mut seconds, mut error) = (time.log_seconds.exp(), time.error);

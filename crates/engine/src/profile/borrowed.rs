@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use seekless_method as method;
-use seekless_record::{StorageId, driver};
+use seekless_record::{DEVIATION_BETWEEN_STORAGES, StorageId, driver};
 
 use super::{StorageProfile, Unfit};
 
@@ -12,9 +12,8 @@ use super::{StorageProfile, Unfit};
 const DIRECTORY: &str = "borrowed";
 /// At most this many are read, because each plan of a process would wait for more.
 pub const MOST_BORROWED: usize = 32;
-/// The standard deviation between storages of one kind, of the logarithm of a time. It is assumed: devices of one kind differ by a
-/// factor of 1.6 within two deviations.
-pub(crate) const DEVIATION_BETWEEN_STORAGES: f64 = 0.25;
+/// Of fewer machines, one of them decides.
+const FEWEST_MACHINES: u32 = 3;
 
 /// Where imported profiles are, for a directory of profiles.
 #[must_use]
@@ -22,7 +21,8 @@ pub fn directory_of_borrowed(profiles: &Path) -> PathBuf {
     profiles.join(DIRECTORY)
 }
 
-/// The imported profile that is the most like a storage: of the same kind; if possible, of the same model and kernel; the newest.
+/// The imported profile that is the most like a storage: of the same kind; if possible, of the same model, of several machines, and of
+/// the same kernel; the newest.
 pub(super) fn find(
     directories: &[PathBuf],
     id: &StorageId,
@@ -46,11 +46,17 @@ pub(super) fn find(
             && !storage.is_simulated()
             && (&storage.file_system, kind_of(storage)) == (&id.file_system, kind_of(id))
     });
-    let models = |id: &StorageId| id.devices.iter().map(|device| device.model.clone()).collect::<Vec<_>>();
+    let models = |id: &StorageId| {
+        let mut models: Vec<_> = id.devices.iter().map(|device| device.model.clone()).collect();
+        // Of a partition and its disk, one.
+        models.dedup();
+        models
+    };
     let nearest = alike.max_by_key(|found| {
         let storage = &found.head.storage;
         (
             models(storage) == models(id),
+            found.head.machines.is_some_and(|machines| machines >= FEWEST_MACHINES),
             storage.kernel == id.kernel,
             found.head.newest_unix_seconds,
         )
@@ -93,15 +99,34 @@ impl StorageProfile {
             .is_some_and(|directory| directory.ends_with(DIRECTORY))
     }
 
-    /// Of which storage it is, if of another one: its name, and its kind in brackets.
+    /// The standard deviation between storages that its bounds lack: those of a profile over machines include their spread.
+    pub(crate) fn deviation_elsewhere(&self) -> f64 {
+        if self.is_borrowed() && self.head.machines.is_none() {
+            DEVIATION_BETWEEN_STORAGES
+        } else {
+            0.0
+        }
+    }
+
+    /// Of which storage it is, if of another one: its name, and in brackets its kind and how many machines it rests on, if it is not of
+    /// one storage.
     #[must_use]
     pub fn borrowed_from(&self) -> Option<String> {
         let name = self.path.file_stem().filter(|_| self.is_borrowed())?.to_string_lossy();
         let storage = &self.head.storage;
         let kind = Some(kind_of(storage)).filter(|kind| !kind.is_empty());
         let kind = kind.map_or_else(String::new, |kind| format!("{kind}, "));
-        let kernel = &storage.kernel;
-        Some(format!("{name} ({kind}{}, kernel {kernel})", storage.file_system))
+        let kernel = match storage.kernel.as_str() {
+            "" => "several kernels".to_owned(),
+            kernel => format!("kernel {kernel}"),
+        };
+        let machines = match self.head.machines {
+            None => String::new(),
+            Some(1) => ", by only 1 machine of this kind".to_owned(),
+            Some(few @ ..FEWEST_MACHINES) => format!(", by only {few} machines of this kind"),
+            Some(count) => format!(", by {count} machines of this kind"),
+        };
+        Some(format!("{name} ({kind}{}, {kernel}{machines})", storage.file_system))
     }
 }
 
@@ -165,6 +190,29 @@ mod tests {
             fs::write(directory_of_borrowed(place.path()).join(name), "{").unwrap();
         }
         assert_eq!(found(&on("vda")), None);
+    }
+
+    #[test]
+    fn a_profile_over_machines_says_how_many_and_has_their_spread_already() {
+        let over = |machines: Option<u32>, kernel: &str, directory: &str| {
+            let mut head = head(&on("vda"));
+            (head.machines, head.storage.kernel) = (machines, kernel.to_owned());
+            let curves = Vec::new();
+            StorageProfile::new(Profile { head, curves }, Path::new(directory).join("kind.json"))
+        };
+        for (machines, kernel, words) in [
+            (None, "6.1", "kernel 6.1"),
+            (Some(1), "6.1", "kernel 6.1, by only 1 machine of this kind"),
+            (Some(2), "6.1", "kernel 6.1, by only 2 machines of this kind"),
+            (Some(12), "", "several kernels, by 12 machines of this kind"),
+        ] {
+            let found = over(machines, kernel, "p/borrowed");
+            let expected = format!("kind (virtual disk, ext4, {words})");
+            assert_eq!(found.borrowed_from(), Some(expected));
+            let is_assumed = found.deviation_elsewhere() > 0.0;
+            assert_eq!(is_assumed, machines.is_none(), "{machines:?}");
+        }
+        assert!(over(None, "6.1", "p").deviation_elsewhere() <= 0.0, "its own");
     }
 
     #[test]
