@@ -4,3 +4,6 @@
 //! which methods win where (feature `server`).
 //!
 //! Not here: conclusions (`seekless_results`), and the page of a run (`seekless_report`).
+
+#[cfg(feature = "client")]
+pub mod client;
