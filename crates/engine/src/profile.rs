@@ -481,6 +481,7 @@ pub(crate) mod tests {
             newest_unix_seconds: 0,
             sittings: 1,
             machines: None,
+            claims_rotational: None,
             revision: Revision {
                 protocol: 1,
                 mechanisms: method::REVISION,

@@ -463,6 +463,7 @@ mod tests {
             newest_unix_seconds: 0,
             sittings: 12,
             machines: Some(12),
+            claims_rotational: Some(false),
             revision: Revision {
                 protocol: 1,
                 mechanisms: 1,

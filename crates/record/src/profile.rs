@@ -45,6 +45,9 @@ documents! {
         /// Over how many machines of a kind it is; `None` for one storage.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub machines: Option<u32>,
+        /// Whether their disks report as rotational, if they are of one kind that does or does not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub claims_rotational: Option<bool>,
         /// The revision of trials and mechanisms. Runs of others are left out.
         pub revision: Revision,
         /// The storage.
@@ -377,6 +380,7 @@ mod tests {
             newest_unix_seconds: 1_800_000_000,
             sittings: 2,
             machines: None,
+            claims_rotational: None,
             revision: Revision {
                 protocol: 1,
                 mechanisms: 1,

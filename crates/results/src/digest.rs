@@ -104,6 +104,7 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
         newest_unix_seconds: unix_seconds(&first.started),
         sittings: most_sittings,
         machines: None,
+        claims_rotational: None,
         revision,
         storage: id,
         mount_point: storage.mount_point.clone(),

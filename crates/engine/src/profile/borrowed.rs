@@ -45,6 +45,10 @@ pub(super) fn find(
         found.head.revision.mechanisms == method::REVISION
             && !storage.is_simulated()
             && (&storage.file_system, kind_of(storage)) == (&id.file_system, kind_of(id))
+            && found
+                .head
+                .claims_rotational
+                .is_none_or(|claim| claims_rotational(id) == Some(claim))
     });
     let models = |id: &StorageId| {
         let mut models: Vec<_> = id.devices.iter().map(|device| device.model.clone()).collect();
@@ -66,6 +70,13 @@ pub(super) fn find(
         nearest.without_warm = Some("measured with an unknown size of memory");
     }
     Some(nearest)
+}
+
+/// Whether the disk of a storage reports as rotational; `None` if it is not known.
+fn claims_rotational(id: &StorageId) -> Option<bool> {
+    let disk = Path::new("/sys/class/block").join(&id.devices.last()?.name);
+    let claim = fs::read(disk.join("queue/rotational")).ok()?;
+    Some(claim.starts_with(b"1"))
 }
 
 /// The kind of a storage's devices in words, from the one that is mounted down to the disks; none of a file system without devices.
@@ -185,6 +196,15 @@ mod tests {
             found(&on("vda")).unwrap().borrowed_from().unwrap().starts_with("new "),
             "the same kernel"
         );
+        // Nothing is known of the disk here, which does not exist.
+        let absent = on("vd-absent");
+        assert!(found(&absent).is_some());
+        for name in ["old.json", "new.json"] {
+            let path = directory_of_borrowed(place.path()).join(name);
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(path, text.replacen('{', "{\"claims_rotational\":true,", 1)).unwrap();
+        }
+        assert_eq!(found(&absent), None);
         // What others could have written, or what is damaged, is not used.
         for name in ["new.json", "old.json"] {
             fs::write(directory_of_borrowed(place.path()).join(name), "{").unwrap();

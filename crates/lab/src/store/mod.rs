@@ -1,10 +1,10 @@
 //! The directory of runs: saving, listing, finding, importing and removing documents.
 //!
-//! Nothing is sent anywhere: runs are exchanged as files. Own runs are in `runs/`, those of others in `imported/`. No
-//! document is overwritten. Documents that cannot be read are reported and left alone.
+//! Own runs are in `runs/`, those of others in `imported/`, and the receipts of shared runs in `shared/`. No document is overwritten. Documents that cannot be read are reported and left alone.
 
 mod error;
 mod profiles;
+mod receipts;
 mod run_document;
 mod sittings;
 mod turn;
@@ -25,7 +25,8 @@ use tempfile::NamedTempFile;
 
 use self::error::NAMES_TOLD;
 pub use self::error::StoreError;
-pub use self::profiles::import_profile;
+pub use self::profiles::{import_profile, keep_fetched_profile};
+pub use self::receipts::SharedRun;
 pub use self::run_document::RunDocument;
 pub use self::turn::{Measuring, MeasuringLock};
 

@@ -225,7 +225,21 @@ fn write_over(path: &Path, text: &[u8], mode: u32) -> Result<(), StoreError> {
 /// If the file cannot be read or is not a profile, or the new file cannot be written; [`StoreError::FullOfProfiles`].
 pub fn import_profile(file: &Path, directory: &Path) -> Result<(PathBuf, bool), StoreError> {
     let profile = Profile::from_text(&read(file, MAX_PROFILE_BYTES)?).map_err(malformed(file))?;
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let text = profile.anonymous().to_text().map_err(malformed(file))?;
+    borrow(&text, &name, directory, false)
+}
+
+/// Keeps a profile that was fetched under a name, as [`import_profile`] does, in place of the one that was fetched before.
+///
+/// # Errors
+/// If it cannot be written; [`StoreError::FullOfProfiles`].
+pub fn keep_fetched_profile(profile: Profile, name: &str, directory: &Path) -> Result<(PathBuf, bool), StoreError> {
+    let text = profile.anonymous().to_text().map_err(malformed(Path::new(name)))?;
+    borrow(&text, name, directory, true)
+}
+
+fn borrow(text: &str, name: &str, directory: &Path, replaces: bool) -> Result<(PathBuf, bool), StoreError> {
     make_directory(directory)?;
     let lock = directory.join(".lock");
     let _lock = locked(&lock).map_err(system(&lock, "lock"))?;
@@ -238,12 +252,16 @@ pub fn import_profile(file: &Path, directory: &Path) -> Result<(PathBuf, bool), 
     if let Some(same) = present.iter().find(is_same) {
         return Ok((same.clone(), false));
     }
+    let name = super::file_name(name);
+    let path = directory.join(format!("{name}.json"));
+    if replaces && present.contains(&path) {
+        write_over(&path, text.as_bytes(), PRIVATE)?;
+        return Ok((path, true));
+    }
     if present.len() >= MOST_BORROWED {
         return Err(StoreError::FullOfProfiles(directory));
     }
-    let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    let path = write_as_new(&directory, &super::file_name(&name), text.as_bytes())?;
-    Ok((path, true))
+    Ok((write_as_new(&directory, &name, text.as_bytes())?, true))
 }
 
 #[cfg(test)]

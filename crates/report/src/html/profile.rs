@@ -203,6 +203,7 @@ mod tests {
             newest_unix_seconds: 0,
             sittings: 2,
             machines: None,
+            claims_rotational: None,
             revision: Revision {
                 protocol: 1,
                 mechanisms: 1,

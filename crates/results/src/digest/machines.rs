@@ -55,7 +55,12 @@ pub fn digest_of_kind(kind: DeviceKind, file_system: Option<&str>, machines: &[V
         .flat_map(|curve| &curve.points)
         .map(|point| point.sittings);
     let sittings = sittings.max()?;
-    let head = head(&profiles, sittings)?;
+    let mut head = head(&profiles, sittings)?;
+    head.claims_rotational = match kind {
+        DeviceKind::RotatingDisk => Some(true),
+        DeviceKind::SteadyDisk => Some(false),
+        _ => None,
+    };
     Some(Profile { head, curves })
 }
 
@@ -372,6 +377,7 @@ mod tests {
             assert_eq!(found.sittings, 10);
         }
         assert_eq!((profile.head.machines, profile.head.sittings), (Some(3), 10));
+        assert_eq!(profile.head.claims_rotational, Some(false));
         let storage = &profile.head.storage;
         assert_eq!(
             (
