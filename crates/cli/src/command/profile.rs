@@ -155,8 +155,16 @@ pub(super) fn renew_profiles(storages: &[Storage], is_shared: bool) {
     }
 }
 
+/// Fails if other users can write to the user's profiles.
+pub(super) fn require_private() -> anyhow::Result<()> {
+    match config::store()?.exposed() {
+        Some(exposed) => Err(anyhow!("{exposed}; with sudo, use `sudo -H`, or set XDG_DATA_HOME")),
+        None => Ok(()),
+    }
+}
+
 /// Why a user has no profiles.
-const NO_HOME: &str = "neither HOME nor XDG_DATA_HOME says where profiles of this user are";
+pub(super) const NO_HOME: &str = "neither HOME nor XDG_DATA_HOME says where profiles of this user are";
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
@@ -316,9 +324,7 @@ fn export(path: &Path, output: &Path) -> Result<(), Failure> {
 
 fn import(files: &[PathBuf]) -> Result<(), Failure> {
     let directory = own_directory().context(NO_HOME)?;
-    if let Some(exposed) = config::store()?.exposed() {
-        return Err(anyhow!("{exposed}; with sudo, use `sudo -H`, or set XDG_DATA_HOME").into());
-    }
+    require_private()?;
     let (mut page, mut failed) = (Page::stdout(), Vec::new());
     for file in files {
         match import_profile(file, &directory) {

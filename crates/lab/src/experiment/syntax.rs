@@ -7,7 +7,7 @@ use seekless::method::did_you_mean;
 use super::error::nearest;
 
 /// Each key with a value that it takes.
-const EXAMPLES: [&str; 37] = [
+const EXAMPLES: [&str; 38] = [
     "name = \"mine\"",
     "about = \"what it finds out\"",
     "[[contest]]",
@@ -46,6 +46,7 @@ const EXAMPLES: [&str; 37] = [
     "budget = \"2m\"",
     "runs = \"/data/seekless\"",
     "color = \"never\"",
+    "hub = \"https://hub.example.org\"",
 ];
 
 fn key_of(example: &str) -> &str {
