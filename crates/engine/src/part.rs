@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::files::{open_regular, stat_open_regular};
+use crate::files::{open_regular, require_told_size, stat_open_regular};
 
 /// A file, given by its path or open, or a range of its bytes.
 ///
@@ -202,14 +202,16 @@ impl<'a> Part<'a> {
 
     /// Opens the file to examine it. Never blocks.
     pub(crate) fn open(&self) -> Result<(File, Metadata)> {
-        match &self.file {
-            FileOf::Path(path) => open_regular(path),
+        let (file, metadata) = match &self.file {
+            FileOf::Path(path) => open_regular(path)?,
             FileOf::Borrowed { file, .. } => {
                 let file = self.duplicate(*file)?;
                 let metadata = stat_open_regular(self.path(), &file)?;
-                Ok((file, metadata))
+                (file, metadata)
             }
-        }
+        };
+        require_told_size(self.path(), &file, &metadata)?;
+        Ok((file, metadata))
     }
 
     /// A duplicate descriptor of an open file.

@@ -53,6 +53,21 @@ pub(crate) fn stat_open_regular(path: &Path, file: &File) -> Result<Metadata> {
     require_regular(path, &metadata).map(|()| metadata)
 }
 
+/// Fails for an empty file that shows the kernel's state, as `/proc` has: its size says nothing of what it contains.
+pub(crate) fn require_told_size(path: &Path, file: &File, metadata: &Metadata) -> Result<()> {
+    if metadata.len() > 0 {
+        return Ok(());
+    }
+    let system = sys::file_system_of(file).map_err(|error| Error::system(path, "stat its file system", error))?;
+    if system.is_pseudo {
+        return Err(Error::NotStorage {
+            path: path.to_owned(),
+            file_system: system.type_name,
+        });
+    }
+    Ok(())
+}
+
 /// Opens a regular file. Never blocks: anything else is refused, even if it only just became a FIFO.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     stat_regular(path)?;

@@ -35,7 +35,8 @@ pub(crate) use holes::{Stretch, stretches};
 pub(crate) use identity::number_text;
 pub use identity::{FileId, FileState, nanoseconds};
 pub(crate) use kind::{
-    directory_of, open_regular, open_without_waiting, require_regular, stat_open_regular, stat_regular,
+    directory_of, open_regular, open_without_waiting, require_regular, require_told_size, stat_open_regular,
+    stat_regular,
 };
 pub use kind::{kind_of, with_article};
 pub use name::NameInDirectory;

@@ -19,7 +19,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::{Destination, Progress, TOLD_BYTES, Visits, pieces};
 use crate::Producer;
 use crate::error::{Error, Result};
-use crate::files::{FileId, Stretch, require_regular, stat_regular, stretches};
+use crate::files::{FileId, Stretch, require_regular, require_told_size, stat_regular, stretches};
 use crate::log;
 use crate::part::{FileOf, Part};
 use crate::setup::MEMORY_ALIGNMENT;
@@ -90,7 +90,9 @@ impl<'a> Side<'a> {
             FileOf::Path(path) => Self::open(path, method, Access::Read)?,
             FileOf::Borrowed { file, .. } => Self::of_descriptor(part, *file, method, Access::Read)?,
         };
-        side.bytes = side.metadata()?.len();
+        let metadata = side.metadata()?;
+        require_told_size(side.path, &side.file, &metadata)?;
+        side.bytes = metadata.len();
         Ok(side)
     }
 

@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use seekless::update::{Batch, Safety};
-use seekless::{Choice, Destination, Error, Job, Method, Operation, Request, Verdict};
+use seekless::{Choice, Destination, Error, Job, Method, Operation, Part, Request, Verdict};
 
 use super::{directories, file_of, sample};
 
@@ -49,6 +50,39 @@ fn planned_calls_do_what_std_does_and_say_how() {
             }
         }
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_whose_size_says_nothing_is_an_error_and_not_empty() {
+    let shown = Path::new("/proc/self/status");
+    let open = File::open(shown).unwrap();
+    let directory = &directories()[0];
+    let [empty, target] = ["empty", "target"].map(|name| directory.path().join(name));
+    fs::write(&empty, b"").unwrap();
+    let ignored = |_: u64, _: &[u8]| ControlFlow::Continue(());
+    let methods = ["read/sync", "copy/sync", "compare/sync"].map(asked);
+    for refused in [
+        seekless::read(shown, ignored).map(drop),
+        seekless::read(Part::of_file(&open), ignored).map(drop),
+        seekless::read_into(shown, &mut []).map(drop),
+        seekless::read_into(shown, &mut [0; 99]).map(drop),
+        seekless::copy(shown, &target).map(drop),
+        seekless::compare(shown, &empty).map(drop),
+        seekless::compare(&empty, Part::of_file(&open)).map(drop),
+        seekless::plan(&Request::read(shown)).map(drop),
+        Job::by(methods[0]).read(shown, ignored).map(drop),
+        Job::by(methods[1]).copy(shown, &target).map(drop),
+        Job::by(methods[2]).compare(&empty, shown).map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(&error, Error::NotStorage { file_system, .. } if file_system == "proc"),
+            "{error}"
+        );
+    }
+    assert!(!target.exists());
+    seekless::read(&empty, ignored).unwrap();
 }
 
 #[test]
@@ -175,7 +209,7 @@ const TOLD: [&str; 13] = [
     "compare/mmap",
 ];
 
-fn run(job: &Job<'_>, operation: Operation, source: &std::path::Path, target: &std::path::Path) -> Result<(), Error> {
+fn run(job: &Job<'_>, operation: Operation, source: &Path, target: &Path) -> Result<(), Error> {
     match operation {
         Operation::Read => job.read(source, |_, _| ControlFlow::Continue(())).map(drop),
         Operation::Write => job.write(target, fs::read(source).unwrap()).map(drop),
