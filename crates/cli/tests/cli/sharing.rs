@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use seekless_results::PSEUDONYM;
 
 use super::place::{Ended, Place};
+use super::terminal::Terminal;
 
 /// A run with every field filled.
 const FULL: &[u8] = include_bytes!("../../../record/testdata/full-run.json");
@@ -82,6 +83,33 @@ fn what_would_be_sent_is_shown_and_nothing_is_sent_unasked() {
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     let unnamed = place.run(&["runs", "share", "--yes"]).refused();
     assert!(unnamed.contains("no hub is named; use --hub URL"), "{unnamed}");
+}
+
+#[test]
+fn on_a_terminal_a_run_is_sent_after_yes_only() {
+    let place = with_a_run();
+    let answered = |address: &str, answer: &str| {
+        let mut command = place.command();
+        command.args(["runs", "share", "--hub", address]);
+        Terminal::of(80).answer(command, answer)
+    };
+    let (silent, address) = listener();
+    silent.set_nonblocking(true).unwrap();
+    let (printed, code) = answered(&address, "n\n");
+    assert!(
+        printed.contains("Not sent") && printed.contains("nothing was done") && code == Some(2),
+        "{printed}"
+    );
+    assert_eq!(silent.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    let answer = format!(r#"{{"id":"{ID}","url":"http://h/runs/{ID}","secret":null,"counted":true,"marks":[]}}"#);
+    let (address, request) = hub("200 OK", answer);
+    let (printed, code) = answered(&address, "y\n");
+    assert!(
+        printed.contains("The hub had this run already") && code == Some(0),
+        "{printed}"
+    );
+    request.join().unwrap();
+    assert!(receipts(&place).is_empty());
 }
 
 #[test]
