@@ -116,7 +116,7 @@ fn options_are_offered_to_those_who_begin_one() {
 }
 
 /// Arguments whose values only their user knows.
-const FREE: [&str; 17] = [
+const FREE: [&str; 19] = [
     "TIME",
     "SIZE",
     "N",
@@ -134,6 +134,8 @@ const FREE: [&str; 17] = [
     "REGEX",
     "UID",
     "READS/WRITES",
+    "URL",
+    "VERSION",
 ];
 
 #[test]

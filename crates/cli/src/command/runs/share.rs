@@ -37,7 +37,7 @@ The hub can also be named in SEEKLESS_HUB, or in the configuration as
 hub = \"https://hub.example.org\".")]
 pub struct Share {
     /// The run, one of your own
-    #[arg(value_name = "RUN", default_value = "latest")]
+    #[arg(value_name = "ID", default_value = "latest")]
     id: OsString,
     /// Address of the hub
     #[arg(long, value_name = "URL")]
