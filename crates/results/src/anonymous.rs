@@ -154,7 +154,7 @@ const ARCHITECTURES: &str = "x86_64 aarch64 riscv64 powerpc64 s390x loongarch64 
 const GOVERNORS: &str = "performance powersave schedutil ondemand conservative userspace";
 const SCHEDULERS: &str = "none mq-deadline kyber bfq noop deadline cfq";
 const FILE_SYSTEMS: &str = "ext2 ext3 ext4 xfs btrfs bcachefs f2fs zfs jfs reiserfs nilfs2 vfat exfat ntfs ntfs3 apfs hfs \
-                            ufs tmpfs ramfs overlay nfs nfs4 cifs smb3 9p virtiofs ceph fuseblk erofs squashfs iso9660";
+                            ufs tmpfs ramfs overlay fuse nfs nfs4 cifs smb3 9p virtiofs ceph fuseblk erofs squashfs iso9660";
 
 /// A processor's name, if its maker is known and all its characters are usual in names of processors.
 fn processor(name: &str) -> Option<String> {
@@ -164,7 +164,7 @@ fn processor(name: &str) -> Option<String> {
 
 /// A disk's model, as its firmware tells it, likewise.
 fn model(name: &str) -> Option<String> {
-    const MAKERS: &str = "Samsung,SAMSUNG,WDC,WD,Western Digital,ST,Seagate,TOSHIBA,HGST,Hitachi,INTEL,Solidigm,KINGSTON,CT,Crucial,\
+    const MAKERS: &str = "Samsung,SAMSUNG,WDC,WDS,WD,Western Digital,ST,Seagate,TOSHIBA,HGST,Hitachi,INTEL,Solidigm,KINGSTON,CT,Crucial,\
                           SanDisk,Micron,MTFD,SK hynix,SKHynix,HFS,KIOXIA,KXG,APPLE,Corsair,ADATA,Sabrent,PNY,Lexar,Patriot,\
                           Transcend,Plextor,QEMU,VBOX,VMware,Virtual,Msft,Amazon,Google,nvme_card,PersistentDisk";
     of_maker(name, MAKERS)
@@ -173,7 +173,12 @@ fn model(name: &str) -> Option<String> {
 fn of_maker(name: &str, makers: &str) -> Option<String> {
     const LONGEST: usize = 64;
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || " ()@._-".contains(c));
-    let begins = makers.split(',').any(|maker| name.starts_with(maker));
+    // `ST` is a maker in `ST4000DM004`, and none in `Stefan`.
+    let is_short = |maker: &str| maker.len() <= 3;
+    let begins = makers.split(',').any(|maker| {
+        let rest = name.strip_prefix(maker);
+        rest.is_some_and(|rest| !is_short(maker) || !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    });
     (is_plain && begins && name.len() <= LONGEST).then(|| name.to_owned())
 }
 

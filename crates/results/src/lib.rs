@@ -54,7 +54,8 @@ pub use setup::storage_setup;
 pub use sheet::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow};
 pub use sustained::{RateStretch, Sustained, has_settled};
 pub use table::{
-    ContestStandings, Observation, Origin, Place, Ranked, Ranking, identity, rank, size_class, standings, table,
+    ContestStandings, Observation, Origin, Place, Ranked, Ranking, identity, rank, rank_methods, size_class, standings,
+    table,
 };
 pub use throttle::{throttle, throttled};
 pub use units::{

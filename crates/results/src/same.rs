@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 
 use seekless_record::{Contest, Machine, Run, Storage, is_same_memory};
 
@@ -56,13 +56,14 @@ pub fn objections(first: &Run, second: &Run) -> Vec<String> {
 /// A fingerprint of the measurements, which is the same for a run and its anonymous form.
 #[must_use]
 pub fn fingerprint(run: &Run) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write_u64(run.seed);
+    // The same in all versions and on all machines.
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&run.seed.to_le_bytes());
     for trial in &run.trials {
-        hasher.write_u64(trial.seconds.to_bits());
-        hasher.write_u64(trial.at_seconds.to_bits());
+        hasher.update(&trial.seconds.to_le_bytes());
+        hasher.update(&trial.at_seconds.to_le_bytes());
     }
-    hasher.finish() as u32
+    hasher.finalize()
 }
 
 /// An objection, if a property is known for both runs and differs. Anonymous runs have fewer properties.

@@ -113,13 +113,10 @@ pub struct Ranked<M = String> {
     pub best_on: usize,
 }
 
-/// What one method did on one machine: in each contest its ratio, and whether it was the best.
-type OnMachine = BTreeMap<u32, Vec<(f64, bool)>>;
-
 struct Gathered<M> {
     runs: BTreeMap<u32, Origin>,
     machines: BTreeSet<u32>,
-    methods: BTreeMap<M, OnMachine>,
+    methods: BTreeMap<M, Vec<(u32, f64, bool)>>,
 }
 
 /// Ranks the methods of all runs. A run that is there twice, once without its names, counts once.
@@ -165,11 +162,8 @@ pub fn rank<P: Ord, M: Ord>(observations: impl IntoIterator<Item = Observation<P
         });
         gathered.runs.insert(one.run, one.origin);
         gathered.machines.insert(one.machine);
-        let on_machine = gathered.methods.entry(one.method).or_default();
-        on_machine
-            .entry(one.machine)
-            .or_default()
-            .push((one.ratio, one.is_best));
+        let contests = gathered.methods.entry(one.method).or_default();
+        contests.push((one.machine, one.ratio, one.is_best));
     }
     places
         .into_iter()
@@ -202,44 +196,46 @@ pub fn standings(run: &Run) -> Vec<ContestStandings> {
 }
 
 fn ranking<P, M: Ord>(place: P, gathered: Gathered<M>) -> Ranking<P, M> {
-    let mut methods: Vec<Ranked<M>> = gathered
-        .methods
-        .into_iter()
-        .filter_map(|(method, machines)| {
-            let ratios = |contests: &[(f64, bool)]| contests.iter().map(|(ratio, _)| *ratio).collect::<Vec<f64>>();
-            let medians: Vec<f64> = machines
-                .values()
-                .filter_map(|contests| median(&ratios(contests)))
-                .collect();
-            let is_mostly_best =
-                |contests: &&Vec<(f64, bool)>| 2 * contests.iter().filter(|(_, best)| *best).count() > contests.len();
-            Some(Ranked {
-                method,
-                ratio: median(&medians)?,
-                range: [
-                    medians.iter().copied().fold(f64::INFINITY, f64::min),
-                    medians.iter().copied().fold(0.0, f64::max),
-                ],
-                machines: medians.len(),
-                best_on: machines.values().filter(is_mostly_best).count(),
-            })
-        })
-        .collect();
-    methods.sort_by(|one, other| {
-        let by_ratio = one.ratio.total_cmp(&other.ratio);
-        by_ratio
-            .then(other.best_on.cmp(&one.best_on))
-            .then(other.machines.cmp(&one.machines))
-            .then(one.method.cmp(&other.method))
-    });
     let origins = gathered.runs.values();
     Ranking {
         place,
         machines: gathered.machines.len(),
         runs: gathered.runs.len(),
         imported: origins.filter(|origin| **origin == Origin::Imported).count(),
-        methods,
+        methods: rank_methods(gathered.methods),
     }
+}
+
+/// Ranks methods, the best first, by their contests: the number of the machine, the time over that of the best, and whether it was
+/// the best. A machine with many contests counts as one.
+#[must_use]
+pub fn rank_methods<M: Ord>(methods: impl IntoIterator<Item = (M, Vec<(u32, f64, bool)>)>) -> Vec<Ranked<M>> {
+    let ranked = methods.into_iter().filter_map(|(method, mut contests)| {
+        contests.sort_unstable_by_key(|(machine, ..)| *machine);
+        let machines = || contests.chunk_by(|one, other| one.0 == other.0);
+        let ratios = |of: &[(u32, f64, bool)]| of.iter().map(|(_, ratio, _)| *ratio).collect::<Vec<f64>>();
+        let medians: Vec<f64> = machines().filter_map(|of| median(&ratios(of))).collect();
+        let is_mostly_best = |of: &&[(u32, f64, bool)]| 2 * of.iter().filter(|(.., best)| *best).count() > of.len();
+        Some(Ranked {
+            method,
+            ratio: median(&medians)?,
+            range: [
+                medians.iter().copied().fold(f64::INFINITY, f64::min),
+                medians.iter().copied().fold(0.0, f64::max),
+            ],
+            machines: medians.len(),
+            best_on: machines().filter(is_mostly_best).count(),
+        })
+    });
+    let mut ranked: Vec<Ranked<M>> = ranked.collect();
+    ranked.sort_by(|one, other| {
+        let by_ratio = one.ratio.total_cmp(&other.ratio);
+        by_ratio
+            .then(other.best_on.cmp(&one.best_on))
+            .then(other.machines.cmp(&one.machines))
+            .then(one.method.cmp(&other.method))
+    });
+    ranked
 }
 
 impl Place {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 const LIBRARIES: &[&str] = &[
     "seekless",
+    "seekless-hub",
     "seekless-lab",
     "seekless-method",
     "seekless-record",
@@ -40,6 +41,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (
         "seekless-report",
         &["seekless-results", "seekless-record", "seekless-method"],
+    ),
+    (
+        "seekless-hub",
+        &[
+            "seekless-report",
+            "seekless-results",
+            "seekless-record",
+            "seekless-method",
+        ],
     ),
     ("seekless-sim", &["seekless-sys"]),
     ("seekless-capi", &["seekless"]),

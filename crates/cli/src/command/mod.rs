@@ -9,6 +9,8 @@ mod cp;
 mod dupes;
 mod generate;
 mod holes;
+#[cfg(feature = "hub")]
+mod hub;
 mod manual;
 mod methods;
 mod profile;
@@ -87,6 +89,8 @@ enum Command {
     Cp(Box<cp::Arguments>),
     Dupes(Box<dupes::Arguments>),
     Holes(holes::Arguments),
+    #[cfg(feature = "hub")]
+    Hub(hub::Arguments),
     Update(update::Arguments),
     Runs(runs::Arguments),
     Report(report::Arguments),
@@ -253,6 +257,8 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
         Command::Cp(arguments) => return cp::run(&arguments),
         Command::Dupes(arguments) => return dupes::run(&arguments),
         Command::Holes(arguments) => holes::run(&arguments)?,
+        #[cfg(feature = "hub")]
+        Command::Hub(arguments) => hub::run(&arguments)?,
         Command::Update(arguments) => update::run(&arguments)?,
         Command::Advise(arguments) => advise::run(&arguments)?,
         Command::Profile(arguments) => profile::run(&arguments)?,

@@ -1,0 +1,333 @@
+//! What strangers send: a run is accepted as a whole or refused with the reason. What is possible but not believed, or says nothing
+//! of other machines, is kept apart and marked.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io::Read;
+
+use flate2::Compression;
+use flate2::read::{GzDecoder, GzEncoder};
+use seekless_record::{DocumentError, Ended, Run, Standing, from_json, to_json};
+use seekless_results::{DeviceKind, Known, anonymous, busy, identity, standings, throttled};
+
+use crate::figure::{Figure, Place};
+
+/// The largest document, in bytes.
+pub const MAX_BYTES: usize = 16 << 20;
+/// The most entries of a contest: each is compared with each other.
+const MOST_ENTRIES: usize = 400;
+const MOST_CONTESTS: usize = 1000;
+const MOST_TRIALS: usize = 100_000;
+/// No processor moves more bytes per second through its memory.
+const FASTEST: f64 = 2e12;
+/// Times of at least this many seconds have so many digits that equal ones are no coincidence.
+const LONG_ENOUGH: f64 = 1e-3;
+/// From this part of equal times on they are copies.
+const COPIED: f64 = 0.05;
+/// Of fewer samples, nothing is told.
+const FEWEST_SAMPLES: usize = 6;
+
+/// Why a run is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// It is not a run, or has a value that no run can have.
+    #[error("{0}{cause}", cause = cause(.0))]
+    Document(DocumentError),
+    /// It has more of something than is accepted.
+    #[error("the run has {found} {what}; at most {most} are accepted")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many it has.
+        found: usize,
+        /// How many are accepted.
+        most: usize,
+    },
+    /// It has texts that could identify someone.
+    #[error("the run is not anonymous: {0}; send what `seekless runs export --anonymous` writes")]
+    NotAnonymous(String),
+    /// Nothing of it can be ranked.
+    #[error("the run has no contest that can be ranked: no method was measured in a valid trial")]
+    Nothing,
+}
+
+impl From<DocumentError> for Refusal {
+    fn from(error: DocumentError) -> Self {
+        Self::Document(error)
+    }
+}
+
+fn cause(error: &DocumentError) -> String {
+    std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"))
+}
+
+/// Why a run does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    /// A disk that does not exist. It is shown apart, by its model.
+    Simulated,
+    /// Other processes used the machine.
+    Busy,
+    /// It was ended before each method had its rounds.
+    Unfinished,
+    /// The speed is a limit that somebody set.
+    Throttled,
+    /// Samples that occur twice, here or in another run.
+    Copied,
+    /// More bytes per second than memory takes.
+    TooFast,
+    /// Its verdicts do not follow from its samples.
+    Verdicts,
+}
+
+impl Mark {
+    const ALL: [Self; 7] = [
+        Self::Simulated,
+        Self::Busy,
+        Self::Unfinished,
+        Self::Throttled,
+        Self::Copied,
+        Self::TooFast,
+        Self::Verdicts,
+    ];
+
+    /// The marks of a text of [`words`].
+    pub fn of(words: &str) -> Vec<Self> {
+        let marks = Self::ALL.into_iter();
+        marks
+            .filter(|mark| words.split(", ").any(|word| word == mark.to_string()))
+            .collect()
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Simulated => "simulated",
+            Self::Busy => "busy",
+            Self::Unfinished => "unfinished",
+            Self::Throttled => "throttled",
+            Self::Copied => "copied samples",
+            Self::TooFast => "faster than memory",
+            Self::Verdicts => "verdicts differ",
+        })
+    }
+}
+
+/// Marks as text; empty of none.
+pub fn words(marks: &[Mark]) -> String {
+    marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A run that is kept.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The digest of the document.
+    pub id: String,
+    /// The run, with the conclusions that follow from its samples.
+    pub run: Run,
+    /// Its document.
+    pub document: Vec<u8>,
+    /// Which machine it is of, as far as machines can be distinguished.
+    pub machine: String,
+    /// Why it does not count.
+    pub marks: Vec<Mark>,
+    /// What is searched of it.
+    pub figures: Vec<Figure>,
+    /// A digest of the samples of each contest that has enough.
+    pub samples: Vec<String>,
+}
+
+/// Checks a document, which may come from anyone.
+pub fn accept(document: &[u8], known: &Known) -> Result<Accepted, Refusal> {
+    if document.len() > MAX_BYTES {
+        let (bytes, most) = (document.len(), MAX_BYTES);
+        return Err(DocumentError::TooLarge { bytes, most }.into());
+    }
+    let sent = from_json(document)?;
+    limited(&sent)?;
+    let run = anonymous(&sent, known);
+    if let Some(field) = not_anonymous(&sent, &run) {
+        return Err(Refusal::NotAnonymous(field));
+    }
+    let figures = figures(&run);
+    if figures.is_empty() {
+        return Err(Refusal::Nothing);
+    }
+    let document = to_json(&run)?.into_bytes();
+    Ok(Accepted {
+        id: digest(&document),
+        machine: identity(&run.machine),
+        marks: marks(&sent, &run),
+        samples: samples(&run),
+        document,
+        figures,
+        run,
+    })
+}
+
+/// The name of a text: the first half of its BLAKE3, in hexadecimal digits.
+pub fn digest(text: &[u8]) -> String {
+    blake3::hash(text).to_hex()[..32].to_owned()
+}
+
+fn limited(run: &Run) -> Result<(), Refusal> {
+    let entries = run.contests.iter().map(|contest| contest.entries.len()).max();
+    for (what, found, most) in [
+        ("contests", run.contests.len(), MOST_CONTESTS),
+        ("entries in a contest", entries.unwrap_or(0), MOST_ENTRIES),
+        ("trials", run.trials.len(), MOST_TRIALS),
+    ] {
+        if found > most {
+            return Err(Refusal::TooMany { what, found, most });
+        }
+    }
+    Ok(())
+}
+
+/// The first field, conclusions and the ID apart, that making a run anonymous changes.
+fn not_anonymous(sent: &Run, made: &Run) -> Option<String> {
+    let [sent, made] = [sent, made].map(|run| {
+        let mut run = run.clone();
+        // It is made of the samples.
+        run.id.clear();
+        for contest in &mut run.contests {
+            contest.conclusion = None;
+            for entry in &mut contest.entries {
+                (entry.summary, entry.standing) = (None, None);
+            }
+        }
+        serde_json::to_value(run).unwrap_or_default()
+    });
+    different(&sent, &made, String::new())
+}
+
+/// Where two values differ first, as in `/machine/host`.
+fn different(one: &serde_json::Value, other: &serde_json::Value, place: String) -> Option<String> {
+    use serde_json::Value::{Array, Object};
+    let inside = match (one, other) {
+        (Object(one), Object(other)) => one
+            .iter()
+            .find_map(|(name, value)| different(value, other.get(name)?, format!("{place}/{name}"))),
+        (Array(one), Array(other)) if one.len() == other.len() => (one.iter().zip(other).enumerate())
+            .find_map(|(at, (one, other))| different(one, other, format!("{place}/{at}"))),
+        _ => None,
+    };
+    inside.or_else(|| (one != other).then_some(place))
+}
+
+fn marks(sent: &Run, run: &Run) -> Vec<Mark> {
+    let is_simulated = run
+        .storages
+        .iter()
+        .any(|storage| DeviceKind::of(storage) == DeviceKind::Simulated);
+    let found = [
+        (Mark::Simulated, is_simulated),
+        (Mark::Busy, !busy(run).is_empty()),
+        (Mark::Unfinished, run.ended != Ended::Complete),
+        (Mark::Throttled, throttled(run).is_some()),
+        (Mark::Copied, has_copies(run)),
+        (Mark::TooFast, is_too_fast(run)),
+        (Mark::Verdicts, has_other_verdicts(sent, run)),
+    ];
+    found
+        .into_iter()
+        .filter_map(|(mark, is_found)| is_found.then_some(mark))
+        .collect()
+}
+
+fn has_copies(run: &Run) -> bool {
+    let mut seen = HashSet::new();
+    let long = run
+        .trials
+        .iter()
+        .filter(|trial| trial.valid && trial.seconds >= LONG_ENOUGH);
+    let all: Vec<u64> = long.map(|trial| trial.seconds.to_bits()).collect();
+    let copies = all.iter().filter(|bits| !seen.insert(**bits)).count();
+    all.len() >= FEWEST_SAMPLES && copies as f64 > COPIED * all.len() as f64
+}
+
+fn is_too_fast(run: &Run) -> bool {
+    let touched = run.lab_cost.second_touch_bytes_per_second;
+    let fastest = touched.map_or(FASTEST, |rate| {
+        (10.0 * rate * f64::from(run.machine.processors)).min(FASTEST)
+    });
+    run.trials.iter().filter(|trial| trial.valid).any(|trial| {
+        let contest = &run.contests[trial.contest];
+        // Of those, not all bytes pass through memory.
+        let moves_less = contest.shared_blocks || contest.holes_skipped || contest.updates.is_some();
+        let moved = trial.bytes.saturating_sub(trial.hole_bytes.unwrap_or(0)) as f64;
+        !moves_less && contest.kernel != "none" && moved > fastest * trial.seconds.max(1e-9)
+    })
+}
+
+fn has_other_verdicts(sent: &Run, run: &Run) -> bool {
+    let mut contests = sent.contests.iter().zip(&run.contests);
+    contests.any(|(sent, made)| {
+        let recommended = |contest: &seekless_record::Contest| Some(contest.conclusion.as_ref()?.recommended.clone());
+        let verdict = |standing: &Option<Standing>| standing.as_ref().map(|standing| standing.verdict);
+        recommended(sent) != recommended(made)
+            || (sent.entries.iter().zip(&made.entries))
+                .any(|(sent, made)| verdict(&sent.standing) != verdict(&made.standing))
+    })
+}
+
+/// The digests of the samples of each contest that has enough of them.
+fn samples(run: &Run) -> Vec<String> {
+    let mut of_contest: HashMap<usize, Vec<u8>> = HashMap::new();
+    for trial in run
+        .trials
+        .iter()
+        .filter(|trial| trial.valid && trial.seconds >= LONG_ENOUGH)
+    {
+        of_contest
+            .entry(trial.contest)
+            .or_default()
+            .extend(trial.seconds.to_le_bytes());
+    }
+    let enough = of_contest
+        .into_values()
+        .filter(|samples| samples.len() >= 8 * FEWEST_SAMPLES);
+    enough.map(|samples| digest(&samples)).collect()
+}
+
+/// A row for each method of each contest that can be ranked.
+fn figures(run: &Run) -> Vec<Figure> {
+    let revision = run
+        .revision
+        .map_or_else(|| "0.0".to_owned(), |of| format!("{}.{}", of.protocol, of.mechanisms));
+    let mut figures = Vec::new();
+    for found in standings(run) {
+        let contest = &run.contests[found.contest];
+        let place = Place::of(&found.place, run, contest, &revision);
+        for (method, (ratio, is_best)) in found.methods {
+            let entry = contest.entries.iter().find(|entry| entry.name() == method);
+            let Some(summary) = entry.and_then(|entry| entry.summary.as_ref()) else {
+                continue;
+            };
+            figures.push(Figure {
+                contest: found.contest,
+                place: place.clone(),
+                method,
+                ratio,
+                is_best,
+                seconds: summary.seconds.median / f64::from(contest.files.max(1)),
+            });
+        }
+    }
+    figures
+}
+
+/// Compressed by gzip.
+pub fn compressed(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    GzEncoder::new(text, Compression::default()).read_to_end(&mut out)?;
+    Ok(out)
+}
+
+/// What [`compressed`] wrote.
+pub fn decompressed(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    GzDecoder::new(text).take(MAX_BYTES as u64 + 1).read_to_end(&mut out)?;
+    Ok(out)
+}

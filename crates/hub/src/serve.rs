@@ -1,0 +1,268 @@
+//! The server: its routes, and what keeps strangers from exhausting it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use seekless_results::Known;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{RwLock, Semaphore};
+use tokio::time::{sleep, timeout};
+use tower_governor::GovernorLayer;
+use tower_governor::governor::GovernorConfigBuilder;
+use tower_governor::key_extractor::{KeyExtractor, PeerIpKeyExtractor, SmartIpKeyExtractor};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::decompression::RequestDecompressionLayer;
+use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::timeout::TimeoutLayer;
+
+use crate::accept::MAX_BYTES;
+use crate::api::{self, App};
+use crate::cached::{Cache, cached};
+use crate::index::Index;
+use crate::problem::Problem;
+use crate::store::{Store, StoreError};
+use crate::{dump, pages};
+
+/// How a hub is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address to listen at.
+    pub listen: SocketAddr,
+    /// The URL of the database.
+    pub database: String,
+    /// Where others reach it; the address by default.
+    pub public_url: Option<String>,
+    /// How many requests of one address are answered per second, after a start of twenty times as many; 0: all.
+    pub rate: u32,
+    /// Whether a proxy stands before it, whose headers tell the addresses.
+    pub behind_proxy: bool,
+}
+
+/// Why a hub does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// It cannot listen.
+    #[error("{0}: cannot listen; is another program listening there?")]
+    Listen(SocketAddr, #[source] std::io::Error),
+    /// Its database fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system gives it no threads.
+    #[error("cannot start")]
+    Start(#[from] std::io::Error),
+}
+
+/// So many connections at a time; others wait.
+const MOST_CONNECTIONS: usize = 1000;
+/// How long the headers of a request, a request with its answer, and a connection may take.
+const FOR_HEADERS: Duration = Duration::from_secs(10);
+const FOR_REQUEST: Duration = Duration::from_secs(30);
+const FOR_CONNECTION: Duration = Duration::from_mins(10);
+/// How long requests may take after the hub was asked to end.
+const FOR_END: Duration = Duration::from_secs(2);
+/// How often it looks for what other servers of its database did.
+const FOLLOW: Duration = Duration::from_secs(2);
+/// The compressed body of a request.
+const MAX_SENT_BYTES: usize = 8 << 20;
+/// Nothing is loaded but the style, and nothing runs.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; \
+                      frame-ancestors 'none'";
+
+/// Runs a hub until a signal asks it to end; `ready` is told the address.
+///
+/// # Errors
+/// If it cannot start.
+pub fn serve(options: &Options, known: Known, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(async {
+            let store = Store::open(&options.database).await?;
+            let listener = TcpListener::bind(options.listen).await;
+            let listener = listener.map_err(|error| ServeError::Listen(options.listen, error))?;
+            let address = listener.local_addr()?;
+            let public_url = options
+                .public_url
+                .clone()
+                .unwrap_or_else(|| format!("http://{address}"));
+            let app = Arc::new(App {
+                store,
+                index: RwLock::default(),
+                known,
+                public_url: public_url.trim_end_matches('/').to_owned(),
+                parsing: Semaphore::new(2),
+            });
+            Index::follow(&app.index, &app.store).await?;
+            let following = app.clone();
+            tokio::spawn(async move {
+                loop {
+                    sleep(FOLLOW).await;
+                    if let Err(error) = Index::follow(&following.index, &following.store).await {
+                        tracing::error!("{error}: {:?}", std::error::Error::source(&error));
+                    }
+                }
+            });
+            let router = limited_by_address(router(app), options);
+            ready(address);
+            let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+            tokio::select! {
+                () = accept_all(listener, router, free.clone()) => {}
+                () = asked_to_end() => {}
+            }
+            // Requests that have begun are answered.
+            let all = timeout(FOR_END, free.acquire_many(MOST_CONNECTIONS as u32)).await;
+            drop(all);
+            Ok(())
+        })
+}
+
+/// All routes, without a limit by address.
+fn router(app: Arc<App>) -> Router {
+    let pages = Router::new()
+        .route("/", get(pages::start))
+        .route("/kinds/{kind}", get(pages::kind))
+        .route("/devices/{model}", get(pages::device))
+        .route("/runs", get(pages::runs))
+        .route("/runs/{id}", get(pages::run))
+        .route("/compare", get(pages::comparison))
+        .route("/about", get(pages::about))
+        .route("/api", get(pages::api))
+        .route("/api/v1/openapi.json", get(pages::openapi))
+        .route("/style.css", get(pages::style))
+        .route("/api/v1/runs", get(api::list_runs))
+        .route("/api/v1/runs/{id}", get(api::get_run))
+        .route("/api/v1/compare", get(api::get_comparison))
+        .route("/api/v1/table", get(api::get_table))
+        .route("/api/v1/profiles/{kind}", get(api::get_profile))
+        .layer(from_fn_with_state((app.clone(), Arc::new(Cache::default())), cached));
+    pages
+        .route("/api/v1/runs", post(api::post_run))
+        .route("/api/v1/runs/{id}", axum::routing::delete(api::withdraw_run))
+        .route("/api/v1/dump.jsonl", get(dump::json_lines))
+        .route("/api/v1/dump.parquet", get(dump::parquet))
+        .fallback(pages::missing)
+        .layer(DefaultBodyLimit::max(MAX_BYTES))
+        .layer(RequestDecompressionLayer::new())
+        .layer(RequestBodyLimitLayer::new(MAX_SENT_BYTES))
+        .layer(TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, FOR_REQUEST))
+        .layer(CompressionLayer::new())
+        .layer(CatchPanicLayer::custom(|_| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the hub failed at this request").into_response()
+        }))
+        .layer(from_fn(with_policy))
+        .with_state(app)
+}
+
+/// Headers for all answers.
+async fn with_policy(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn limited_by_address(router: Router, options: &Options) -> Router {
+    fn layer<K: KeyExtractor<Key: Send + Sync> + Send + Sync + 'static>(router: Router, rate: u32, key: K) -> Router {
+        let mut builder = GovernorConfigBuilder::default().key_extractor(key);
+        let config = builder
+            .period(Duration::from_secs(1) / rate)
+            .burst_size(rate.saturating_mul(20))
+            .finish();
+        let Some(config) = config else { return router };
+        let too_many = |error| match error {
+            tower_governor::GovernorError::TooManyRequests { wait_time, .. } => {
+                let detail = format!(
+                    "too many requests from this address; try again in {} s",
+                    wait_time.max(1)
+                );
+                Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).into_response()
+            }
+            _ => Problem::new(StatusCode::BAD_REQUEST, "the address of the request is unknown").into_response(),
+        };
+        let config = Arc::new(config);
+        let limiter = config.limiter().clone();
+        tokio::spawn(async move {
+            loop {
+                sleep(FOR_CONNECTION / 10).await;
+                limiter.retain_recent();
+            }
+        });
+        router.layer(GovernorLayer::new(config).error_handler(too_many))
+    }
+    match (options.rate, options.behind_proxy) {
+        (0, _) => router,
+        (rate, false) => layer(router, rate, PeerIpKeyExtractor),
+        (rate, true) => layer(router, rate, SmartIpKeyExtractor),
+    }
+}
+
+async fn accept_all(listener: TcpListener, router: Router, free: Arc<Semaphore>) {
+    loop {
+        let Ok(permit) = free.clone().acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                let router = router.clone();
+                tokio::spawn(async move {
+                    let _permit = permit;
+                    // A client that reads or sends slowly is left.
+                    let _ = timeout(FOR_CONNECTION, answer(stream, address, router)).await;
+                });
+            }
+            // Too many files are open, for example.
+            Err(error) => {
+                tracing::warn!("cannot accept a connection: {error}");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, address: SocketAddr, router: Router) {
+    let service = tower::service_fn(move |mut request: axum::http::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(address));
+        let router = router.clone();
+        async move { tower::ServiceExt::oneshot(router, request.map(Body::new)).await }
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(FOR_HEADERS);
+    let service = TowerToHyperService::new(service);
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn asked_to_end() {
+    let interrupted = tokio::signal::ctrl_c();
+    let terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+    match terminated {
+        Ok(mut terminated) => {
+            tokio::select! {
+                _ = interrupted => {}
+                _ = terminated.recv() => {}
+            }
+        }
+        Err(_) => drop(interrupted.await),
+    }
+}

@@ -1,0 +1,7 @@
+//! A hub as its users meet it: over HTTP, on `SQLite` and on `PostgreSQL`.
+
+mod common;
+mod generated;
+mod hostile;
+mod kills;
+mod server;

@@ -1,0 +1,184 @@
+//! What a hub answers.
+
+use std::thread;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use seekless_hub::Admin;
+use seekless_record::from_json;
+
+use crate::common::{Database, Hub, KNOWN};
+use crate::generated;
+
+#[test]
+fn a_run_sent_twice_is_once_and_its_sender_can_withdraw_it() {
+    for database in Database::all() {
+        let hub = Hub::start(&database);
+        let run = generated::run(1, 1);
+        let first = hub.share(&run);
+        assert_eq!(first.status, 201, "{}: {}", database.name, first.text());
+        assert_eq!(
+            (first.json()["counted"].as_bool(), first.json()["marks"].to_string()),
+            (Some(true), "[]".to_owned())
+        );
+        let (id, secret) = (first.field("id"), first.field("secret"));
+        assert_eq!(secret.len(), 64);
+        let again = hub.share(&run);
+        assert_eq!(
+            (again.status, again.field("id"), again.json()["secret"].is_null()),
+            (200, id.clone(), true)
+        );
+        let stored = hub.get(&format!("/api/v1/runs/{id}"));
+        assert_eq!(from_json(&stored.body).unwrap(), run, "{}", database.name);
+        assert_eq!(hub.get("/api/v1/runs").json()["runs"].as_array().unwrap().len(), 1);
+        assert_eq!(hub.withdraw(&id, &"0".repeat(64)).status, 403);
+        assert_eq!(hub.withdraw(&id, &secret).status, 204);
+        for path in ["/api/v1/runs/", "/runs/"] {
+            assert_eq!(hub.get(&format!("{path}{id}")).status, 404, "{}: {path}", database.name);
+        }
+        assert_eq!(hub.get("/api/v1/runs").json()["runs"].to_string(), "[]");
+    }
+}
+
+#[test]
+fn an_answer_that_the_client_has_is_not_sent_again() {
+    let hub = Hub::alone();
+    let id = hub.share(&generated::run(1, 1)).field("id");
+    for path in [
+        format!("/api/v1/runs/{id}"),
+        "/".to_owned(),
+        "/api/v1/table".to_owned(),
+        format!("/runs/{id}"),
+    ] {
+        let first = hub.get(&path);
+        let tag = first.header("etag").to_owned();
+        assert!(first.status == 200 && tag.starts_with('"'), "{path}: {first:?}");
+        let again = hub.get_with(&path, &[("If-None-Match", &tag)]);
+        assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
+    }
+    let tag = hub.get("/").header("etag").to_owned();
+    hub.share(&generated::run(2, 1));
+    assert_eq!(
+        hub.get_with("/", &[("If-None-Match", &tag)]).status,
+        200,
+        "another run came"
+    );
+}
+
+#[test]
+fn runs_are_searched_by_what_they_were_measured_on_page_by_page() {
+    for database in Database::all() {
+        let hub = Hub::start(&database);
+        let runs: Vec<_> = (0..12).map(|machine| generated::run(machine, 1)).collect();
+        let ids: Vec<String> = runs.iter().map(|run| hub.share(run).field("id")).collect();
+        let found = |query: &str| {
+            let (mut ids, mut next) = (Vec::new(), String::new());
+            loop {
+                let page = hub.get(&format!("/api/v1/runs?limit=5&{query}{next}")).json();
+                let runs = page["runs"].as_array().unwrap();
+                assert!(runs.len() <= 5);
+                ids.extend(runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()));
+                match page["next"].as_i64() {
+                    Some(before) => next = format!("&before={before}"),
+                    None => return ids,
+                }
+            }
+        };
+        let wanted = |is_it: &dyn Fn(&seekless_record::Run) -> bool| {
+            let of_it = ids.iter().zip(&runs).rev().filter(|(_, run)| is_it(run));
+            of_it.map(|(id, _)| id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(""), wanted(&|_| true), "{}", database.name);
+        for file_system in ["ext4", "xfs", "btrfs", "zfs"] {
+            assert_eq!(
+                found(&format!("file_system={file_system}")),
+                wanted(&|run| run.storages[0].file_system == file_system)
+            );
+        }
+        let has_kernel = |run: &seekless_record::Run| run.machine.kernel.starts_with("6.18.");
+        assert_eq!(found("kernel=Linux%206.18"), wanted(&has_kernel));
+        assert_eq!(found("method=read/mmap").len(), 12);
+        assert_eq!(found("method=read/sync&operation=write"), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_export_that_is_imported_elsewhere_is_equal() {
+    for (from, to) in Database::all().zip([Some(Database::sqlite()), Database::postgres()]) {
+        let Some(to) = to else { continue };
+        let hub = Hub::start(&from);
+        let ids: Vec<String> = (0..6)
+            .map(|number| hub.share(&generated::run(number, 1)).field("id"))
+            .collect();
+        let admin = Admin::open(&from.url).unwrap();
+        assert!(admin.remove(&ids[1]).unwrap() && !admin.remove(&ids[1]).unwrap());
+        let (banned, removed) = admin.ban(&ids[3]).unwrap();
+        assert_eq!(removed, 1, "{banned}");
+        let export = |admin: &Admin| {
+            let mut text = Vec::new();
+            admin.export(&mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let text = export(&admin);
+        let other = Admin::open(&to.url).unwrap();
+        assert_eq!(other.import(text.as_bytes(), &KNOWN).unwrap(), 4);
+        assert_eq!(export(&other), text, "{} to {}", from.name, to.name);
+        assert_eq!(other.import(text.as_bytes(), &KNOWN).unwrap(), 0, "twice is once");
+        let verified = other.verify(&KNOWN).unwrap();
+        assert_eq!((verified.runs, verified.damaged), (4, Vec::new()), "{}", to.name);
+        let (hub, restored) = (Hub::start(&from), Hub::start(&to));
+        assert_eq!(restored.share(&generated::run(3, 2)).status, 403, "the ban came along");
+        for path in ["/", "/api/v1/table", "/api/v1/dump.jsonl"] {
+            assert_eq!(restored.get(path).body.len(), hub.get(path).body.len(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn several_servers_of_one_database_show_the_same() {
+    for database in Database::all() {
+        let hubs = [Hub::start(&database), Hub::start(&database)];
+        let receipt = hubs[0].share(&generated::run(1, 1));
+        let count = |hub: &Hub| hub.get("/api/v1/runs").json()["runs"].as_array().unwrap().len();
+        let reaches = |wanted: usize| {
+            (0..100).any(|_| {
+                thread::sleep(std::time::Duration::from_millis(100));
+                count(&hubs[1]) == wanted
+            })
+        };
+        assert!(reaches(1), "{}", database.name);
+        assert_eq!(
+            hubs[1].withdraw(&receipt.field("id"), &receipt.field("secret")).status,
+            204
+        );
+        assert_eq!(count(&hubs[1]), 0);
+    }
+}
+
+#[test]
+fn dumps_have_all_runs() {
+    let hub = Hub::alone();
+    for number in 0..5 {
+        hub.share(&generated::run(number, 1));
+    }
+    let lines = hub.get("/api/v1/dump.jsonl").text();
+    assert_eq!(lines.lines().count(), 5);
+    assert!(!lines.contains("\"secret\""), "secrets stay here");
+    let parquet = hub.get("/api/v1/dump.parquet");
+    assert!(
+        parquet.body.starts_with(b"PAR1") && parquet.body.ends_with(b"PAR1"),
+        "{:?}",
+        parquet.status
+    );
+    let reader = SerializedFileReader::new(axum::body::Bytes::from(parquet.body)).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    let wanted: usize = (0..5)
+        .map(|number| {
+            generated::run(number, 1)
+                .contests
+                .iter()
+                .map(|one| one.entries.len())
+                .sum::<usize>()
+        })
+        .sum();
+    assert_eq!(rows.len(), wanted);
+}
