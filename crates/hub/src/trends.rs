@@ -5,7 +5,7 @@
 
 #![allow(clippy::type_complexity, reason = "the maps are used where they are made")]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use seekless_method::Method;
 use seekless_results::statistics::{median, percentile};
@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::figure::Place;
-use crate::index::{Basis, Filter, Index, Seen};
+use crate::index::{Basis, Filter, Index, Known, Seen};
 
 /// What methods compete in; over all models, file systems, kernels and sizes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
@@ -131,6 +131,8 @@ struct Asked<'a> {
     places: Vec<(u32, u32)>,
     tasks: Vec<Task>,
     revisions: BTreeSet<String>,
+    /// By the number of a run, those of its machine and of its sitting.
+    origins: Vec<[u32; 2]>,
 }
 
 /// What was seen of each key.
@@ -149,6 +151,15 @@ impl<'a> Asked<'a> {
                 revisions.insert(place.revision.clone());
             }
         }
+        let mut sittings: HashMap<(u32, &str), u32> = HashMap::new();
+        let origin = |run: &'a Known| {
+            let next = sittings.len() as u32;
+            [
+                run.machine,
+                *sittings.entry((run.machine, run.stored.day.as_str())).or_insert(next),
+            ]
+        };
+        let origins = index.runs().iter().map(origin).collect();
         let mut tasks: Vec<_> = numbers
             .into_iter()
             .map(|(words, number)| (number, Task::of(words)))
@@ -159,31 +170,35 @@ impl<'a> Asked<'a> {
             places,
             tasks: tasks.into_iter().map(|(_, task)| task).collect(),
             revisions,
+            origins,
         }
     }
 
-    fn groups<K: Ord>(&self, key: impl Fn(u32, &'a Place, u32) -> Option<K>) -> Groups<'a, K> {
+    fn groups<K: Ord>(&self, mut key: impl FnMut(u32, &'a Place, u32) -> K) -> Groups<'a, K> {
         let mut groups: Groups<'a, K> = BTreeMap::new();
         for &(number, task) in &self.places {
             let place = self.index.place_at(number);
             for (method, seen) in self.index.seen_at(number) {
-                if let Some(key) = key(task, place, method) {
-                    groups.entry(key).or_default().push(seen);
-                }
+                groups.entry(key(task, place, method)).or_default().push(seen);
             }
         }
         groups
     }
 
     fn machine(&self, seen: &Seen) -> u32 {
-        self.index.runs()[seen.run as usize].machine
+        self.origins[seen.run as usize][0]
     }
 
     /// The contests of a method, as they are ranked.
     fn contests(&self, seen: &[&[Seen]]) -> Vec<(u32, f64, bool)> {
-        let rows = seen.iter().copied().flatten();
-        rows.map(|seen| (self.machine(seen), f64::from(seen.ratio), seen.is_best))
-            .collect()
+        let mut contests = Vec::with_capacity(seen.iter().map(|seen| seen.len()).sum());
+        for seen in seen {
+            contests.extend(
+                seen.iter()
+                    .map(|seen| (self.machine(seen), f64::from(seen.ratio), seen.is_best)),
+            );
+        }
+        contests
     }
 
     /// The median seconds of each machine, by its number.
@@ -197,16 +212,20 @@ impl<'a> Asked<'a> {
     }
 
     fn basis<'s>(&self, seen: impl IntoIterator<Item = &'s &'s [Seen]>) -> Basis {
-        let mut runs: Vec<u32> = seen.into_iter().copied().flatten().map(|seen| seen.run).collect();
-        runs.sort_unstable();
-        runs.dedup();
-        let known = runs.iter().map(|&run| &self.index.runs()[run as usize]);
-        let sittings: BTreeSet<(u32, &str)> = known.map(|run| (run.machine, run.stored.day.as_str())).collect();
-        let mut machines: Vec<u32> = sittings.iter().map(|(machine, _)| *machine).collect();
-        machines.dedup();
+        let mut is_seen = vec![false; self.origins.len()];
+        for seen in seen.into_iter().copied().flatten() {
+            is_seen[seen.run as usize] = true;
+        }
+        let runs: Vec<[u32; 2]> = self
+            .origins
+            .iter()
+            .zip(is_seen)
+            .filter_map(|(run, is)| is.then_some(*run))
+            .collect();
+        let count = |which: usize| runs.iter().map(|run| run[which]).collect::<HashSet<u32>>().len();
         Basis {
-            machines: machines.len(),
-            sittings: sittings.len(),
+            machines: count(0),
+            sittings: count(1),
             runs: runs.len(),
             revisions: self.revisions.clone(),
         }
@@ -252,16 +271,9 @@ fn winner<M>(methods: &[Ranked<M>]) -> Option<&Ranked<M>> {
 
 /// The median of each machine, by its number.
 fn by_machine(mut rows: Vec<(u32, f64)>) -> Vec<(u32, f64)> {
-    rows.sort_unstable_by_key(|(machine, _)| *machine);
-    let median = |of: &[(u32, f64)]| {
-        Some((
-            of[0].0,
-            median(&of.iter().map(|(_, value)| *value).collect::<Vec<_>>())?,
-        ))
-    };
-    rows.chunk_by(|one, other| one.0 == other.0)
-        .filter_map(median)
-        .collect()
+    rows.sort_unstable_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    let middle = |of: &[(u32, f64)]| (of[0].0, f64::midpoint(of[(of.len() - 1) / 2].1, of[of.len() / 2].1));
+    rows.chunk_by(|one, other| one.0 == other.0).map(middle).collect()
 }
 
 /// The spread of one value of each machine.
@@ -287,7 +299,7 @@ fn fastest(values: impl IntoIterator<Item = (u32, f64)>) -> Vec<(u32, f64)> {
 /// Which methods win: a cell for each task and class of sizes that was measured.
 pub fn cells(index: &Index, filter: &Filter) -> Vec<Cell> {
     let asked = Asked::of(index, filter);
-    let groups = asked.groups(|task, place, method| Some((task, size_class(size(place)), method)));
+    let groups = asked.groups(|task, place, method| (task, size_class(size(place)), method));
     let groups: Vec<_> = groups.into_iter().collect();
     let same = groups.chunk_by(|(one, _), (other, _)| (one.0, one.1) == (other.0, other.1));
     let cell = |methods: &[((u32, (u64, u64), u32), Vec<&[Seen]>)]| {
@@ -317,7 +329,7 @@ pub fn cells(index: &Index, filter: &Filter) -> Vec<Cell> {
 pub fn curves(index: &Index, filter: &Filter) -> Vec<Curves> {
     let asked = Asked::of(index, filter);
     let mut tasks: Vec<BTreeMap<u64, Vec<(u32, Vec<&[Seen]>)>>> = vec![BTreeMap::new(); asked.tasks.len()];
-    for ((task, bytes, method), seen) in asked.groups(|task, place, method| Some((task, size(place), method))) {
+    for ((task, bytes, method), seen) in asked.groups(|task, place, method| (task, size(place), method)) {
         tasks[task as usize].entry(bytes).or_default().push((method, seen));
     }
     let curves = tasks.iter().zip(&asked.tasks).map(|(sizes, task)| {
@@ -398,7 +410,7 @@ pub fn standings(index: &Index, model: &str, filter: &Filter) -> Vec<Standing> {
                 ..filter.clone()
             },
         );
-        let groups = asked.groups(|task, place, method| Some(((task, size(place)), place.model == model, method)));
+        let groups = asked.groups(|task, place, method| ((task, size(place)), place.model == model, method));
         let mut places: BTreeMap<(u32, u64), [Vec<(u32, f64)>; 2]> = BTreeMap::new();
         for ((key, is_model, _), seen) in groups {
             places.entry(key).or_default()[usize::from(is_model)].extend(asked.seconds(&seen));
@@ -428,38 +440,38 @@ pub fn standings(index: &Index, model: &str, filter: &Filter) -> Vec<Standing> {
     sizes.into_iter().map(standing).collect()
 }
 
-/// The seconds by storage (its model, file system and size of files), method and machine.
-type Measured<'a> = BTreeMap<((&'a str, &'a str, u64), u32, u32), f64>;
+/// The seconds by size of files, the rest of the storage, method and machine; sorted.
+type Measured = Vec<((u64, u32, u32, u32), f64)>;
 
 /// Tasks by the version of the kernel, if there are several.
 pub fn kernels(index: &Index, filter: &Filter) -> Vec<Kernels> {
     let asked = Asked::of(index, filter);
-    // What is the same under both kernels: the storage and the size.
+    let mut storages: HashMap<(&str, &str), u32> = HashMap::new();
     let groups = asked.groups(|task, place, method| {
-        let storage = (place.model.as_str(), place.file_system.as_str(), size(place));
-        Some((task, (version(&place.kernel), place.kernel.as_str()), storage, method))
+        let next = storages.len() as u32;
+        let storage = storages.entry((&place.model, &place.file_system)).or_insert(next);
+        let kernel = (version(&place.kernel), place.kernel.as_str());
+        (task, kernel, (size(place), *storage, method))
     });
-    let mut tasks: BTreeMap<u32, BTreeMap<(Vec<u32>, &str), Measured<'_>>> = BTreeMap::new();
-    for ((task, kernel, storage, method), seen) in groups {
+    let mut tasks: BTreeMap<u32, BTreeMap<(Vec<u32>, &str), Measured>> = BTreeMap::new();
+    for ((task, kernel, (bytes, storage, method)), seen) in groups {
+        let seconds = asked.seconds(&seen).into_iter();
         let under = tasks.entry(task).or_default().entry(kernel).or_default();
-        under.extend(
-            asked
-                .seconds(&seen)
-                .into_iter()
-                .map(|(machine, seconds)| ((storage, method, machine), seconds)),
-        );
+        under.extend(seconds.map(|(machine, seconds)| ((bytes, storage, method, machine), seconds)));
     }
-    let task = |(task, kernels): (u32, BTreeMap<(Vec<u32>, &str), Measured<'_>>)| {
-        let mut machines: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-        for ((storage, _, machine), _) in kernels.values().flatten() {
-            machines.entry(storage.2).or_default().insert(*machine);
+    let several = tasks.into_iter().filter(|(_, kernels)| kernels.len() > 1);
+    let of_task = |(task, kernels): (u32, BTreeMap<(Vec<u32>, &str), Measured>)| {
+        let mut machines: HashMap<u64, HashSet<u32>> = HashMap::new();
+        for ((bytes, .., machine), _) in kernels.values().flatten() {
+            machines.entry(*bytes).or_default().insert(*machine);
         }
-        let (size_bytes, _) = machines
+        let most = machines
             .iter()
-            .max_by_key(|(bytes, machines)| (machines.len(), **bytes))?;
-        let mut before = None;
+            .max_by_key(|(bytes, machines)| (machines.len(), **bytes));
+        let size_bytes = most.map_or(0, |(bytes, _)| *bytes);
+        let mut before: Option<&Measured> = None;
         let steps = kernels.iter().map(|((_, kernel), now)| {
-            let here = now.iter().filter(|((storage, ..), _)| storage.2 == *size_bytes);
+            let here = now.iter().filter(|((bytes, ..), _)| *bytes == size_bytes);
             let (change, most) = before.replace(now).map_or((None, None), |before| changes(before, now));
             KernelStep {
                 kernel: (*kernel).to_owned(),
@@ -468,36 +480,34 @@ pub fn kernels(index: &Index, filter: &Filter) -> Vec<Kernels> {
                 most: most.map(|(method, spread)| (index.name_of(method).to_owned(), spread)),
             }
         });
-        let steps: Vec<KernelStep> = steps.collect();
-        let task = asked.tasks[task as usize].clone();
-        (steps.len() > 1).then_some(Kernels {
-            task,
-            size_bytes: *size_bytes,
+        let steps = steps.collect();
+        Kernels {
+            task: asked.tasks[task as usize].clone(),
+            size_bytes,
             steps,
-        })
+        }
     };
-    tasks.into_iter().filter_map(task).collect()
+    several.map(of_task).collect()
 }
 
 /// What changed from one kernel to another, over all methods and for the one that changed most, on machines that measured both: a
 /// machine's change is the median of those of its methods and sizes.
-fn changes(before: &Measured<'_>, now: &Measured<'_>) -> (Option<Spread>, Option<(u32, Spread)>) {
-    let both = now
-        .iter()
-        .filter_map(|(key, seconds)| Some(((key.1, key.2), seconds / before.get(key)?)));
+fn changes(before: &Measured, now: &Measured) -> (Option<Spread>, Option<(u32, Spread)>) {
+    let both = now.iter().filter_map(|(key, seconds)| {
+        let at = before.binary_search_by_key(key, |(key, _)| *key).ok()?;
+        Some(((key.2, key.3), seconds / before[at].1))
+    });
     let both: Vec<((u32, u32), f64)> = both.collect();
-    let all = spread(&by_machine(
-        both.iter().map(|((_, machine), ratio)| (*machine, *ratio)).collect(),
-    ));
+    let ratios = both.iter().map(|((_, machine), ratio)| (*machine, *ratio));
+    let all = spread(&by_machine(ratios.collect()));
     let mut methods: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
     for ((method, machine), ratio) in both {
         methods.entry(method).or_default().push((machine, ratio));
     }
-    let methods = methods
-        .into_iter()
-        .filter_map(|(method, ratios)| Some((method, spread(&by_machine(ratios))?)));
+    let spreads = methods.into_iter();
+    let spreads = spreads.filter_map(|(method, ratios)| Some((method, spread(&by_machine(ratios))?)));
     let size = |(_, spread): &(u32, Spread)| spread.quartiles[1].ln().abs();
-    (all, methods.max_by(|one, other| size(one).total_cmp(&size(other))))
+    (all, spreads.max_by(|one, other| size(one).total_cmp(&size(other))))
 }
 
 /// The numbers of a version, by which it is sorted.
@@ -510,4 +520,59 @@ fn version(kernel: &str) -> Vec<u32> {
 
 fn size(place: &Place) -> u64 {
     place.size_bytes.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranked(method: u32, ratio: f64, machines: usize) -> Ranked<u32> {
+        Ranked {
+            method,
+            ratio,
+            range: [ratio; 2],
+            machines,
+            best_on: 0,
+        }
+    }
+
+    #[test]
+    fn a_method_that_few_machines_measured_does_not_win() {
+        assert_eq!(
+            winner(&[ranked(0, 1.0, 1), ranked(1, 1.1, 3)]).map(|of| of.method),
+            Some(1)
+        );
+        assert_eq!(
+            winner(&[ranked(0, 1.0, 2), ranked(1, 1.1, 3)]).map(|of| of.method),
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn the_winner_changes_where_the_one_before_is_slower_and_not_at_a_tie() {
+        let sizes = [[1.0, 1.5], [1.02, 1.0], [1.2, 1.0], [1.0, 1.01]].into_iter();
+        let sizes = sizes.zip(10..).map(|([one, other], step)| {
+            let mut methods = vec![ranked(0, one, 5), ranked(1, other, 5)];
+            methods.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
+            (1 << step, methods)
+        });
+        assert_eq!(winners(sizes), [(1 << 10, 0), (1 << 12, 1)]);
+    }
+
+    #[test]
+    fn a_machine_s_change_is_the_median_of_what_both_kernels_measured() {
+        let before = vec![((1, 0, 0, 7), 1.0), ((1, 0, 0, 8), 1.0), ((2, 0, 0, 7), 1.0)];
+        let now = vec![((1, 0, 0, 7), 1.5), ((1, 0, 0, 9), 9.0), ((2, 0, 0, 7), 2.5)];
+        let (all, most) = changes(&before, &now);
+        let expected = Spread {
+            quartiles: [2.0; 3],
+            machines: 1,
+        };
+        assert_eq!((all, most), (Some(expected), Some((0, expected))));
+    }
+
+    #[test]
+    fn versions_are_sorted_by_their_numbers() {
+        assert!(version("Linux 6.2") < version("Linux 6.12"));
+    }
 }

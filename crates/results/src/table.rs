@@ -211,10 +211,12 @@ fn ranking<P, M: Ord>(place: P, gathered: Gathered<M>) -> Ranking<P, M> {
 #[must_use]
 pub fn rank_methods<M: Ord>(methods: impl IntoIterator<Item = (M, Vec<(u32, f64, bool)>)>) -> Vec<Ranked<M>> {
     let ranked = methods.into_iter().filter_map(|(method, mut contests)| {
-        contests.sort_unstable_by_key(|(machine, ..)| *machine);
+        // The bits of positive numbers have their order.
+        contests.sort_unstable_by_key(|(machine, ratio, _)| (u128::from(*machine) << 64) | u128::from(ratio.to_bits()));
         let machines = || contests.chunk_by(|one, other| one.0 == other.0);
-        let ratios = |of: &[(u32, f64, bool)]| of.iter().map(|(_, ratio, _)| *ratio).collect::<Vec<f64>>();
-        let medians: Vec<f64> = machines().filter_map(|of| median(&ratios(of))).collect();
+        // Of sorted ratios, without a copy of them: there may be a million.
+        let middle = |of: &[(u32, f64, bool)]| f64::midpoint(of[(of.len() - 1) / 2].1, of[of.len() / 2].1);
+        let medians: Vec<f64> = machines().map(middle).collect();
         let is_mostly_best = |of: &&[(u32, f64, bool)]| 2 * of.iter().filter(|(.., best)| *best).count() > of.len();
         Some(Ranked {
             method,

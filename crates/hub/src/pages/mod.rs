@@ -13,7 +13,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use seekless_record::{Cache, Target};
-use seekless_report::parts::{Frame, STYLE, framed, heading};
+use seekless_report::parts::{Frame, STYLE, framed};
 use seekless_report::{comparison_page, run_page};
 use seekless_results::{DeviceKind, chosen_size, compare, objections, plural, state_words};
 use serde::Deserialize;
@@ -59,7 +59,7 @@ pub async fn kind(State(app): Shared, Path(kind): Path<String>, Query(filter): Q
         ..asked(&filter)
     };
     Ok(shown(
-        &kind.to_string(),
+        &kind_words(kind.slug()),
         &storages::kind(&*app.index.read().await, kind, &filter),
     ))
 }
@@ -213,26 +213,39 @@ fn parsed<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(word.into()).ok()
 }
 
-/// A task in words, without its kind; target, durability and work only if another of the same kind, operation and cache differs there.
+/// A task in words; its target, durability and work only if another of the same operation and cache state differs there, and its kind if
+/// there are several.
 fn title<'a>(task: &Task, all: impl Iterator<Item = &'a Task>) -> String {
-    let rest = |task: &Task| [task.target.clone(), task.durability.clone(), task.work.clone()];
-    let same =
-        |other: &&Task| (&other.kind, &other.operation, &other.cache) == (&task.kind, &task.operation, &task.cache);
-    let mut differs = [false; 3];
-    for other in all.filter(same) {
-        for (differs, (one, other)) in differs.iter_mut().zip(rest(task).iter().zip(rest(other))) {
+    let rest = |task: &Task| {
+        [
+            kind_words(&task.kind),
+            task.target.clone(),
+            task.durability.clone(),
+            task.work.clone(),
+        ]
+    };
+    let mut differs = [false; 4];
+    for other in all {
+        let is_alike = (&other.kind, &other.operation, &other.cache) == (&task.kind, &task.operation, &task.cache);
+        differs[0] |= other.kind != task.kind;
+        for (differs, (one, other)) in differs
+            .iter_mut()
+            .zip(rest(task).iter().zip(rest(other)))
+            .filter(|_| is_alike)
+        {
             *differs |= *one != other;
         }
     }
     let state = parsed::<Cache>(&task.cache).zip(parsed::<Target>(&task.target));
     let state = state.map_or(task.cache.as_str(), |(cache, target)| state_words(cache, target));
-    let mut words = vec![task.operation.clone(), state.to_owned()];
     let told = rest(task)
         .into_iter()
         .zip(differs)
         .filter(|(word, differs)| *differs && !state.contains(word.as_str()));
-    words.extend(told.map(|(word, _)| word).filter(|word| !word.is_empty()));
-    words.join(", ")
+    let words = [task.operation.clone(), state.to_owned()]
+        .into_iter()
+        .chain(told.map(|(word, _)| word));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// A method without its operation.
@@ -256,8 +269,11 @@ fn colour(part: f64) -> String {
 
 /// The kind of storage in words.
 fn kind_words(slug: &str) -> String {
-    slug.parse::<DeviceKind>()
-        .map_or_else(|_| slug.to_owned(), |kind| kind.to_string())
+    match slug.parse() {
+        Ok(DeviceKind::Nvme) => "NVMe".to_owned(),
+        Ok(kind) => kind.to_string(),
+        Err(_) => slug.to_owned(),
+    }
 }
 
 /// A form that asks for another filter; `fixed` words are in the path.

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use seekless_report::parts::{breaking, heading};
 use seekless_results::{DeviceKind, plural};
 
-use super::{FEW, address, class, colour, form, kind_words, rests_on, short, title};
+use super::{FEW, address, class, colour, encoded, form, kind_words, rests_on, short, title};
 use crate::index::{Filter, Index};
 use crate::trends::{Cell, Task, cells};
 
 /// Rows of all tables; a page stays below 200 kB.
-const MOST_ROWS: usize = 90;
+const MOST_ROWS: usize = 60;
 
 /// The page. Simulated disks are shown if they are asked for.
 pub fn page(index: &Index, filter: &Filter) -> Markup {
@@ -71,7 +72,7 @@ fn section(kind: &str, tasks: &BTreeMap<&Task, Vec<&Cell>>, taken: usize, filter
     };
     html! {
         section id={"kind-" (kind)} {
-            h2 { a href=(address(&format!("/kinds/{}", super::encoded(kind)), &of_kind)) { (super::heading(&kind_words(kind))) } }
+            h2 { a href=(address(&format!("/kinds/{}", encoded(kind)), &of_kind)) { (heading(&kind_words(kind))) } }
             div.scroll { table.heat {
                 caption { "The fastest method on " (kind_words(kind)) ", by task and size of files" }
                 thead { tr {
@@ -84,7 +85,7 @@ fn section(kind: &str, tasks: &BTreeMap<&Task, Vec<&Cell>>, taken: usize, filter
                             th scope="row" { (title(task, tasks.keys().copied())) }
                             @for class in &classes {
                                 @match cells.iter().find(|cell| (cell.above_bytes, cell.up_to_bytes) == *class) {
-                                    Some(cell) => (shown(cell)),
+                                    Some(cell) => (shown(cell, filter)),
                                     None => td.none { "·" },
                                 }
                             }
@@ -96,7 +97,7 @@ fn section(kind: &str, tasks: &BTreeMap<&Task, Vec<&Cell>>, taken: usize, filter
     }
 }
 
-fn shown(cell: &Cell) -> Markup {
+fn shown(cell: &Cell, filter: &Filter) -> Markup {
     let Some(winner) = cell.winner() else {
         return html! { td.none { "·" } };
     };
@@ -105,11 +106,25 @@ fn shown(cell: &Cell) -> Markup {
     let class = if machines < FEW { "few".to_owned() } else { colour(part) };
     html! {
         td class=(class) title={(winner.method) "; " (rests_on(&cell.basis))} {
-            span.m { (seekless_report::parts::breaking(short(&winner.method))) }
+            a.m href=(address(&format!("/kinds/{}", encoded(&cell.task.kind)), &of_task(&cell.task, filter))) {
+                (breaking(short(&winner.method)))
+            }
             small {
                 @if machines < FEW { "only " (plural(machines as u64, "machine", "machines")) }
                 @else { "best on " (winner.best_on) " of " (winner.machines) }
             }
         }
+    }
+}
+
+/// The filter that asks for a task of a kind.
+fn of_task(task: &Task, filter: &Filter) -> Filter {
+    Filter {
+        kind: None,
+        operation: Some(task.operation.clone()),
+        cache: Some(task.cache.clone()),
+        target: Some(task.target.clone()),
+        durability: Some(task.durability.clone()),
+        ..filter.clone()
     }
 }

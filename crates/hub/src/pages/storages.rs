@@ -8,7 +8,7 @@ use seekless_report::parts::{
 };
 use seekless_results::{DeviceKind, RATES, chosen_size, percent, plural, rate, times, unit};
 
-use super::{FEW, RUNS, address, class, colour, encoded, form, list, rests_on, short, title};
+use super::{FEW, RUNS, address, class, colour, encoded, form, kind_words, list, rests_on, short, title};
 use crate::index::{Filter, Index, Known};
 use crate::trends::{Curve, Curves, KernelStep, Kernels, Spread, Standing, Task, curves, kernels, standings};
 
@@ -36,7 +36,11 @@ pub fn kind(index: &Index, kind: DeviceKind, filter: &Filter) -> Markup {
     page(
         index,
         filter,
-        (&heading(&kind.to_string()), &format!("/kinds/{}", kind.slug()), "kind"),
+        (
+            &heading(&kind_words(kind.slug())),
+            &format!("/kinds/{}", kind.slug()),
+            "kind",
+        ),
         &own,
     )
 }
