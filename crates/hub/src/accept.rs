@@ -44,7 +44,7 @@ pub enum Refusal {
         most: usize,
     },
     /// It has texts that could identify someone.
-    #[error("the run is not anonymous: {0}; send what `seekless runs export --anonymous` writes")]
+    #[error("the run is not anonymous: {0} names what only its owner may know; send an anonymous one")]
     NotAnonymous(String),
     /// Nothing of it can be ranked.
     #[error("the run has no contest that can be ranked: no method was measured in a valid trial")]

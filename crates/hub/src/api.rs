@@ -195,7 +195,7 @@ pub async fn withdraw_run(
 
 /// The document of a run.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", params(("id" = String, Path, description = "The run")), responses(
-    (status = 200, description = "The run, as `seekless runs import` reads it", content_type = "application/json", body = String),
+    (status = 200, description = "The run, as the command imports it", content_type = "application/json", body = String),
     (status = 404, description = "There is no such run", body = Problem),
 ))]
 pub async fn get_run(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer<Response> {
@@ -234,7 +234,7 @@ pub async fn list_runs(
 
 /// What changed from one run to another.
 #[utoipa::path(get, path = "/api/v1/compare", params(Pair), responses(
-    (status = 200, description = "The comparison, as `seekless runs compare --json` writes it", content_type = "application/json", body = String),
+    (status = 200, description = "The comparison, as the command writes it", content_type = "application/json", body = String),
     (status = 404, description = "There is no such run", body = Problem),
     (status = 422, description = "They have no contest in common", body = Problem),
 ))]
