@@ -1,7 +1,7 @@
 //! What is known of all runs, in memory: the pages and the search read it. It follows the database, so that several servers may share
 //! one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use seekless_results::size_class;
 use serde::{Deserialize, Serialize};
@@ -243,12 +243,12 @@ impl Index {
 
     /// Gives all rows of a place: the run, the place, the method and the figures.
     pub fn rows_of(&self, place: u32, mut each: impl FnMut(&Known, &Place, &str, Seen)) {
-        for (&(_, method), seen) in self.seen.range((place, 0)..=(place, u32::MAX)) {
+        for (method, seen) in self.seen_at(place) {
             for &one in seen {
                 each(
                     &self.runs[one.run as usize],
-                    &self.places[place as usize],
-                    &self.methods[method as usize],
+                    self.place_at(place),
+                    self.name_of(method),
                     one,
                 );
             }
@@ -309,22 +309,18 @@ impl Index {
             ..filter.clone()
         };
         let places: BTreeSet<u32> = self.places_of(&any).into_iter().collect();
-        let method = filter
-            .method
-            .as_ref()
-            .map(|name| self.method_numbers.get(name).copied());
-        let has_method = move |run: &Known| {
-            method.is_none_or(|method| {
-                let keys = run.places.iter().filter_map(|&place| Some((place, method?)));
-                let mut seen = keys.filter_map(|key| self.seen.get(&key));
-                seen.any(|seen| {
-                    seen.iter()
-                        .any(|one| self.runs[one.run as usize].stored.id == run.stored.id)
-                })
-            })
-        };
+        // Of what was asked for, and not of anything else that the run has.
+        let with_method: Option<HashSet<u32>> = filter.method.as_ref().map(|name| {
+            let number = self.method_numbers.get(name);
+            let seen = |&place: &u32| self.seen.get(&(place, *number?));
+            places.iter().filter_map(seen).flatten().map(|one| one.run).collect()
+        });
         let is_all = *filter == Filter::default();
-        let runs = self.runs.iter().rev();
-        runs.filter(move |run| is_all || run.places.iter().any(|place| places.contains(place)) && has_method(run))
+        let is_asked = move |number: usize, run: &Known| match &with_method {
+            Some(with_method) => with_method.contains(&(number as u32)),
+            None => is_all || run.places.iter().any(|place| places.contains(place)),
+        };
+        let runs = self.runs.iter().enumerate().rev();
+        runs.filter_map(move |(number, run)| is_asked(number, run).then_some(run))
     }
 }
