@@ -21,6 +21,7 @@ use utoipa::{IntoParams, OpenApi, ToSchema};
 use crate::accept::{Mark, accept, decompressed};
 use crate::index::{Filter, Index};
 use crate::problem::Problem;
+use crate::receipt::Receipt;
 use crate::store::{Added, Store, StoreError};
 
 /// What all requests share.
@@ -38,21 +39,6 @@ pub struct App {
 }
 
 type Answer<T> = Result<T, Problem>;
-
-/// What the sender of a run keeps.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Receipt {
-    /// The digest of the run.
-    pub id: String,
-    /// Its page.
-    pub url: String,
-    /// What it can be withdrawn by; only the first time.
-    pub secret: Option<String>,
-    /// Whether it counts.
-    pub counted: bool,
-    /// Why not.
-    pub marks: Vec<String>,
-}
 
 /// A run in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]

@@ -9,25 +9,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use seekless_record::{DocumentError, MAX_PROFILE_BYTES, Profile, Run};
 use seekless_results::{DeviceKind, Known, PSEUDONYM, anonymous};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use ureq::http::{Response, StatusCode, Uri, header};
 use ureq::{Agent, Body};
 
-/// What a hub answers to a run.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Receipt {
-    /// Its ID there: 32 hexadecimal digits.
-    pub id: String,
-    /// Its page.
-    pub url: String,
-    /// By which it can be withdrawn: 64 hexadecimal digits; `None` if the hub had the run already.
-    pub secret: Option<String>,
-    /// Whether it counts in the hub's figures.
-    pub counted: bool,
-    /// Why it is kept apart.
-    #[serde(default)]
-    pub marks: Vec<String>,
-}
+pub use crate::receipt::Receipt;
 
 /// Why something could not be done at a hub.
 #[derive(Debug, thiserror::Error)]

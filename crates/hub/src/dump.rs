@@ -203,35 +203,9 @@ impl Rows {
         method: &str,
         seen: crate::index::Seen,
     ) {
-        let [
-            kind,
-            model,
-            file_system,
-            kernel,
-            operation,
-            cache,
-            target,
-            durability,
-            work,
-            revision,
-        ] = place.words();
         let stored = &run.stored;
-        let texts = [
-            &stored.id,
-            &stored.day,
-            &stored.machine,
-            kind,
-            model,
-            file_system,
-            kernel,
-            operation,
-            cache,
-            target,
-            durability,
-            work,
-            revision,
-            method,
-        ];
+        let of_run = [&stored.id, &stored.day, &stored.machine].map(String::as_str);
+        let texts = of_run.into_iter().chain(place.words()).chain([method]);
         for (column, text) in self.texts.iter_mut().zip(texts) {
             column.push(ByteArray::from(text));
         }

@@ -25,6 +25,8 @@ mod index;
 mod pages;
 #[cfg(feature = "server")]
 mod problem;
+#[cfg(any(feature = "client", feature = "server"))]
+mod receipt;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(feature = "server")]

@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::spawn_blocking;
 use utoipa::OpenApi;
 
+use crate::accept::words;
 use crate::api::{self as wire, App};
 use crate::index::{Basis, Filter, Index, Known};
 use crate::problem::Problem;
@@ -311,7 +312,7 @@ fn list(index: &Index, runs: &[&Known]) -> Markup {
                         td { (run.stored.day) }
                         td.m { a href={"/runs/" (encoded(&run.stored.id))} { (run.stored.id) } }
                         td { (index.kinds_of(run).into_iter().map(kind_words).collect::<Vec<_>>().join("; ")) }
-                        td { (run.stored.marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")) }
+                        td { (words(&run.stored.marks)) }
                     }
                 }
             }
