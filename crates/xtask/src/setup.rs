@@ -38,7 +38,7 @@ const NEEDED: [(&str, &str); 36] = [
     ("pkg-config", "pkg-config"),
     ("python3", "python3"),
     ("/usr/share/doc/python3-venv/copyright", "python3-venv"),
-    ("/usr/lib/postgresql", "postgresql"),
+    ("pg_ctlcluster", "postgresql"),
     ("jdupes", "jdupes"),
     ("rdfind", "rdfind"),
     ("fdupes", "fdupes"),
