@@ -1,13 +1,9 @@
 //! What strangers send: a run is accepted as a whole or refused with the reason. What is possible but not believed, or says nothing
 //! of other machines, is kept apart and marked.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::io::Read;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use flate2::Compression;
-use flate2::read::{GzDecoder, GzEncoder};
-use seekless_record::{DocumentError, Ended, Run, Standing, from_json, to_json};
+use seekless_record::{DocumentError, Ended, Run, Standing, Storage, from_json};
 use seekless_results::{DeviceKind, Known, anonymous, busy, identity, standings, throttled};
 
 use crate::figure::{Figure, Place};
@@ -61,62 +57,15 @@ fn cause(error: &DocumentError) -> String {
     std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
-/// Why a run does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
-    /// A disk that does not exist. It is shown apart, by its model.
-    Simulated,
-    /// Other processes used the machine.
-    Busy,
-    /// It was ended before each method had its rounds.
-    Unfinished,
-    /// The speed is a limit that somebody set.
-    Throttled,
-    /// Samples that occur twice, here or in another run.
-    Copied,
-    /// More bytes per second than memory takes.
-    TooFast,
-    /// Its verdicts do not follow from its samples.
-    Verdicts,
-}
+/// A disk that does not exist. Such a run is shown apart, by its model.
+pub const SIMULATED: &str = "simulated";
+/// Samples that occur twice, here or in another run.
+pub const COPIES: &str = "copied samples";
 
-impl Mark {
-    const ALL: [Self; 7] = [
-        Self::Simulated,
-        Self::Busy,
-        Self::Unfinished,
-        Self::Throttled,
-        Self::Copied,
-        Self::TooFast,
-        Self::Verdicts,
-    ];
-
-    /// The marks of a text of [`words`].
-    pub fn of(words: &str) -> Vec<Self> {
-        let marks = Self::ALL.into_iter();
-        marks
-            .filter(|mark| words.split(", ").any(|word| word == mark.to_string()))
-            .collect()
-    }
-}
-
-impl fmt::Display for Mark {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Simulated => "simulated",
-            Self::Busy => "busy",
-            Self::Unfinished => "unfinished",
-            Self::Throttled => "throttled",
-            Self::Copied => "copied samples",
-            Self::TooFast => "faster than memory",
-            Self::Verdicts => "verdicts differ",
-        })
-    }
-}
-
-/// Marks as text; empty of none.
-pub fn words(marks: &[Mark]) -> String {
-    marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+/// Marks, with one more.
+pub fn with_mark(marks: &str, mark: &str) -> String {
+    let comma = if marks.is_empty() { "" } else { ", " };
+    format!("{marks}{comma}{mark}")
 }
 
 /// A run that is kept.
@@ -130,10 +79,12 @@ pub struct Accepted {
     pub document: Vec<u8>,
     /// Which machine it is of, as far as machines can be distinguished.
     pub machine: String,
-    /// Why it does not count.
-    pub marks: Vec<Mark>,
-    /// What is searched of it.
+    /// Why it does not count, with commas between; empty if it does.
+    pub marks: String,
+    /// What is searched of it, by contest and method.
     pub figures: Vec<Figure>,
+    /// What it was measured on, by number.
+    pub places: BTreeMap<i64, Place>,
     /// A digest of the samples of each contest that has enough.
     pub samples: Vec<String>,
 }
@@ -150,11 +101,11 @@ pub fn accept(document: &[u8], known: &Known) -> Result<Accepted, Refusal> {
     if let Some(field) = not_anonymous(&sent, &run) {
         return Err(Refusal::NotAnonymous(field));
     }
-    let figures = figures(&run);
+    let (places, figures) = figures(&run);
     if figures.is_empty() {
         return Err(Refusal::Nothing);
     }
-    let document = to_json(&run)?.into_bytes();
+    let document = serde_json::to_vec(&run).map_err(DocumentError::from)?;
     Ok(Accepted {
         id: digest(&document),
         machine: identity(&run.machine),
@@ -162,6 +113,7 @@ pub fn accept(document: &[u8], known: &Known) -> Result<Accepted, Refusal> {
         samples: samples(&run),
         document,
         figures,
+        places,
         run,
     })
 }
@@ -216,24 +168,19 @@ fn different(one: &serde_json::Value, other: &serde_json::Value, place: String) 
     inside.or_else(|| (one != other).then_some(place))
 }
 
-fn marks(sent: &Run, run: &Run) -> Vec<Mark> {
-    let is_simulated = run
-        .storages
-        .iter()
-        .any(|storage| DeviceKind::of(storage) == DeviceKind::Simulated);
+fn marks(sent: &Run, run: &Run) -> String {
+    let is_simulated = |storage: &Storage| DeviceKind::of(storage) == DeviceKind::Simulated;
     let found = [
-        (Mark::Simulated, is_simulated),
-        (Mark::Busy, !busy(run).is_empty()),
-        (Mark::Unfinished, run.ended != Ended::Complete),
-        (Mark::Throttled, throttled(run).is_some()),
-        (Mark::Copied, has_copies(run)),
-        (Mark::TooFast, is_too_fast(run)),
-        (Mark::Verdicts, has_other_verdicts(sent, run)),
+        (SIMULATED, run.storages.iter().any(is_simulated)),
+        ("busy", !busy(run).is_empty()),
+        ("unfinished", run.ended != Ended::Complete),
+        ("throttled", throttled(run).is_some()),
+        (COPIES, has_copies(run)),
+        ("faster than memory", is_too_fast(run)),
+        ("verdicts differ", has_other_verdicts(sent, run)),
     ];
-    found
-        .into_iter()
-        .filter_map(|(mark, is_found)| is_found.then_some(mark))
-        .collect()
+    let found = found.into_iter().filter(|(_, is_found)| *is_found);
+    found.map(|(mark, _)| mark).collect::<Vec<_>>().join(", ")
 }
 
 fn has_copies(run: &Run) -> bool {
@@ -291,43 +238,32 @@ fn samples(run: &Run) -> Vec<String> {
     enough.map(|samples| digest(&samples)).collect()
 }
 
-/// A row for each method of each contest that can be ranked.
-fn figures(run: &Run) -> Vec<Figure> {
+/// A row for each method of each contest that can be ranked, and the places that they name.
+fn figures(run: &Run) -> (BTreeMap<i64, Place>, Vec<Figure>) {
     let revision = run
         .revision
         .map_or_else(|| "0.0".to_owned(), |of| format!("{}.{}", of.protocol, of.mechanisms));
-    let mut figures = Vec::new();
+    let (mut places, mut figures) = (BTreeMap::new(), Vec::new());
     for found in standings(run) {
         let contest = &run.contests[found.contest];
         let place = Place::of(&found.place, run, contest, &revision);
+        let number = place.number();
         for (method, (ratio, is_best)) in found.methods {
             let entry = contest.entries.iter().find(|entry| entry.name() == method);
-            let Some(summary) = entry.and_then(|entry| entry.summary.as_ref()) else {
-                continue;
-            };
-            figures.push(Figure {
-                contest: found.contest,
-                place: place.clone(),
+            let summary = entry.and_then(|entry| entry.summary.as_ref());
+            figures.extend(summary.map(|summary| Figure {
+                run: 0,
+                contest: found.contest.try_into().unwrap_or(i64::MAX),
+                place: number,
                 method,
                 ratio,
-                is_best,
+                is_best: i64::from(is_best),
                 seconds: summary.seconds.median / f64::from(contest.files.max(1)),
-            });
+            }));
         }
+        places.insert(number, place);
     }
-    figures
-}
-
-/// Compressed by gzip.
-pub fn compressed(text: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut out = Vec::new();
-    GzEncoder::new(text, Compression::default()).read_to_end(&mut out)?;
-    Ok(out)
-}
-
-/// What [`compressed`] wrote.
-pub fn decompressed(text: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut out = Vec::new();
-    GzDecoder::new(text).take(MAX_BYTES as u64 + 1).read_to_end(&mut out)?;
-    Ok(out)
+    figures.sort_by(|one, other| (one.contest, &one.method).cmp(&(other.contest, &other.method)));
+    figures.dedup_by(|one, other| (one.contest, &one.method) == (other.contest, &other.method));
+    (places, figures)
 }

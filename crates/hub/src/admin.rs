@@ -5,9 +5,9 @@ use std::io::{BufRead, Write};
 use seekless_results::Known;
 use serde::{Deserialize, Serialize};
 
-use crate::accept::{Mark, Refusal, accept, decompressed};
+use crate::accept::{Refusal, accept};
 use crate::dump::{Dumped, line};
-use crate::store::{Added, Store, StoreError};
+use crate::store::{Added, News, Store, StoreError};
 
 /// Why it was not done.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ impl Admin {
     pub fn ban(&self, run_or_machine: &str) -> Result<(String, u64), AdminError> {
         self.runtime.block_on(async {
             let run = self.store.run(run_or_machine).await?;
-            let machine = run.map_or_else(|| run_or_machine.to_owned(), |(stored, _)| stored.machine);
+            let machine = run.map_or_else(|| run_or_machine.to_owned(), |run| run.machine);
             let removed = self.store.ban(&machine).await?;
             Ok((machine, removed))
         })
@@ -103,40 +103,28 @@ impl Admin {
     pub fn verify(&self, known: &Known) -> Result<Verified, AdminError> {
         self.runtime.block_on(async {
             let mut verified = Verified::default();
-            let places = self.store.places().await?;
             for stored in self.store.runs_between(0, self.store.counters().await?.added).await? {
-                let Some((stored, compressed)) = self.store.run(&stored.id).await? else {
-                    continue;
+                let sequence = stored.sequence;
+                let News {
+                    places, mut figures, ..
+                } = self.store.news_between(sequence - 1, sequence).await?;
+                for figure in &mut figures {
+                    figure.run = 0;
+                }
+                let wrong = match self.store.document(&stored.id).await {
+                    Ok(None) => continue,
+                    Ok(Some(document)) => match accept(&document, known) {
+                        Err(error) => Some(error.to_string()),
+                        Ok(found) if found.id != stored.id => Some("its document has another digest".to_owned()),
+                        Ok(found) if found.figures != figures || found.places != places => {
+                            Some("its figures do not follow from its document".to_owned())
+                        }
+                        Ok(_) => None,
+                    },
+                    Err(StoreError::Damaged(_)) => Some("its document is damaged".to_owned()),
+                    Err(error) => return Err(error.into()),
                 };
                 verified.runs += 1;
-                let accepted = match decompressed(&compressed) {
-                    Ok(text) => accept(&text, known).map_err(|error| error.to_string()),
-                    Err(error) => Err(error.to_string()),
-                };
-                let mut rows = Vec::new();
-                let of_run = (stored.sequence - 1, stored.sequence);
-                let each = |row: crate::store::FigureRow<'_>| {
-                    rows.push((
-                        places.get(&row.place).cloned(),
-                        row.method.to_owned(),
-                        row.ratio,
-                        row.seconds,
-                        row.is_best,
-                    ));
-                };
-                self.store.figures_between(of_run.0, of_run.1, each).await?;
-                let wrong = match accepted {
-                    Err(error) => Some(error),
-                    Ok(found) if found.id != stored.id => Some("its document has another digest".to_owned()),
-                    Ok(found) => {
-                        let mut wanted: Vec<_> = found.figures.into_iter().collect();
-                        wanted.sort_by(|one, other| (one.contest, &one.method).cmp(&(other.contest, &other.method)));
-                        let wanted = wanted
-                            .into_iter()
-                            .map(|one| (Some(one.place), one.method, one.ratio, one.seconds, one.is_best));
-                        (!wanted.eq(rows)).then(|| "its figures do not follow from its document".to_owned())
-                    }
-                };
                 verified
                     .damaged
                     .extend(wrong.map(|wrong| format!("{}: {wrong}", stored.id)));
@@ -157,7 +145,7 @@ impl Admin {
             }
             let mut runs = 0;
             for stored in self.store.runs_between(0, self.store.counters().await?.added).await? {
-                if let Some(line) = line(&self.store, &stored.id, true).await? {
+                if let Some(line) = line(&self.store, stored, true).await? {
                     out.write_all(&line)?;
                     runs += 1;
                 }
@@ -184,7 +172,7 @@ impl Admin {
                 let dumped: Dumped = serde_json::from_str(&text).map_err(|source| AdminError::Line { line, source })?;
                 let accepted = accept(dumped.document.get().as_bytes(), known);
                 let mut accepted = accepted.map_err(|source| AdminError::Refused { line, source })?;
-                accepted.marks = Mark::of(&dumped.marks);
+                accepted.marks = dumped.marks;
                 // Of a public dump, nobody can withdraw.
                 let secret = dumped.secret.unwrap_or_default();
                 let result = self

@@ -2,41 +2,29 @@
 
 #![allow(unused_qualifications, reason = "the description of a parameter repeats its path")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use seekless_record::{Run, from_json};
-use seekless_results::{DeviceKind, Known, compare, digest_of_kind, objections};
+use seekless_record::Run;
+use seekless_results::{DeviceKind, digest_of_kind, digest_of_machine};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{RwLock, Semaphore};
 use tokio::task::spawn_blocking;
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
-use crate::accept::{Mark, accept, decompressed};
-use crate::index::{Filter, Index};
+use crate::accept::{MAX_BYTES, accept};
+use crate::app::App;
+use crate::figure::Word;
+use crate::gzip::decompressed;
+use crate::index::{Filter, Index, Known};
 use crate::problem::Problem;
 use crate::receipt::Receipt;
-use crate::store::{Added, Store, StoreError};
-
-/// What all requests share.
-pub struct App {
-    /// The database.
-    pub store: Store,
-    /// What is known of it.
-    pub index: RwLock<Index>,
-    /// The words that may stand in a run.
-    pub known: Known,
-    /// Where this hub is, without a slash at its end.
-    pub public_url: String,
-    /// So many documents are parsed at a time.
-    pub parsing: Semaphore,
-}
+use crate::store::Added;
+use crate::trends::{Cell, cells};
 
 type Answer<T> = Result<T, Problem>;
 
@@ -75,6 +63,18 @@ pub struct Part {
     pub limit: usize,
 }
 
+impl Part {
+    /// This part of runs, and where the next one begins.
+    pub fn of<'a>(self, runs: impl Iterator<Item = &'a Known>) -> (Vec<&'a Known>, Option<i64>) {
+        let before = self.before.unwrap_or(i64::MAX);
+        let mut found = runs.filter(|run| run.stored.sequence < before);
+        let runs: Vec<_> = found.by_ref().take(self.limit.clamp(1, 200)).collect();
+        let last = runs.last().map(|run| run.stored.sequence);
+        let next = last.filter(|_| found.next().is_some());
+        (runs, next)
+    }
+}
+
 impl Default for Part {
     fn default() -> Self {
         Self {
@@ -84,9 +84,10 @@ impl Default for Part {
     }
 }
 
-/// Two runs.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
+/// Two runs; a form names none yet.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
+#[serde(default)]
 pub struct Pair {
     /// The earlier one.
     pub a: String,
@@ -124,16 +125,29 @@ pub struct Api;
     (status = 413, description = "It is too large", body = Problem),
     (status = 422, description = "It is not a run, or not anonymous; the detail says why", body = Problem),
 ))]
-pub async fn post_run(State(app): State<Arc<App>>, body: Result<Bytes, BytesRejection>) -> Answer<Response> {
-    let body = body.map_err(|error| Problem::new(error.status(), error.body_text()))?;
-    let Ok(_permit) = app.parsing.acquire().await else {
-        return Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the hub is shutting down",
-        ));
+pub async fn post_run(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Answer<Response> {
+    let is_plain = match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => true,
+        Some(b"gzip") => false,
+        Some(_) => {
+            let detail = "a run is sent plain or compressed by gzip";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        }
     };
     let known = app.known;
-    let accepted = spawn_blocking(move || accept(&body, &known)).await??;
+    let checked = move |sent: Vec<u8>| {
+        let damaged = |_| Problem::new(StatusCode::BAD_REQUEST, "the compressed run is damaged");
+        let document = if is_plain {
+            sent
+        } else {
+            decompressed(&sent, MAX_BYTES).map_err(damaged)?
+        };
+        if document.len() > MAX_BYTES {
+            return Err(Problem::too_large(MAX_BYTES));
+        }
+        Ok(accept(&document, &known)?)
+    };
+    let accepted = app.with_sent(body, checked).await??;
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no random numbers"))?;
     let secret = blake3::Hash::from_bytes(random).to_hex().to_string();
@@ -142,13 +156,13 @@ pub async fn post_run(State(app): State<Arc<App>>, body: Result<Bytes, BytesReje
         Added::Known(marks) => (StatusCode::OK, None, marks),
         Added::Banned => return Err(Problem::new(StatusCode::FORBIDDEN, "runs of this machine are refused")),
     };
-    Index::follow(&app.index, &app.store).await?;
+    app.follow().await?;
     let receipt = Receipt {
         url: format!("{}/runs/{}", app.public_url, accepted.id),
         id: accepted.id,
         secret,
         counted: marks.is_empty(),
-        marks: told(&marks),
+        marks: listed(&marks),
     };
     Ok((status, Json(receipt)).into_response())
 }
@@ -165,7 +179,7 @@ pub async fn withdraw_run(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
-    let (stored, _) = app.store.run(&id).await?.ok_or_else(|| Problem::missing("such run"))?;
+    let stored = app.store.run(&id).await?.ok_or_else(|| Problem::missing("such run"))?;
     let given = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
@@ -175,7 +189,7 @@ pub async fn withdraw_run(
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
     }
     app.store.remove(&id).await?;
-    Index::follow(&app.index, &app.store).await?;
+    app.follow().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -185,7 +199,7 @@ pub async fn withdraw_run(
     (status = 404, description = "There is no such run", body = Problem),
 ))]
 pub async fn get_run(State(app): State<Arc<App>>, Path(id): Path<String>) -> Answer<Response> {
-    let document = document(&app, &id).await?;
+    let document = app.document(&id).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], document).into_response())
 }
 
@@ -196,26 +210,19 @@ pub async fn list_runs(
     Query(filter): Query<Filter>,
     Query(part): Query<Part>,
 ) -> Json<RunPage> {
-    let limit = part.limit.clamp(1, 200);
-    let index = app.index.read().await;
-    let before = part.before.unwrap_or(i64::MAX);
-    let mut found = index.runs_of(&filter).filter(|run| run.stored.sequence < before);
-    let runs: Vec<_> = found.by_ref().take(limit).collect();
-    let next = runs
-        .last()
-        .map(|run| run.stored.sequence)
-        .filter(|_| found.next().is_some());
-    let runs = runs.into_iter().map(|run| RunEntry {
+    let entry = |index: &Index, run: &Known| RunEntry {
         id: run.stored.id.clone(),
         day: run.stored.day.clone(),
-        counted: run.stored.marks.is_empty(),
-        marks: told(&run.stored.marks),
+        counted: run.counts(),
+        marks: listed(&run.stored.marks),
         kinds: index.kinds_of(run).into_iter().map(str::to_owned).collect(),
+    };
+    let page = app.read(|index| {
+        let (runs, next) = part.of(index.runs_of(&filter));
+        let runs = runs.into_iter().map(|run| entry(index, run)).collect();
+        RunPage { runs, next }
     });
-    Json(RunPage {
-        runs: runs.collect(),
-        next,
-    })
+    Json(page.await)
 }
 
 /// What changed from one run to another.
@@ -225,19 +232,16 @@ pub async fn list_runs(
     (status = 422, description = "They have no contest in common", body = Problem),
 ))]
 pub async fn get_comparison(State(app): State<Arc<App>>, Query(pair): Query<Pair>) -> Answer<Response> {
-    let (a, b) = (run(&app, &pair.a).await?, run(&app, &pair.b).await?);
-    let compared = spawn_blocking(move || compare(&a, &b).map(|comparison| (objections(&a, &b), comparison))).await?;
-    let (objections, comparison) =
-        compared.map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
+    let (comparison, objections) = app.comparison(&pair.a, &pair.b).await?;
     let value =
         serde_json::json!({ "first": pair.a, "second": pair.b, "objections": objections, "comparison": comparison });
     Ok(Json(value).into_response())
 }
 
 /// Which methods win: for each task and class of sizes, the methods over all machines, the best first.
-#[utoipa::path(get, path = "/api/v1/table", params(Filter), responses((status = 200, description = "The rankings", body = Vec<crate::trends::Cell>)))]
-pub async fn get_table(State(app): State<Arc<App>>, Query(filter): Query<Filter>) -> Json<Vec<crate::trends::Cell>> {
-    Json(crate::trends::cells(&*app.index.read().await, &filter))
+#[utoipa::path(get, path = "/api/v1/table", params(Filter), responses((status = 200, description = "The rankings", body = Vec<Cell<'static>>)))]
+pub async fn get_table(State(app): State<Arc<App>>, Query(filter): Query<Filter>) -> Response {
+    app.read(|index| Json(cells(index, &filter)).into_response()).await
 }
 
 /// A profile of a kind of storage runs over at most so many machines, the newest ones, and so many runs of each.
@@ -255,12 +259,32 @@ pub async fn get_profile(
     Query(filter): Query<Filter>,
 ) -> Answer<Response> {
     let parsed: DeviceKind = kind.parse().map_err(|_| Problem::missing("such kind of storage"))?;
-    let filter = Filter {
-        kind: Some(kind),
-        ..filter
-    };
+    let filter = filter.with(Word::Kind, Some(&kind));
+    let (file_system, wanted) = app.read(|index| to_digest(index, &filter)).await;
+    let mut machines = Vec::new();
+    for ids in wanted {
+        let file_system = file_system.clone();
+        let digest = move |runs: &[Run]| digest_of_machine(parsed, &file_system, runs);
+        machines.push(app.with_runs(&ids, digest).await?);
+    }
+    let text = spawn_blocking(move || digest_of_kind(parsed, machines)?.to_text().ok()).await?;
+    let text = text.ok_or_else(|| Problem::missing("profile of this kind: no machine has measured one"))?;
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
+}
+
+/// The file system that is asked for, or that most machines have, and the runs of each machine that a profile is made of.
+fn to_digest(index: &Index, filter: &Filter) -> (String, Vec<Vec<String>>) {
+    let mut machines: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for place in index.places_of(filter) {
+        let seen = index.seen_at(place).flat_map(|(_, seen)| seen);
+        let machines = machines.entry(&place[Word::FileSystem]).or_default();
+        machines.extend(seen.map(|seen| seen.machine));
+    }
+    let most = machines.into_iter().rev().max_by_key(|(_, machines)| machines.len());
+    let file_system = most.map_or("", |(file_system, _)| file_system);
     let mut wanted: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for run in app.index.read().await.runs_of(&filter).filter(|run| run.counts()) {
+    let filter = filter.with(Word::FileSystem, Some(file_system));
+    for run in index.runs_of(&filter).filter(|run| run.counts()) {
         if wanted.len() < MOST_MACHINES || wanted.contains_key(&run.machine) {
             let of_machine = wanted.entry(run.machine).or_default();
             if of_machine.len() < MOST_RUNS_OF_MACHINE {
@@ -268,40 +292,13 @@ pub async fn get_profile(
             }
         }
     }
-    let mut machines = Vec::new();
-    for ids in wanted.into_values() {
-        let mut runs = Vec::new();
-        for id in ids {
-            runs.push(run(&app, &id).await?);
-        }
-        machines.push(runs);
-    }
-    let file_system = filter.file_system;
-    let text = spawn_blocking(move || {
-        digest_of_kind(parsed, file_system.as_deref(), &machines)?
-            .to_text()
-            .ok()
-    })
-    .await?;
-    let text = text.ok_or_else(|| Problem::missing("profile of this kind: no machine has measured one"))?;
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response())
+    (file_system.to_owned(), wanted.into_values().collect())
 }
 
-/// The document of a run.
-pub async fn document(app: &App, id: &str) -> Answer<Vec<u8>> {
-    let (_, compressed) = app.store.run(id).await?.ok_or_else(|| Problem::missing("such run"))?;
-    Ok(decompressed(&compressed).map_err(|_| StoreError::Damaged(id.to_owned()))?)
-}
-
-/// A run.
-pub async fn run(app: &App, id: &str) -> Answer<Run> {
-    let text = document(app, id).await?;
-    let parsed = spawn_blocking(move || from_json(&text)).await?;
-    Ok(parsed.map_err(|_| StoreError::Damaged(id.to_owned()))?)
-}
-
-fn told(marks: &[Mark]) -> Vec<String> {
-    marks.iter().map(ToString::to_string).collect()
+/// Marks, one by one.
+fn listed(marks: &str) -> Vec<String> {
+    let marks = marks.split(", ").filter(|mark| !mark.is_empty());
+    marks.map(str::to_owned).collect()
 }
 
 /// What is stored of a secret.

@@ -1,57 +1,47 @@
-//! Answers that are kept until a run comes or goes, and conditional requests.
+//! Answers that are kept until a run comes or goes, and conditional requests. Of requests for the same, one is worked on.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use quick_cache::Weighter;
 
 use crate::accept::digest;
-use crate::api::App;
+use crate::app::App;
 use crate::store::Counters;
 
-/// The most bytes of answers that are kept, and of one.
-const MOST_KEPT: usize = 24 << 20;
-const MOST_OF_ONE: usize = 1 << 20;
+/// The most bytes of answers that are kept.
+const MOST_KEPT: u64 = 24 << 20;
+/// About how many these are.
+const ANSWERS: usize = 1000;
 
-/// Answers by their address.
-#[derive(Default)]
-pub struct Cache(Mutex<Kept>);
+/// Answers by their address, what the client accepts, and what they rest on.
+pub struct Cache(quick_cache::sync::Cache<Key, Answer, Weight>);
 
-#[derive(Default)]
-struct Kept {
-    /// What they rest on.
-    counters: Counters,
-    bytes: usize,
-    answers: HashMap<String, Answer>,
-}
+type Key = (String, Option<HeaderValue>, Counters);
 
 #[derive(Clone)]
 struct Answer {
-    tag: HeaderValue,
-    kind: HeaderValue,
+    headers: HeaderMap,
     body: Bytes,
 }
 
-impl Cache {
-    fn find(&self, address: &str, counters: Counters) -> Option<Answer> {
-        let kept = self.0.lock().ok()?;
-        (kept.counters == counters).then(|| kept.answers.get(address).cloned())?
-    }
+#[derive(Clone)]
+struct Weight;
 
-    fn keep(&self, address: String, counters: Counters, answer: Answer) {
-        let Ok(mut kept) = self.0.lock() else { return };
-        if kept.counters != counters || kept.bytes + answer.body.len() > MOST_KEPT {
-            *kept = Kept {
-                counters,
-                ..Kept::default()
-            };
-        }
-        kept.bytes += answer.body.len();
-        kept.answers.insert(address, answer);
+impl Weighter<Key, Answer> for Weight {
+    fn weight(&self, key: &Key, answer: &Answer) -> u64 {
+        // About as much as the headers and the entry take.
+        (key.0.len() + answer.body.len() + 1000) as u64
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self(quick_cache::sync::Cache::with_weighter(ANSWERS, MOST_KEPT, Weight))
     }
 }
 
@@ -60,46 +50,36 @@ pub async fn cached(State((app, cache)): State<(Arc<App>, Arc<Cache>)>, request:
     if request.method() != Method::GET {
         return next.run(request).await;
     }
-    let address = request.uri().to_string();
     let known = request.headers().get(header::IF_NONE_MATCH).cloned();
-    let counters = app.index.read().await.counters();
-    let answer = if let Some(answer) = cache.find(&address, counters) {
-        answer
-    } else {
-        let response = next.run(request).await;
-        if response.status() != StatusCode::OK {
-            return response;
-        }
-        let (parts, body) = response.into_parts();
-        let Ok(body) = to_bytes(body, usize::MAX).await else {
-            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-        };
-        let plain = HeaderValue::from_static("application/octet-stream");
-        let answer = Answer {
-            tag: HeaderValue::from_str(&format!("\"{}\"", digest(&body))).unwrap_or_else(|_| plain.clone()),
-            kind: parts.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(plain),
-            body,
-        };
-        if answer.body.len() <= MOST_OF_ONE {
-            cache.keep(address, counters, answer.clone());
-        }
-        answer
+    let accepts = request.headers().get(header::ACCEPT_ENCODING).cloned();
+    let key = (request.uri().to_string(), accepts, app.index.read().await.counters());
+    let mut answer = match cache.0.get_or_insert_async(&key, answer(request, next)).await {
+        Ok(answer) => answer,
+        Err(response) => return response,
     };
-    let is_known = known.is_some_and(|known| {
-        // A proxy that compresses makes a tag weak.
-        let tag = answer.tag.as_bytes();
-        known
-            .as_bytes()
-            .split(|byte| *byte == b',')
-            .any(|one| one.trim_ascii().trim_ascii_start().ends_with(tag))
-    });
-    let headers = [
-        (header::ETAG, answer.tag),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (header::CONTENT_TYPE, answer.kind),
-    ];
-    if is_known {
-        return (StatusCode::NOT_MODIFIED, headers).into_response();
+    let tag = answer.headers[header::ETAG].as_bytes();
+    // A proxy that compresses makes a tag weak.
+    let is_tag = |one: &[u8]| one.trim_ascii().ends_with(tag);
+    if known.is_some_and(|known| known.as_bytes().split(|byte| *byte == b',').any(is_tag)) {
+        answer.headers.remove(header::CONTENT_ENCODING);
+        return (StatusCode::NOT_MODIFIED, answer.headers).into_response();
     }
-    (headers, Body::from(answer.body)).into_response()
+    (answer.headers, Body::from(answer.body)).into_response()
+}
+
+/// The answer to a request; a response that is none is not kept.
+async fn answer(request: Request, next: Next) -> Result<Answer, Response> {
+    let response = next.run(request).await;
+    if response.status() != StatusCode::OK {
+        return Err(response);
+    }
+    let (parts, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return Err(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+    };
+    let mut headers = parts.headers;
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    let tag = HeaderValue::try_from(format!("\"{}\"", digest(&body)));
+    headers.insert(header::ETAG, tag.unwrap_or(HeaderValue::from_static("\"\"")));
+    Ok(Answer { headers, body })
 }

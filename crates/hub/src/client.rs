@@ -2,17 +2,16 @@
 //! secret and a run reach the hub that the user named, and no other host.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::time::Duration;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use seekless_record::{DocumentError, MAX_PROFILE_BYTES, Profile, Run};
 use seekless_results::{DeviceKind, Known, PSEUDONYM, anonymous};
 use serde::Deserialize;
 use ureq::http::{Response, StatusCode, Uri, header};
 use ureq::{Agent, Body};
 
+use crate::gzip::compressed;
 pub use crate::receipt::Receipt;
 
 /// Why something could not be done at a hub.
@@ -110,8 +109,7 @@ pub fn share(hub: &str, run: &Run) -> Result<Receipt, ClientError> {
     let call = Call::of(hub, "runs", "send the run")?;
     call.done(|url| {
         let document = seekless_record::to_json(run)?;
-        let mut body = GzEncoder::new(Vec::new(), Compression::default());
-        let body = body.write_all(document.as_bytes()).and_then(|()| body.finish());
+        let body = compressed(document.as_bytes());
         let request = agent().post(url).content_type("application/json");
         let request = request.header(header::CONTENT_ENCODING, "gzip");
         let answer = accepted(request.send(&body.map_err(ureq::Error::from)?[..])?)?;
@@ -272,11 +270,13 @@ fn read(answer: Response<Body>, most: usize) -> Result<Vec<u8>, ClientFailure> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, BufRead, BufReader};
+    use std::io::{self, BufRead, BufReader, Write};
     use std::net::TcpListener;
     use std::thread::{self, JoinHandle};
 
+    use flate2::Compression;
     use flate2::read::GzDecoder;
+    use flate2::write::GzEncoder;
     use seekless_record::{PROFILE_VERSION, ProfileHead, Revision, StorageId};
     use seekless_results::simulation;
 

@@ -19,11 +19,11 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::spawn_blocking;
 
-use crate::accept::{decompressed, words};
-use crate::api::App;
-use crate::index::Filter;
+use crate::app::App;
+use crate::figure::{Place, WORDS};
+use crate::index::{Filter, Known, Seen};
 use crate::problem::Problem;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Stored};
 
 /// A run in a dump.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,22 +42,23 @@ pub struct Dumped {
 }
 
 /// A run as a line of JSON; `None` if it was removed meanwhile.
-pub async fn line(store: &Store, id: &str, with_secret: bool) -> Result<Option<Vec<u8>>, StoreError> {
-    let Some((stored, compressed)) = store.run(id).await? else {
+pub async fn line(store: &Store, stored: Stored, with_secret: bool) -> Result<Option<Vec<u8>>, StoreError> {
+    let Some(text) = store.document(&stored.id).await? else {
         return Ok(None);
     };
-    let damaged = || StoreError::Damaged(id.to_owned());
-    let text = decompressed(&compressed).map_err(|_| damaged())?;
-    // On one line.
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(|_| damaged())?;
+    let damaged = StoreError::Damaged(stored.id.clone());
+    let document = String::from_utf8(text)
+        .ok()
+        .and_then(|text| RawValue::from_string(text).ok());
+    let Some(document) = document else { return Err(damaged) };
     let dumped = Dumped {
         id: stored.id,
         received_unix_seconds: stored.received_unix_seconds,
-        marks: words(&stored.marks),
+        marks: stored.marks,
         secret: with_secret.then_some(stored.secret),
-        document: serde_json::value::to_raw_value(&value).map_err(|_| damaged())?,
+        document,
     };
-    let mut line = serde_json::to_vec(&dumped).map_err(|_| damaged())?;
+    let mut line = serde_json::to_vec(&dumped).map_err(|_| damaged)?;
     line.push(b'\n');
     Ok(Some(line))
 }
@@ -67,16 +68,9 @@ pub async fn line(store: &Store, id: &str, with_secret: bool) -> Result<Option<V
 pub async fn json_lines(State(app): State<Arc<App>>) -> Response {
     let (send, receive) = channel::<io::Result<Bytes>>(4);
     tokio::spawn(async move {
-        let ids: Vec<String> = app
-            .index
-            .read()
-            .await
-            .runs()
-            .iter()
-            .map(|run| run.stored.id.clone())
-            .collect();
-        for id in ids {
-            let line = line(&app.store, &id, false).await.map_err(io::Error::other);
+        let runs: Vec<Stored> = app.index.read().await.runs().map(|run| run.stored.clone()).collect();
+        for stored in runs {
+            let line = line(&app.store, stored, false).await.map_err(io::Error::other);
             let Some(line) = line.transpose() else { continue };
             let is_last = line.is_err();
             if send.send(line.map(Bytes::from)).await.is_err() || is_last {
@@ -96,14 +90,22 @@ fn streamed(receive: tokio::sync::mpsc::Receiver<io::Result<Bytes>>, kind: &'sta
 /// Of each row group: a place with all methods may take it beyond.
 const ROWS_OF_GROUP: usize = 1 << 16;
 
-const SCHEMA: &str = "message figures {
-    required binary run (STRING); required binary day (STRING); required binary machine (STRING);
-    required binary kind (STRING); required binary model (STRING); required binary file_system (STRING);
-    required binary kernel (STRING); required binary operation (STRING); required binary cache (STRING);
-    required binary target (STRING); required binary durability (STRING); required binary work (STRING);
-    required binary revision (STRING); required int64 size_bytes; required binary method (STRING);
-    required int64 is_best; required double ratio; required double seconds;
-}";
+/// The columns: texts, integers, and figures.
+fn schema() -> String {
+    let of = |kind: &str, names: &[&str]| -> String {
+        let column = |name: &&str| {
+            format!(
+                "required {kind} {name}{}; ",
+                if kind == "binary" { " (STRING)" } else { "" }
+            )
+        };
+        names.iter().map(column).collect()
+    };
+    let words = WORDS.map(|(name, _)| name);
+    let texts = of("binary", &["run", "day", "machine"]) + &of("binary", &words) + &of("binary", &["method"]);
+    let numbers = of("int64", &["size_bytes", "is_best"]) + &of("double", &["ratio", "seconds"]);
+    format!("message figures {{ {texts}{numbers} }}")
+}
 
 /// The figures of all runs that count, and of simulated disks: a row for each method of each contest.
 #[utoipa::path(get, path = "/api/v1/dump.parquet", responses((status = 200, description = "A file of Parquet, compressed by Snappy", content_type = "application/vnd.apache.parquet", body = String)))]
@@ -134,48 +136,51 @@ impl Write for Sending {
 /// The columns of a row group.
 #[derive(Default)]
 struct Rows {
-    texts: [Vec<ByteArray>; 14],
+    texts: [Vec<ByteArray>; 4 + WORDS.len()],
     integers: [Vec<i64>; 2],
     figures: [Vec<f64>; 2],
 }
 
 fn write(app: &App, out: Sending) -> Result<(), ParquetError> {
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    let schema = Arc::new(parse_message_type(&schema())?);
     let properties = Arc::new(WriterProperties::builder().set_compression(Compression::SNAPPY).build());
     let mut file = SerializedFileWriter::new(io::BufWriter::with_capacity(1 << 18, out), schema, properties)?;
-    let all = Filter {
-        revision: Some(String::new()),
-        ..Filter::default()
-    };
     let (places, removed) = {
         let index = app.index.blocking_read();
-        (index.places_of(&all), index.counters().removed)
+        let places: Vec<Place> = index.all_places_of(&Filter::default()).into_iter().cloned().collect();
+        (places, index.counters().removed)
     };
-    let mut places = places.into_iter().peekable();
+    let mut places = places.iter().peekable();
     while places.peek().is_some() {
         let mut rows = Rows::default();
         {
             // Not held while a client reads.
             let index = app.index.blocking_read();
             if index.counters().removed != removed {
-                return Err(ParquetError::General(
-                    "a run was withdrawn meanwhile; fetch the dump again".to_owned(),
-                ));
+                let detail = "a run was withdrawn meanwhile; fetch the dump again";
+                return Err(ParquetError::General(detail.to_owned()));
             }
             while rows.figures[0].len() < ROWS_OF_GROUP
                 && let Some(place) = places.next()
             {
-                index.rows_of(place, |run, place, method, seen| rows.push(run, place, method, seen));
+                for (method, seen) in index
+                    .seen_at(place)
+                    .flat_map(|(method, seen)| seen.iter().map(move |one| (method, one)))
+                {
+                    index
+                        .run_of(seen)
+                        .into_iter()
+                        .for_each(|run| rows.push(run, place, method, *seen));
+                }
             }
         }
         let mut group = file.next_row_group()?;
-        let [size, best] = &rows.integers;
-        for texts in &rows.texts[..13] {
+        for texts in &rows.texts {
             column::<ByteArrayType>(&mut group, texts)?;
         }
-        column::<Int64Type>(&mut group, size)?;
-        column::<ByteArrayType>(&mut group, &rows.texts[13])?;
-        column::<Int64Type>(&mut group, best)?;
+        for integers in &rows.integers {
+            column::<Int64Type>(&mut group, integers)?;
+        }
         for figures in &rows.figures {
             column::<DoubleType>(&mut group, figures)?;
         }
@@ -196,22 +201,20 @@ fn column<T: DataType>(
 }
 
 impl Rows {
-    fn push(
-        &mut self,
-        run: &crate::index::Known,
-        place: &crate::figure::Place,
-        method: &str,
-        seen: crate::index::Seen,
-    ) {
-        let stored = &run.stored;
-        let of_run = [&stored.id, &stored.day, &stored.machine].map(String::as_str);
-        let texts = of_run.into_iter().chain(place.words()).chain([method]);
+    fn push(&mut self, run: &Known, place: &Place, method: &str, seen: Seen) {
+        let of_run = [&run.stored.id, &run.stored.day, &run.stored.machine].map(String::as_str);
+        let texts = of_run
+            .into_iter()
+            .chain(place.words.iter().map(String::as_str))
+            .chain([method]);
         for (column, text) in self.texts.iter_mut().zip(texts) {
             column.push(ByteArray::from(text));
         }
-        self.integers[0].push(place.size_bytes);
-        self.integers[1].push(i64::from(seen.is_best));
-        self.figures[0].push(seen.ratio.into());
-        self.figures[1].push(seen.seconds.into());
+        for (column, number) in self.integers.iter_mut().zip([place.size_bytes, seen.is_best.into()]) {
+            column.push(number);
+        }
+        for (column, figure) in self.figures.iter_mut().zip([seen.ratio, seen.seconds]) {
+            column.push(figure.into());
+        }
     }
 }

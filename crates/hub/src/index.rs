@@ -2,15 +2,21 @@
 //! one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 
+use indexmap::IndexSet;
 use seekless_results::size_class;
 use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::accept::Mark;
-use crate::figure::Place;
-use crate::store::{Counters, FigureRow, Store, StoreError, Stored};
+use crate::accept::SIMULATED;
+use crate::figure::{Figure, Place, WORDS, Word};
+use crate::store::{Counters, News, Store, StoreError, Stored};
+
+/// So many runs are fetched at a time.
+const FETCHED: i64 = 200;
 
 /// A run, as the index knows it.
 #[derive(Clone, Debug)]
@@ -19,6 +25,8 @@ pub struct Known {
     pub stored: Stored,
     /// The number of its machine.
     pub machine: u32,
+    /// The number of its sitting, a day of a machine.
+    pub sitting: u32,
     /// The places that it has, each once.
     pub places: Vec<u32>,
 }
@@ -26,8 +34,10 @@ pub struct Known {
 /// A method in a contest of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// The number of the run.
+    /// The number of the run: its sequence.
     pub run: u32,
+    /// The number of its machine.
+    pub machine: u32,
     /// Its time over that of the best.
     pub ratio: f32,
     /// The time of one file, in seconds.
@@ -41,74 +51,73 @@ pub struct Seen {
 pub struct Index {
     /// Up to where it follows the database.
     counters: Counters,
-    runs: Vec<Known>,
-    machines: HashMap<String, u32>,
-    places: Vec<Place>,
-    /// The values of each word of places.
-    values: [BTreeSet<String>; 10],
-    numbers: HashMap<i64, u32>,
-    methods: Vec<String>,
-    method_numbers: HashMap<String, u32>,
+    /// By sequence; `None` if it was removed.
+    runs: Vec<Option<Known>>,
+    machines: IndexSet<String>,
+    sittings: IndexSet<(u32, String)>,
+    places: IndexSet<Place>,
+    methods: IndexSet<String>,
+    /// By the numbers of place and method.
     seen: BTreeMap<(u32, u32), Vec<Seen>>,
 }
 
-/// What is asked for; what is not given is not asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(default)]
+/// What is asked for; what is not given, or empty, is not asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "HashMap<String, String>")]
 pub struct Filter {
-    /// The kind of storage, as in `nvme`.
-    pub kind: Option<String>,
-    /// The model of the device.
-    pub model: Option<String>,
-    /// The file system.
-    pub file_system: Option<String>,
-    /// The system and its version, as in `Linux 6.18`.
-    pub kernel: Option<String>,
-    /// `read`, `write`, `copy`, `compare`, `update` or `scan`.
-    pub operation: Option<String>,
-    /// The cache state.
-    pub cache: Option<String>,
-    /// The target of writes and copies.
-    pub target: Option<String>,
-    /// What is on the device at the end.
-    pub durability: Option<String>,
-    /// What else makes it another task.
-    pub work: Option<String>,
+    /// The words of places.
+    pub words: [Option<String>; WORDS.len()],
     /// A size of files in bytes: all sizes of its class.
     pub size: Option<u64>,
-    /// The revision of trials and mechanisms, as in `1.2`; the newest if it is not given.
-    pub revision: Option<String>,
     /// A method that was measured.
     pub method: Option<String>,
 }
 
+impl TryFrom<HashMap<String, String>> for Filter {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(mut asked: HashMap<String, String>) -> Result<Self, Self::Error> {
+        asked.retain(|_, value| !value.is_empty());
+        Ok(Self {
+            words: WORDS.map(|(name, _)| asked.remove(name)),
+            size: asked.remove("size").map(|size| size.parse()).transpose()?,
+            method: asked.remove("method"),
+        })
+    }
+}
+
+impl IntoParams for Filter {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let others = [
+            ("size", "A size of files in bytes: all sizes of its class"),
+            ("method", "A method that was measured"),
+        ];
+        let parameter = |(name, about)| {
+            let parameter = ParameterBuilder::new().name(name).description(Some(about));
+            parameter.parameter_in(ParameterIn::Query).build()
+        };
+        WORDS.into_iter().chain(others).map(parameter).collect()
+    }
+}
+
 impl Filter {
-    /// The fields that name a value of a place, each with what it is called.
-    pub fn words(&self) -> [(&'static str, Option<&String>); 10] {
-        [
-            ("kind", self.kind.as_ref()),
-            ("model", self.model.as_ref()),
-            ("file_system", self.file_system.as_ref()),
-            ("kernel", self.kernel.as_ref()),
-            ("operation", self.operation.as_ref()),
-            ("cache", self.cache.as_ref()),
-            ("target", self.target.as_ref()),
-            ("durability", self.durability.as_ref()),
-            ("work", self.work.as_ref()),
-            ("revision", self.revision.as_ref()),
-        ]
+    /// The same, but of a word this is asked.
+    pub fn with(&self, word: Word, value: Option<&str>) -> Self {
+        let mut filter = self.clone();
+        filter.words[word as usize] = value.map(str::to_owned);
+        filter
+    }
+
+    /// The word that is asked for.
+    pub fn word(&self, word: Word) -> Option<&str> {
+        self.words[word as usize].as_deref()
     }
 
     fn has(&self, place: &Place) -> bool {
-        let words = self.words().into_iter().zip(place.words());
-        let is_alike =
-            |(asked, has): ((_, Option<&String>), &str)| asked.1.is_none_or(|asked| asked.is_empty() || asked == has);
         let class = |bytes: u64| size_class(bytes).0;
-        let has_size = self
-            .size
-            .is_none_or(|size| class(size) == class(place.size_bytes.unsigned_abs()));
-        has_size && words.into_iter().all(is_alike)
+        let mut words = self.words.iter().zip(&place.words);
+        self.size.is_none_or(|size| class(size) == class(place.size()))
+            && words.all(|(asked, has)| asked.as_ref().is_none_or(|asked| asked == has))
     }
 }
 
@@ -133,102 +142,88 @@ impl Known {
 }
 
 impl Index {
-    /// Brings it up to date with the database; says whether anything changed.
+    /// Brings it up to date with the database.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn follow(current: &RwLock<Self>, store: &Store) -> Result<bool, StoreError> {
+    pub async fn follow(current: &RwLock<Self>, store: &Store) -> Result<(), StoreError> {
         let now = store.counters().await?;
-        let before = current.read().await.counters;
-        if now == before {
-            return Ok(false);
-        }
-        if now.removed == before.removed {
-            // Other requests wait for a moment.
-            let mut index = current.write().await;
-            if index.counters == before {
-                index.load(store, now).await?;
+        loop {
+            let before = current.read().await.counters;
+            if before.removed < now.removed {
+                let left = store.sequences().await?;
+                current.write().await.keep(&left, before.added, now.removed);
+            } else if before.added < now.added {
+                let last = now.added.min(before.added + FETCHED);
+                let news = store.news_between(before.added, last).await?;
+                let mut index = current.write().await;
+                // Unless another request brought them.
+                if index.counters.added == before.added {
+                    index.add(news);
+                    index.counters.added = last;
+                }
+            } else {
+                return Ok(());
             }
-        } else {
-            // Of removed runs, nothing is left that tells which they were.
-            let mut fresh = Self::default();
-            fresh.load(store, now).await?;
-            *current.write().await = fresh;
         }
-        Ok(true)
     }
 
-    /// Adds what is new.
-    async fn load(&mut self, store: &Store, now: Counters) -> Result<(), StoreError> {
-        let places = store.places().await?;
-        let mut numbers: HashMap<i64, u32> = HashMap::new();
-        for stored in store.runs_between(self.counters.added, now.added).await? {
-            numbers.insert(stored.sequence, self.add_run(stored));
+    /// Adds what came.
+    pub fn add(&mut self, news: News) {
+        for stored in news.runs {
+            self.add_run(stored);
         }
-        let after = self.counters.added;
-        let add = |row: FigureRow<'_>| {
-            // The run came or went meanwhile.
-            if let (Some(&run), Some(place)) = (numbers.get(&row.run), places.get(&row.place)) {
-                self.add_row(run, place, row);
+        for figure in news.figures {
+            if let Some(place) = news.places.get(&figure.place) {
+                self.add_figure(place, &figure);
             }
-        };
-        store.figures_between(after, now.added, add).await?;
-        self.counters = now;
-        Ok(())
+        }
     }
 
-    /// Adds a run, and gives its number.
-    pub fn add_run(&mut self, stored: Stored) -> u32 {
-        let next = self.machines.len() as u32;
-        let machine = *self.machines.entry(stored.machine.clone()).or_insert(next);
-        self.runs.push(Known {
+    fn add_run(&mut self, stored: Stored) {
+        let machine = number(&mut self.machines, &stored.machine);
+        let sitting = number(&mut self.sittings, &(machine, stored.day.clone()));
+        let at = at(stored.sequence);
+        self.runs.resize(self.runs.len().max(at + 1), None);
+        self.runs[at] = Some(Known {
             stored,
             machine,
+            sitting,
             places: Vec::new(),
         });
-        self.runs.len() as u32 - 1
     }
 
-    /// Adds a row of a run by the run's number.
-    pub fn add_row(&mut self, run: u32, place: &Place, row: FigureRow<'_>) {
-        let place = self.place(row.place, place);
-        let method = self.method(row.method);
-        let known = &mut self.runs[run as usize];
+    fn add_figure(&mut self, place: &Place, figure: &Figure) {
+        let place = number(&mut self.places, place);
+        let method = number(&mut self.methods, &figure.method);
+        // The run came or went meanwhile.
+        let Some(Some(known)) = self.runs.get_mut(at(figure.run)) else {
+            return;
+        };
         if !known.places.contains(&place) {
             known.places.push(place);
         }
-        let is_simulated_alone = known.stored.marks == [Mark::Simulated];
-        if known.stored.marks.is_empty() || is_simulated_alone {
-            let (ratio, seconds, is_best) = (row.ratio as f32, row.seconds as f32, row.is_best);
+        if known.counts() || known.stored.marks == SIMULATED {
             self.seen.entry((place, method)).or_default().push(Seen {
-                run,
-                ratio,
-                seconds,
-                is_best,
+                run: at(figure.run) as u32,
+                machine: known.machine,
+                ratio: figure.ratio as f32,
+                seconds: figure.seconds as f32,
+                is_best: figure.is_best > 0,
             });
         }
     }
 
-    fn place(&mut self, number: i64, place: &Place) -> u32 {
-        *self.numbers.entry(number).or_insert_with(|| {
-            for (values, word) in self.values.iter_mut().zip(place.words()) {
-                if !values.contains(word) {
-                    values.insert(word.to_owned());
-                }
-            }
-            self.places.push(place.clone());
-            self.places.len() as u32 - 1
-        })
-    }
-
-    fn method(&mut self, name: &str) -> u32 {
-        if let Some(&known) = self.method_numbers.get(name) {
-            return known;
+    /// Drops the runs up to one of which nothing is left in the database.
+    fn keep(&mut self, left: &HashSet<i64>, last: i64, removed: i64) {
+        for run in &mut self.runs {
+            let is_left = |run: &Known| run.stored.sequence > last || left.contains(&run.stored.sequence);
+            *run = run.take().filter(is_left);
         }
-        let number = self.methods.len() as u32;
-        self.methods.push(name.to_owned());
-        self.method_numbers.insert(name.to_owned(), number);
-        number
+        for seen in self.seen.values_mut() {
+            seen.retain(|one| self.runs[one.run as usize].is_some());
+        }
+        self.counters.removed = removed;
     }
 
     /// What it has followed.
@@ -237,90 +232,96 @@ impl Index {
     }
 
     /// All runs, the oldest first.
-    pub fn runs(&self) -> &[Known] {
-        &self.runs
+    pub fn runs(&self) -> impl DoubleEndedIterator<Item = &Known> {
+        self.runs.iter().flatten()
     }
 
-    /// Gives all rows of a place: the run, the place, the method and the figures.
-    pub fn rows_of(&self, place: u32, mut each: impl FnMut(&Known, &Place, &str, Seen)) {
-        for (method, seen) in self.seen_at(place) {
-            for &one in seen {
-                each(
-                    &self.runs[one.run as usize],
-                    self.place_at(place),
-                    self.name_of(method),
-                    one,
-                );
-            }
+    /// What these runs are of.
+    pub fn basis(&self, runs: impl Iterator<Item = u32>, revisions: &BTreeSet<String>) -> Basis {
+        let mut is_in = vec![false; self.runs.len()];
+        runs.for_each(|run| is_in[run as usize] = true);
+        let mut basis = Basis {
+            revisions: revisions.clone(),
+            ..Basis::default()
+        };
+        let (mut machines, mut sittings) = (vec![false; self.machines.len()], vec![false; self.sittings.len()]);
+        let runs = self.runs.iter().zip(is_in).filter(|(_, is_in)| *is_in);
+        for run in runs.filter_map(|(run, _)| run.as_ref()) {
+            basis.runs += 1;
+            basis.machines += usize::from(!std::mem::replace(&mut machines[run.machine as usize], true));
+            basis.sittings += usize::from(!std::mem::replace(&mut sittings[run.sitting as usize], true));
         }
+        basis
     }
 
-    /// What there is of each word of a filter.
-    pub fn values(&self) -> &[BTreeSet<String>; 10] {
-        &self.values
+    /// The run of what was seen.
+    pub fn run_of(&self, seen: &Seen) -> Option<&Known> {
+        self.runs.get(seen.run as usize)?.as_ref()
     }
 
-    /// A place by its number.
-    pub fn place_at(&self, place: u32) -> &Place {
-        &self.places[place as usize]
+    /// What there is of a word.
+    pub fn values(&self, word: usize) -> BTreeSet<&str> {
+        self.places.iter().map(|place| place.words[word].as_str()).collect()
     }
 
-    /// The name of a method by its number.
-    pub fn name_of(&self, method: u32) -> &str {
-        &self.methods[method as usize]
-    }
-
-    /// The methods that were measured at a place, by their numbers, with what was seen of each.
-    pub fn seen_at(&self, place: u32) -> impl Iterator<Item = (u32, &[Seen])> {
-        let seen = self.seen.range((place, 0)..=(place, u32::MAX));
-        seen.map(|(&(_, method), seen)| (method, seen.as_slice()))
+    /// The methods that were measured at a place, with what was seen of each.
+    pub fn seen_at(&self, place: &Place) -> impl Iterator<Item = (&str, &[Seen])> {
+        let number = self.places.get_index_of(place).unwrap_or(usize::MAX) as u32;
+        let seen = self.seen.range((number, 0)..=(number, u32::MAX));
+        let seen = seen.filter(|(_, seen)| !seen.is_empty());
+        seen.map(|(&(_, method), seen)| (self.methods[method as usize].as_str(), seen.as_slice()))
     }
 
     /// The kinds of storage of a run.
     pub fn kinds_of(&self, run: &Known) -> BTreeSet<&str> {
-        run.places
-            .iter()
-            .map(|&place| self.places[place as usize].kind.as_str())
-            .collect()
+        let places = run.places.iter().map(|&place| &self.places[place as usize]);
+        places.map(|place| place[Word::Kind].as_str()).collect()
+    }
+
+    /// The places that are asked for, of all revisions.
+    pub fn all_places_of(&self, filter: &Filter) -> Vec<&Place> {
+        self.places.iter().filter(|place| filter.has(place)).collect()
     }
 
     /// The places that are asked for: of the newest revision that has any, unless one is given.
-    pub fn places_of(&self, filter: &Filter) -> Vec<u32> {
-        let found = |place: &u32| filter.has(&self.places[*place as usize]);
-        let mut places: Vec<u32> = (0..self.places.len() as u32).filter(found).collect();
-        let revision = |place: &u32| {
-            let mut numbers = self.places[*place as usize]
-                .revision
-                .split('.')
-                .map(|part| part.parse::<u32>().unwrap_or(0));
-            (numbers.next(), numbers.next())
+    pub fn places_of(&self, filter: &Filter) -> Vec<&Place> {
+        let mut places = self.all_places_of(filter);
+        let revision = |place: &&Place| {
+            let numbers = place[Word::Revision].split('.');
+            numbers.map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>()
         };
-        if filter.revision.is_none() {
-            let newest = places.iter().map(revision).max();
-            places.retain(|place| Some(revision(place)) == newest);
+        if let Some(newest) = places.iter().map(revision).max() {
+            places.retain(|place| filter.word(Word::Revision).is_some() || revision(place) == newest);
         }
         places
     }
 
     /// The runs that have any of the places, by their sequence, the newest first.
-    pub fn runs_of<'a>(&'a self, filter: &Filter) -> impl Iterator<Item = &'a Known> {
-        let any = Filter {
-            revision: filter.revision.clone().or_else(|| Some(String::new())),
-            ..filter.clone()
-        };
-        let places: BTreeSet<u32> = self.places_of(&any).into_iter().collect();
+    pub fn runs_of<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Known> {
+        let is_asked: Vec<bool> = self.places.iter().map(|place| filter.has(place)).collect();
         // Of what was asked for, and not of anything else that the run has.
-        let with_method: Option<HashSet<u32>> = filter.method.as_ref().map(|name| {
-            let number = self.method_numbers.get(name);
-            let seen = |&place: &u32| self.seen.get(&(place, *number?));
-            places.iter().filter_map(seen).flatten().map(|one| one.run).collect()
+        let with_method: Option<HashSet<i64>> = filter.method.as_ref().map(|name| {
+            let number = self.methods.get_index_of(name).map_or(u32::MAX, |number| number as u32);
+            let seen = self
+                .seen
+                .iter()
+                .filter(|((place, method), _)| *method == number && is_asked[*place as usize]);
+            seen.flat_map(|(_, seen)| seen).map(|one| one.run.into()).collect()
         });
-        let is_all = *filter == Filter::default();
-        let is_asked = move |number: usize, run: &Known| match &with_method {
-            Some(with_method) => with_method.contains(&(number as u32)),
-            None => is_all || run.places.iter().any(|place| places.contains(place)),
-        };
-        let runs = self.runs.iter().enumerate().rev();
-        runs.filter_map(move |(number, run)| is_asked(number, run).then_some(run))
+        self.runs().rev().filter(move |run| match &with_method {
+            Some(with_method) => with_method.contains(&run.stored.sequence),
+            None => run.places.iter().any(|place| is_asked[*place as usize]),
+        })
     }
+}
+
+/// Where a run is by its sequence.
+fn at(sequence: i64) -> usize {
+    usize::try_from(sequence).unwrap_or(0)
+}
+
+/// The number of a value; a new one has the next.
+fn number<T: Clone + Eq + Hash>(values: &mut IndexSet<T>, value: &T) -> u32 {
+    let known = values.get_index_of(value);
+    known.unwrap_or_else(|| values.insert_full(value.clone()).0) as u32
 }

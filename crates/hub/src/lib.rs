@@ -12,6 +12,8 @@ mod admin;
 #[cfg(feature = "server")]
 mod api;
 #[cfg(feature = "server")]
+mod app;
+#[cfg(feature = "server")]
 mod cached;
 #[cfg(feature = "client")]
 pub mod client;
@@ -19,6 +21,8 @@ pub mod client;
 mod dump;
 #[cfg(feature = "server")]
 mod figure;
+#[cfg(any(feature = "client", feature = "server"))]
+mod gzip;
 #[cfg(feature = "server")]
 mod index;
 #[cfg(feature = "server")]

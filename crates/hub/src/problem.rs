@@ -33,6 +33,12 @@ impl Problem {
         }
     }
 
+    /// More than so many bytes were sent.
+    pub fn too_large(most: usize) -> Self {
+        let detail = format!("at most {most} bytes are accepted");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    }
+
     /// There is no such thing.
     pub fn missing(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("there is no {what}"))
@@ -62,6 +68,12 @@ impl From<StoreError> for Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.to_string())
+    }
+}
+
+impl From<tokio::sync::AcquireError> for Problem {
+    fn from(_: tokio::sync::AcquireError) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the hub is shutting down")
     }
 }
 

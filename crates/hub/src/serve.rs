@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request};
+use axum::extract::ConnectInfo;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -23,17 +23,15 @@ use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{KeyExtractor, PeerIpKeyExtractor, SmartIpKeyExtractor};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
-use tower_http::decompression::RequestDecompressionLayer;
-use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::TimeoutLayer;
 
-use crate::accept::MAX_BYTES;
-use crate::api::{self, App};
+use crate::app::App;
 use crate::cached::{Cache, cached};
 use crate::index::Index;
 use crate::problem::Problem;
 use crate::store::{Store, StoreError};
-use crate::{dump, pages};
+use crate::{api, dump, pages};
 
 /// How a hub is run.
 #[derive(Clone, Debug)]
@@ -74,11 +72,13 @@ const FOR_CONNECTION: Duration = Duration::from_mins(10);
 const FOR_END: Duration = Duration::from_secs(2);
 /// How often it looks for what other servers of its database did.
 const FOLLOW: Duration = Duration::from_secs(2);
-/// The compressed body of a request.
-const MAX_SENT_BYTES: usize = 8 << 20;
+/// What is kept of a request that was not read yet, in bytes.
+const UNREAD: usize = 64 << 10;
 /// Nothing is loaded but the style, and nothing runs.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
+
+const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Runs a hub until a signal asks it to end; `ready` is told the address.
 ///
@@ -97,19 +97,14 @@ pub fn serve(options: &Options, known: Known, ready: impl FnOnce(SocketAddr)) ->
                 .public_url
                 .clone()
                 .unwrap_or_else(|| format!("http://{address}"));
-            let app = Arc::new(App {
-                store,
-                index: RwLock::default(),
-                known,
-                public_url: public_url.trim_end_matches('/').to_owned(),
-                parsing: Semaphore::new(2),
-            });
-            Index::follow(&app.index, &app.store).await?;
+            let mut index = RwLock::default();
+            Index::follow(&index, &store).await?;
+            let app = Arc::new(App::new(store, std::mem::take(index.get_mut()), known, &public_url));
             let following = app.clone();
             tokio::spawn(async move {
                 loop {
                     sleep(FOLLOW).await;
-                    if let Err(error) = Index::follow(&following.index, &following.store).await {
+                    if let Err(error) = following.follow().await {
                         tracing::error!("{error}: {:?}", std::error::Error::source(&error));
                     }
                 }
@@ -146,37 +141,25 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/compare", get(api::get_comparison))
         .route("/api/v1/table", get(api::get_table))
         .route("/api/v1/profiles/{kind}", get(api::get_profile))
+        .layer(CompressionLayer::new())
         .layer(from_fn_with_state((app.clone(), Arc::new(Cache::default())), cached));
+    let header = |name, value| SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value));
     pages
         .route("/api/v1/runs", post(api::post_run))
         .route("/api/v1/runs/{id}", axum::routing::delete(api::withdraw_run))
         .route("/api/v1/dump.jsonl", get(dump::json_lines))
         .route("/api/v1/dump.parquet", get(dump::parquet))
         .fallback(pages::missing)
-        .layer(DefaultBodyLimit::max(MAX_BYTES))
-        .layer(RequestDecompressionLayer::new())
-        .layer(RequestBodyLimitLayer::new(MAX_SENT_BYTES))
         .layer(TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, FOR_REQUEST))
         .layer(CompressionLayer::new())
         .layer(CatchPanicLayer::custom(|_| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the hub failed at this request").into_response()
         }))
-        .layer(from_fn(with_policy))
+        .layer(header(header::CONTENT_SECURITY_POLICY, POLICY))
+        .layer(header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(header(header::REFERRER_POLICY, "no-referrer"))
+        .layer(header(CROSS_ORIGIN, "same-origin"))
         .with_state(app)
-}
-
-/// Headers for all answers.
-async fn with_policy(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
 }
 
 fn limited_by_address(router: Router, options: &Options) -> Router {
@@ -246,6 +229,7 @@ async fn answer(stream: TcpStream, address: SocketAddr, router: Router) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
+        .max_buf_size(UNREAD)
         .timer(TokioTimer::new())
         .header_read_timeout(FOR_HEADERS);
     let service = TowerToHyperService::new(service);

@@ -1,14 +1,14 @@
 //! The database: `SQLite` by default, or `PostgreSQL`, by the same statements. Whatever is written is written in one transaction with the
 //! counter of its kind first, so that writers wait for each other, and nothing is half stored.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 
-use futures_util::TryStreamExt;
 use sqlx::any::{AnyPoolOptions, AnyRow};
-use sqlx::{AnyConnection, AnyPool, Row};
+use sqlx::{AnyConnection, AnyPool, FromRow, Row};
 
-use crate::accept::{Accepted, Mark, compressed, words};
-use crate::figure::{Figure, Place};
+use crate::accept::{Accepted, COPIES, MAX_BYTES, with_mark};
+use crate::figure::{Figure, Place, WORDS};
+use crate::gzip::{compressed, decompressed};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
@@ -45,8 +45,8 @@ pub struct Store {
     pool: AnyPool,
 }
 
-/// A run as it is stored.
-#[derive(Clone, Debug, PartialEq)]
+/// A run as it is stored, without its document.
+#[derive(Clone, Debug, PartialEq, FromRow)]
 pub struct Stored {
     /// Its place in the order in which runs came.
     pub sequence: i64,
@@ -58,42 +58,36 @@ pub struct Stored {
     pub day: String,
     /// Which machine it is of.
     pub machine: String,
-    /// Why it does not count.
-    pub marks: Vec<Mark>,
+    /// Why it does not count, with commas between; empty if it does.
+    pub marks: String,
     /// The digest of its secret.
     pub secret: String,
 }
 
-/// A row of the figures.
-#[derive(Clone, Copy, Debug)]
-pub struct FigureRow<'a> {
-    /// The sequence of its run.
-    pub run: i64,
-    /// The number of its place.
-    pub place: i64,
-    /// The method.
-    pub method: &'a str,
-    /// Its time over that of the best.
-    pub ratio: f64,
-    /// The time of one file, in seconds.
-    pub seconds: f64,
-    /// Whether it was the best.
-    pub is_best: bool,
+/// What came since.
+#[derive(Debug, Default)]
+pub struct News {
+    /// The runs, by their sequence.
+    pub runs: Vec<Stored>,
+    /// What they were measured on, by number.
+    pub places: BTreeMap<i64, Place>,
+    /// Their figures, by run, contest and method.
+    pub figures: Vec<Figure>,
 }
 
 /// What became of a run that was sent.
 #[derive(Debug, PartialEq)]
 pub enum Added {
     /// It is stored, with these marks.
-    New(Vec<Mark>),
+    New(String),
     /// It was there already.
-    Known(Vec<Mark>),
+    Known(String),
     /// Its machine is banned.
     Banned,
 }
 
 /// What happened since.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counters {
     /// The sequence of the newest run.
     pub added: i64,
@@ -145,52 +139,41 @@ impl Store {
         if banned.fetch_optional(&mut *transaction).await?.is_some() {
             return Ok(Added::Banned);
         }
-        let known = sqlx::query("SELECT marks FROM runs WHERE id = $1").bind(&accepted.id);
-        if let Some(known) = known.fetch_optional(&mut *transaction).await? {
-            return Ok(Added::Known(Mark::of(known.try_get(0)?)));
+        let known = sqlx::query_scalar("SELECT marks FROM runs WHERE id = $1").bind(&accepted.id);
+        if let Some(marks) = known.fetch_optional(&mut *transaction).await? {
+            return Ok(Added::Known(marks));
         }
         let mut marks = accepted.marks.clone();
-        if marks_copies && !marks.contains(&Mark::Copied) && are_copies(&mut transaction, &accepted.samples).await? {
-            marks.push(Mark::Copied);
-            marks.sort_unstable();
+        if marks_copies && !marks.contains(COPIES) && are_copies(&mut transaction, &accepted.samples).await? {
+            marks = with_mark(&marks, COPIES);
         }
-        let stored = Stored {
-            sequence,
-            id: accepted.id.clone(),
-            received_unix_seconds,
-            day: accepted.run.started.get(..10).unwrap_or_default().to_owned(),
-            machine: accepted.machine.clone(),
-            marks,
-            secret: secret.to_owned(),
-        };
-        insert(
-            &mut transaction,
-            &stored,
-            &document,
-            &accepted.figures,
-            &accepted.samples,
-        )
-        .await?;
+        let run = sqlx::query("INSERT INTO runs VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
+        let run = run.bind(sequence).bind(&accepted.id).bind(received_unix_seconds);
+        let run = run.bind(accepted.run.started.get(..10).unwrap_or_default());
+        let run = run.bind(&accepted.machine).bind(&marks).bind(secret).bind(document);
+        run.execute(&mut *transaction).await?;
+        insert(&mut transaction, sequence, accepted).await?;
         transaction.commit().await?;
-        Ok(Added::New(stored.marks))
+        Ok(Added::New(marks))
     }
 
-    /// A run and its document, which is compressed.
-    pub async fn run(&self, id: &str) -> Result<Option<(Stored, Vec<u8>)>> {
-        // PostgreSQL takes no text with a zero byte.
-        if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Ok(None);
-        }
-        let query = sqlx::query(
-            "SELECT sequence, id, received_unix_seconds, day, machine, marks, secret, document FROM runs WHERE id = $1",
-        );
-        let row = query.bind(id).fetch_optional(&self.pool).await?;
-        row.map(|row| Ok((stored(&row)?, row.try_get(7)?))).transpose()
+    /// A run without its document.
+    pub async fn run(&self, id: &str) -> Result<Option<Stored>> {
+        let query = sqlx::query_as(RUNS_BY_ID).bind(plain(id));
+        Ok(query.fetch_optional(&self.pool).await?)
+    }
+
+    /// The document of a run.
+    pub async fn document(&self, id: &str) -> Result<Option<Vec<u8>>> {
+        let query = sqlx::query_scalar("SELECT document FROM runs WHERE id = $1").bind(plain(id));
+        let found: Option<Vec<u8>> = query.fetch_optional(&self.pool).await?;
+        let text = found.map(|document| decompressed(&document, MAX_BYTES)).transpose();
+        text.map_err(|_| StoreError::Damaged(id.to_owned()))
     }
 
     /// Removes a run; says whether it was there.
     pub async fn remove(&self, id: &str) -> Result<bool> {
-        self.remove_where(sqlx::query("DELETE FROM runs WHERE id = $1").bind(id))
+        self.remove_where(sqlx::query("DELETE FROM runs WHERE id = $1").bind(plain(id)))
             .await
             .map(|removed| removed > 0)
     }
@@ -213,99 +196,78 @@ impl Store {
 
     /// What happened so far.
     pub async fn counters(&self) -> Result<Counters> {
-        let rows = sqlx::query("SELECT value FROM counters ORDER BY name")
-            .fetch_all(&self.pool)
-            .await?;
-        let value = |at: usize| rows.get(at).map_or(Ok(0), |row| row.try_get(0));
+        let query = sqlx::query_scalar("SELECT value FROM counters ORDER BY name");
+        let values: Vec<i64> = query.fetch_all(&self.pool).await?;
+        let value = |at: usize| values.get(at).copied().unwrap_or(0);
         Ok(Counters {
-            added: value(0)?,
-            removed: value(1)?,
+            added: value(0),
+            removed: value(1),
         })
+    }
+
+    /// The sequences of all runs.
+    pub async fn sequences(&self) -> Result<HashSet<i64>> {
+        let query = sqlx::query_scalar("SELECT sequence FROM runs");
+        let sequences: Vec<i64> = query.fetch_all(&self.pool).await?;
+        Ok(sequences.into_iter().collect())
     }
 
     /// The runs after one in the order in which they came, up to another.
     pub async fn runs_between(&self, after: i64, last: i64) -> Result<Vec<Stored>> {
-        let query = sqlx::query(
-            "SELECT sequence, id, received_unix_seconds, day, machine, marks, secret FROM runs \
-             WHERE sequence > $1 AND sequence <= $2 ORDER BY sequence",
-        );
-        let rows = query.bind(after).bind(last).fetch_all(&self.pool).await?;
-        rows.iter().map(stored).collect()
+        let query = sqlx::query_as(RUNS_BETWEEN).bind(after).bind(last);
+        Ok(query.fetch_all(&self.pool).await?)
     }
 
-    /// All places, by their number.
-    pub async fn places(&self) -> Result<HashMap<i64, Place>> {
-        let mut rows = sqlx::query(
-            "SELECT id, kind, model, file_system, kernel, operation, cache, target, durability, work, size_bytes, revision FROM places",
-        )
-        .fetch(&self.pool);
-        let mut places = HashMap::new();
-        while let Some(row) = rows.try_next().await? {
-            let place = Place {
-                kind: row.try_get(1)?,
-                model: row.try_get(2)?,
-                file_system: row.try_get(3)?,
-                kernel: row.try_get(4)?,
-                operation: row.try_get(5)?,
-                cache: row.try_get(6)?,
-                target: row.try_get(7)?,
-                durability: row.try_get(8)?,
-                work: row.try_get(9)?,
-                size_bytes: row.try_get(10)?,
-                revision: row.try_get(11)?,
-            };
-            places.insert(row.try_get(0)?, place);
-        }
-        Ok(places)
-    }
-
-    /// Gives the figures of runs after one in the order in which they came, up to another.
-    pub async fn figures_between(&self, after: i64, last: i64, mut each: impl FnMut(FigureRow<'_>)) -> Result<()> {
-        let query = sqlx::query(
-            "SELECT run, place, method, ratio, seconds, is_best FROM figures WHERE run > $1 AND run <= $2 ORDER BY run, contest, method",
-        );
-        let mut rows = query.bind(after).bind(last).fetch(&self.pool);
-        while let Some(row) = rows.try_next().await? {
-            each(FigureRow {
-                run: row.try_get(0)?,
-                place: row.try_get(1)?,
-                method: row.try_get(2)?,
-                ratio: row.try_get(3)?,
-                seconds: row.try_get(4)?,
-                is_best: row.try_get::<i64, _>(5)? > 0,
-            });
-        }
-        Ok(())
+    /// The runs after one in the order in which they came, up to another, with all that is searched.
+    pub async fn news_between(&self, after: i64, last: i64) -> Result<News> {
+        let places =
+            sqlx::query("SELECT * FROM places WHERE id IN (SELECT place FROM figures WHERE run > $1 AND run <= $2)");
+        let places = places.bind(after).bind(last).fetch_all(&self.pool).await?;
+        let place = |row: &AnyRow| {
+            let mut place = Place::default();
+            for (word, (name, _)) in place.words.iter_mut().zip(WORDS) {
+                *word = row.try_get(name)?;
+            }
+            place.size_bytes = row.try_get("size_bytes")?;
+            sqlx::Result::Ok((row.try_get("id")?, place))
+        };
+        let figures = "SELECT * FROM figures WHERE run > $1 AND run <= $2 ORDER BY run, contest, method";
+        Ok(News {
+            runs: self.runs_between(after, last).await?,
+            places: places.iter().map(place).collect::<sqlx::Result<_>>()?,
+            figures: sqlx::query_as(figures)
+                .bind(after)
+                .bind(last)
+                .fetch_all(&self.pool)
+                .await?,
+        })
     }
 
     /// The machines whose runs are refused.
     pub async fn bans(&self) -> Result<Vec<String>> {
-        let rows = sqlx::query("SELECT machine FROM bans ORDER BY machine")
-            .fetch_all(&self.pool)
-            .await?;
-        Ok(rows
-            .iter()
-            .map(|row| row.try_get(0))
-            .collect::<std::result::Result<_, _>>()?)
+        let query = sqlx::query_scalar("SELECT machine FROM bans ORDER BY machine");
+        Ok(query.fetch_all(&self.pool).await?)
     }
 }
 
-fn stored(row: &AnyRow) -> Result<Stored> {
-    Ok(Stored {
-        sequence: row.try_get(0)?,
-        id: row.try_get(1)?,
-        received_unix_seconds: row.try_get(2)?,
-        day: row.try_get(3)?,
-        machine: row.try_get(4)?,
-        marks: Mark::of(row.try_get(5)?),
-        secret: row.try_get(6)?,
-    })
+const RUNS_BY_ID: &str =
+    "SELECT sequence, id, received_unix_seconds, day, machine, marks, secret FROM runs WHERE id = $1";
+const RUNS_BETWEEN: &str = "SELECT sequence, id, received_unix_seconds, day, machine, marks, secret FROM runs \
+                            WHERE sequence > $1 AND sequence <= $2 ORDER BY sequence";
+
+/// An ID, or nothing that is one: `PostgreSQL` takes no text with a zero byte.
+fn plain(id: &str) -> &str {
+    if id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        id
+    } else {
+        ""
+    }
 }
 
 /// Counts, and so keeps other writers out until the transaction ends.
 async fn count(connection: &mut AnyConnection, name: &str) -> Result<i64> {
-    let query = sqlx::query("UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value");
-    Ok(query.bind(name).fetch_one(connection).await?.try_get(0)?)
+    let query = sqlx::query_scalar("UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value");
+    Ok(query.bind(name).fetch_one(connection).await?)
 }
 
 /// Whether another run has any of these samples.
@@ -319,78 +281,30 @@ async fn are_copies(connection: &mut AnyConnection, samples: &[String]) -> Resul
     Ok(false)
 }
 
-async fn insert(
-    connection: &mut AnyConnection,
-    run: &Stored,
-    document: &[u8],
-    figures: &[Figure],
-    samples: &[String],
-) -> Result<()> {
-    let query = sqlx::query(
-        "INSERT INTO runs (sequence, id, received_unix_seconds, day, machine, marks, secret, document) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-    );
-    let query = query
-        .bind(run.sequence)
-        .bind(&run.id)
-        .bind(run.received_unix_seconds)
-        .bind(&run.day);
-    let query = query
-        .bind(&run.machine)
-        .bind(words(&run.marks))
-        .bind(&run.secret)
-        .bind(document);
-    query.execute(&mut *connection).await?;
-    let mut last = None;
-    for figure in figures {
-        let place = figure.place.number();
-        if last != Some(place) {
-            insert_place(&mut *connection, place, &figure.place).await?;
-            last = Some(place);
-        }
-        let query = sqlx::query(
-            "INSERT INTO figures (run, contest, place, method, ratio, is_best, seconds) VALUES ($1, $2, $3, $4, $5, $6, $7) \
-             ON CONFLICT DO NOTHING",
-        );
+/// What is searched of a run, and by what its samples are found again.
+async fn insert(connection: &mut AnyConnection, run: i64, accepted: &Accepted) -> Result<()> {
+    for (number, place) in &accepted.places {
+        let query = "INSERT INTO places (id, kind, operation, cache, target, durability, work, model, file_system, kernel, revision, \
+                     size_bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING";
+        let query = place
+            .words
+            .iter()
+            .fold(sqlx::query(query).bind(number), sqlx::query::Query::bind);
+        query.bind(place.size_bytes).execute(&mut *connection).await?;
+    }
+    for figure in &accepted.figures {
+        let query = sqlx::query("INSERT INTO figures VALUES ($1, $2, $3, $4, $5, $6, $7)");
         let query = query
-            .bind(run.sequence)
-            .bind(i64::try_from(figure.contest).unwrap_or(i64::MAX))
-            .bind(place)
+            .bind(run)
+            .bind(figure.contest)
+            .bind(figure.place)
             .bind(&figure.method);
-        let query = query
-            .bind(figure.ratio)
-            .bind(i64::from(figure.is_best))
-            .bind(figure.seconds);
+        let query = query.bind(figure.ratio).bind(figure.is_best).bind(figure.seconds);
         query.execute(&mut *connection).await?;
     }
-    for digest in samples {
-        let query = sqlx::query("INSERT INTO samples (digest, run) VALUES ($1, $2) ON CONFLICT DO NOTHING");
-        query.bind(digest).bind(run.sequence).execute(&mut *connection).await?;
+    for digest in &accepted.samples {
+        let query = sqlx::query("INSERT INTO samples VALUES ($1, $2) ON CONFLICT DO NOTHING");
+        query.bind(digest).bind(run).execute(&mut *connection).await?;
     }
-    Ok(())
-}
-
-async fn insert_place(connection: &mut AnyConnection, number: i64, place: &Place) -> Result<()> {
-    let query = sqlx::query(
-        "INSERT INTO places (id, kind, model, file_system, kernel, operation, cache, target, durability, work, size_bytes, revision) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING",
-    );
-    let query = query
-        .bind(number)
-        .bind(&place.kind)
-        .bind(&place.model)
-        .bind(&place.file_system)
-        .bind(&place.kernel);
-    let query = query
-        .bind(&place.operation)
-        .bind(&place.cache)
-        .bind(&place.target)
-        .bind(&place.durability);
-    query
-        .bind(&place.work)
-        .bind(place.size_bytes)
-        .bind(&place.revision)
-        .execute(connection)
-        .await?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use seekless_record::{
     ProfileHead, Run, Status, Storage, StorageCosts, Trial,
 };
 
-pub use self::machines::digest_of_kind;
+pub use self::machines::{digest_of_kind, digest_of_machine};
 use crate::between::BETWEEN;
 use crate::pool::{Merged, is_alike, is_one_sitting, is_same_storage, sittings};
 

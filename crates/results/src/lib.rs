@@ -44,7 +44,7 @@ pub use compare::{Answer, Availability, Change, Comparison, ContestChange, Metho
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
 };
-pub use digest::{digest, digest_of_kind};
+pub use digest::{digest, digest_of_kind, digest_of_machine};
 pub use kind::{DeviceKind, NoSuchKind};
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, is_one_sitting, pool, pool_newest};
 pub use position::Position;

@@ -5,6 +5,7 @@ mod start;
 mod storages;
 mod texts;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
@@ -12,20 +13,19 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use seekless_record::{Cache, Target};
+use seekless_record::{Cache, Run, Target};
 use seekless_report::parts::{Frame, STYLE, framed};
 use seekless_report::{comparison_page, run_page};
-use seekless_results::{DeviceKind, chosen_size, compare, objections, plural, state_words};
-use serde::Deserialize;
+use seekless_results::{DeviceKind, chosen_size, plural, state_words};
 use serde::de::DeserializeOwned;
-use tokio::task::spawn_blocking;
 use utoipa::OpenApi;
 
-use crate::accept::words;
-use crate::api::{self as wire, App};
+use crate::api as wire;
+use crate::app::App;
+use crate::figure::{WORDS, Word};
 use crate::index::{Basis, Filter, Index, Known};
 use crate::problem::Problem;
-use crate::trends::Task;
+use crate::trends::{Class, Task};
 
 /// The navigation of all pages.
 const SITE: Frame<'_> = Frame::Site(&[
@@ -36,92 +36,69 @@ const SITE: Frame<'_> = Frame::Site(&[
 ]);
 /// With fewer machines, a page says so.
 const FEW: usize = 3;
-/// Runs in a list.
-const RUNS: usize = 50;
 
 type Shared = State<Arc<App>>;
-type Page = Result<Html<String>, Response>;
+type Page = Result<Html<String>, Failed>;
+
+/// A page of an error.
+pub struct Failed(Problem);
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, shown(self.0.title, &texts::problem(&self.0))).into_response()
+    }
+}
 
 /// `/`: which methods win.
 pub async fn start(State(app): Shared, Query(filter): Query<Filter>) -> Html<String> {
-    shown(
-        "which methods win",
-        &start::page(&*app.index.read().await, &asked(&filter)),
-    )
+    let page = |index: &Index| shown("which methods win", &start::page(index, &filter));
+    app.read(page).await
 }
 
 /// `/kinds/KIND`: the storages of a kind.
 pub async fn kind(State(app): Shared, Path(kind): Path<String>, Query(filter): Query<Filter>) -> Page {
-    let kind: DeviceKind = kind
-        .parse()
-        .map_err(|_| problem(&Problem::missing("such kind of storage")))?;
-    let filter = Filter {
-        kind: Some(kind.slug().to_owned()),
-        ..asked(&filter)
-    };
-    Ok(shown(
-        &kind_words(kind.slug()),
-        &storages::kind(&*app.index.read().await, kind, &filter),
-    ))
+    let kind: DeviceKind = kind.parse().map_err(|_| Problem::missing("such kind of storage"))?;
+    let page = |index: &Index| shown(&kind_words(kind.slug()), &storages::kind(index, kind, &filter));
+    Ok(app.read(page).await)
 }
 
 /// `/devices/MODEL`: a model of a device.
 pub async fn device(State(app): Shared, Path(model): Path<String>, Query(filter): Query<Filter>) -> Page {
-    let index = app.index.read().await;
-    if model.is_empty() || !index.values()[1].contains(&model) {
-        return Err(problem(&Problem::missing("such model of a device")));
-    }
-    let filter = Filter {
-        model: Some(model.clone()),
-        ..asked(&filter)
+    let page = |index: &Index| {
+        let is_known = !model.is_empty() && index.values(Word::Model as usize).contains(model.as_str());
+        is_known.then(|| shown(&model, &storages::device(index, &model, &filter)))
     };
-    Ok(shown(&model, &storages::device(&index, &model, &filter)))
+    let page = app.read(page).await;
+    Ok(page.ok_or_else(|| Problem::missing("such model of a device"))?)
 }
 
 /// `/runs`: the runs, the newest first.
 pub async fn runs(State(app): Shared, Query(filter): Query<Filter>, Query(part): Query<wire::Part>) -> Html<String> {
-    shown(
-        "runs",
-        &storages::runs(&*app.index.read().await, &asked(&filter), part.before),
-    )
+    let page = |index: &Index| shown("runs", &storages::runs(index, &filter, part));
+    app.read(page).await
 }
 
 /// `/runs/ID`: the report of a run.
 pub async fn run(State(app): Shared, Path(id): Path<String>) -> Page {
-    let run = wire::run(&app, &id).await.map_err(|error| problem(&error))?;
     let document = format!("/api/v1/runs/{}", encoded(&id));
-    let page = spawn_blocking(move || run_page(&run, &document, SITE).into_string()).await;
-    page.map(Html).map_err(|error| problem(&error.into()))
+    let page = move |runs: &[Run]| run_page(&runs[0], &document, SITE).into_string();
+    Ok(Html(app.with_runs(&[id], page).await?))
 }
 
 /// `/compare?a=&b=`: what changed from one run to another; a form without them.
-pub async fn comparison(State(app): Shared, Query(pair): Query<Asked>) -> Page {
-    let Some((a, b)) = pair
-        .a
-        .as_deref()
-        .zip(pair.b.as_deref())
-        .filter(|(a, b)| !a.is_empty() && !b.is_empty())
-    else {
+pub async fn comparison(State(app): Shared, Query(pair): Query<wire::Pair>) -> Page {
+    if pair.a.is_empty() || pair.b.is_empty() {
         return Ok(shown("compare two runs", &texts::compare_form(&pair)));
-    };
-    let run = async |id| wire::run(&app, id).await.map_err(|error| problem(&error));
-    let (a, b) = (run(a).await?, run(b).await?);
-    let page = spawn_blocking(move || {
-        let comparison = compare(&a, &b)?;
-        Ok(comparison_page(&comparison, &objections(&a, &b), SITE).into_string())
-    });
-    let refused =
-        |error: seekless_results::NotComparable| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string());
-    let page = page.await.map_err(|error| problem(&error.into()))?;
-    page.map(Html).map_err(|error| problem(&refused(error)))
-}
-
-/// Two runs to compare, perhaps not named yet.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Asked {
-    a: Option<String>,
-    b: Option<String>,
+    }
+    let (comparison, objections) = app.comparison(&pair.a, &pair.b).await?;
+    Ok(Html(comparison_page(&comparison, &objections, SITE).into_string()))
 }
 
 /// `/about`: what counts, what is kept apart, privacy, withdrawal.
@@ -149,27 +126,12 @@ pub async fn style() -> impl IntoResponse {
 }
 
 /// Any other address.
-pub async fn missing() -> Response {
-    problem(&Problem::missing("such page"))
+pub async fn missing() -> Failed {
+    Failed(Problem::missing("such page"))
 }
 
 fn shown(title: &str, body: &Markup) -> Html<String> {
     Html(framed(title, body, SITE).into_string())
-}
-
-/// The page of an error.
-fn problem(problem: &Problem) -> Response {
-    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, shown(problem.title, &texts::problem(problem))).into_response()
-}
-
-/// A filter without what a form left empty.
-fn asked(filter: &Filter) -> Filter {
-    let mut value = serde_json::json!(filter);
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, value| value.as_str() != Some(""));
-    }
-    serde_json::from_value(value).unwrap_or_default()
 }
 
 /// A text as a part of an address.
@@ -179,34 +141,27 @@ fn encoded(text: &str) -> String {
 
 /// The address of a page with the filter.
 fn address(path: &str, filter: &Filter) -> String {
-    let words = filter
-        .words()
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, encoded(value?))));
-    let words: Vec<String> = words.map(|(name, value)| format!("{name}={value}")).collect();
-    if words.is_empty() {
-        path.to_owned()
-    } else {
-        format!("{path}?{}", words.join("&"))
-    }
+    let words = WORDS.iter().zip(&filter.words);
+    let words = words.filter_map(|((name, _), value)| Some(format!("{name}={}", encoded(value.as_ref()?))));
+    let words: Vec<String> = words.collect();
+    let mark = if words.is_empty() { "" } else { "?" };
+    format!("{path}{mark}{}", words.join("&"))
 }
 
-/// What a figure rests on, in words.
+/// What a figure rests on, in words; of few machines, it says so.
 fn rests_on(basis: &Basis) -> String {
-    let count = |number: usize, one: &str, several: &str| plural(number as u64, one, several);
-    let few = if basis.machines < FEW {
-        " (fewer than three: no trend)"
-    } else {
-        ""
-    };
-    let revisions: Vec<&str> = basis.revisions.iter().map(String::as_str).collect();
+    let only = if basis.machines < FEW { "only " } else { "" };
     format!(
-        "{}{few}, {}, {}, revision {}",
-        count(basis.machines, "machine", "machines"),
-        count(basis.sittings, "sitting", "sittings"),
-        count(basis.runs, "run", "runs"),
-        revisions.join(" and ")
+        "{only}{}, {}",
+        plural(basis.machines as u64, "machine", "machines"),
+        plural(basis.sittings as u64, "sitting", "sittings")
     )
+}
+
+/// The revisions of a figure, in words.
+fn revisions(basis: &Basis) -> String {
+    let revisions: Vec<&str> = basis.revisions.iter().map(String::as_str).collect();
+    format!("revision {}", revisions.join(" and "))
 }
 
 /// A word of a document as the value that it is.
@@ -216,36 +171,34 @@ fn parsed<T: DeserializeOwned>(word: &str) -> Option<T> {
 
 /// A task in words; its target, durability and work only if another of the same operation and cache state differs there, and its kind if
 /// there are several.
-fn title<'a>(task: &Task, all: impl Iterator<Item = &'a Task>) -> String {
-    let rest = |task: &Task| {
-        [
-            kind_words(&task.kind),
-            task.target.clone(),
-            task.durability.clone(),
-            task.work.clone(),
-        ]
+fn title<'a>(task: Task<'_>, all: impl Iterator<Item = Task<'a>>) -> String {
+    let rest = |task: Task<'_>| {
+        let [target, durability, work] = [Word::Target, Word::Durability, Word::Work].map(|word| task[word].clone());
+        [kind_words(&task[Word::Kind]), target, durability, work]
     };
     let mut differs = [false; 4];
     for other in all {
-        let is_alike = (&other.kind, &other.operation, &other.cache) == (&task.kind, &task.operation, &task.cache);
-        differs[0] |= other.kind != task.kind;
-        for (differs, (one, other)) in differs
+        let is_alike = other.0[..=Word::Cache as usize] == task.0[..=Word::Cache as usize];
+        differs[0] |= other[Word::Kind] != task[Word::Kind];
+        let words = rest(task)
+            .into_iter()
+            .zip(rest(other))
+            .map(|(one, other)| is_alike && one != other);
+        differs
             .iter_mut()
-            .zip(rest(task).iter().zip(rest(other)))
-            .filter(|_| is_alike)
-        {
-            *differs |= *one != other;
-        }
+            .zip(words)
+            .for_each(|(differs, of_other)| *differs |= of_other);
     }
-    let state = parsed::<Cache>(&task.cache).zip(parsed::<Target>(&task.target));
-    let state = state.map_or(task.cache.as_str(), |(cache, target)| state_words(cache, target));
-    let told = rest(task)
+    let cache = &task[Word::Cache];
+    let state = parsed::<Cache>(cache).zip(parsed::<Target>(&task[Word::Target]));
+    let state = state.map_or(cache.as_str(), |(cache, target)| state_words(cache, target));
+    let told = rest(task).into_iter().zip(differs);
+    let told = told
+        .filter(|(word, differs)| *differs && !state.contains(word.as_str()))
+        .map(|(word, _)| word);
+    let words = [task[Word::Operation].clone(), state.to_owned()]
         .into_iter()
-        .zip(differs)
-        .filter(|(word, differs)| *differs && !state.contains(word.as_str()));
-    let words = [task.operation.clone(), state.to_owned()]
-        .into_iter()
-        .chain(told.map(|(word, _)| word));
+        .chain(told);
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -277,19 +230,56 @@ fn kind_words(slug: &str) -> String {
     }
 }
 
-/// A form that asks for another filter; `fixed` words are in the path.
-fn form(action: &str, index: &Index, filter: &Filter, fixed: &str) -> Markup {
-    let words = filter.words().into_iter().zip(index.values());
+/// A table of tasks by classes of sizes, which has at most so many rows.
+fn heat<T>(
+    caption: &str,
+    cells: &[T],
+    most: usize,
+    class_of: impl Fn(&T) -> Class<'_>,
+    cell: impl Fn(&T) -> Markup,
+) -> Markup {
+    let mut tasks: BTreeMap<Task<'_>, Vec<&T>> = BTreeMap::new();
+    let mut columns = BTreeSet::new();
+    for cell in cells {
+        let of = class_of(cell);
+        tasks.entry(of.task).or_default().push(cell);
+        columns.insert((of.above_bytes, of.up_to_bytes));
+    }
+    html! {
+        div.scroll { table.heat {
+            caption { (caption) }
+            thead { tr { th scope="col" { "files" } @for (above, up_to) in &columns { th scope="col" { (class(*above, *up_to)) } } } }
+            tbody {
+                @for (task, cells) in tasks.iter().take(most) {
+                    tr {
+                        th scope="row" { (title(*task, tasks.keys().copied())) }
+                        @for (above, _) in &columns {
+                            @match cells.iter().find(|cell| class_of(cell).above_bytes == *above) {
+                                Some(of) => (cell(of)),
+                                None => td.none { "·" },
+                            }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// A form that asks for another filter; a fixed word is in the path.
+fn form(action: &str, index: &Index, filter: &Filter, fixed: Option<Word>) -> Markup {
+    let asked = |word: &usize| *word != Word::Work as usize && fixed.is_none_or(|fixed| fixed as usize != *word);
     html! {
         form.filter action=(action) method="get" {
-            @for ((name, chosen), values) in words {
-                @if name != fixed && name != "work" && (values.len() > 1 || chosen.is_some()) {
+            @for at in (0..WORDS.len()).filter(asked) {
+                @let (name, chosen, values) = (WORDS[at].0, filter.words[at].as_deref(), index.values(at));
+                @if values.len() > 1 || chosen.is_some() {
                     label {
                         (name.replace('_', " "))
                         select name=(name) {
                             option value="" { (if name == "revision" { "newest" } else { "any" }) }
-                            @for value in values.iter().filter(|value| !value.is_empty()).take(200) {
-                                option value=(value) selected[chosen == Some(value)] { (if name == "kind" { kind_words(value) } else { value.clone() }) }
+                            @for value in values.into_iter().filter(|value| !value.is_empty()).take(200) {
+                                option value=(value) selected[chosen == Some(value)] { (if name == "kind" { kind_words(value) } else { value.to_owned() }) }
                             }
                         }
                     }
@@ -312,7 +302,7 @@ fn list(index: &Index, runs: &[&Known]) -> Markup {
                         td { (run.stored.day) }
                         td.m { a href={"/runs/" (encoded(&run.stored.id))} { (run.stored.id) } }
                         td { (index.kinds_of(run).into_iter().map(kind_words).collect::<Vec<_>>().join("; ")) }
-                        td { (words(&run.stored.marks)) }
+                        td { (run.stored.marks) }
                     }
                 }
             }

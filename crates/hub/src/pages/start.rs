@@ -1,12 +1,11 @@
 //! The heat map: which methods win, by kind of storage and task in rows, and size of files in columns.
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, html};
 use seekless_report::parts::{breaking, heading};
-use seekless_results::{DeviceKind, plural};
+use seekless_results::DeviceKind;
 
-use super::{FEW, address, class, colour, encoded, form, kind_words, rests_on, short, title};
+use super::{FEW, address, colour, encoded, form, heat, kind_words, rests_on, revisions, short};
+use crate::figure::Word;
 use crate::index::{Filter, Index};
 use crate::trends::{Cell, Task, cells};
 
@@ -15,23 +14,17 @@ const MOST_ROWS: usize = 60;
 
 /// The page. Simulated disks are shown if they are asked for.
 pub fn page(index: &Index, filter: &Filter) -> Markup {
-    let cells = cells(index, filter);
-    let is_asked = |cell: &&Cell| filter.kind.is_some() || cell.task.kind != DeviceKind::Simulated.slug();
-    let mut kinds: BTreeMap<&str, BTreeMap<&Task, Vec<&Cell>>> = BTreeMap::new();
-    for cell in cells.iter().filter(is_asked) {
-        kinds
-            .entry(&cell.task.kind)
-            .or_default()
-            .entry(&cell.task)
-            .or_default()
-            .push(cell);
-    }
-    let rows: usize = kinds.values().map(BTreeMap::len).sum();
+    let mut cells = cells(index, filter);
+    let is_asked =
+        |task: Task<'_>| filter.word(Word::Kind).is_some() || task[Word::Kind] != DeviceKind::Simulated.slug();
+    cells.retain(|cell| is_asked(cell.class.task));
+    let rows = |cells: &[Cell<'_>]| cells.chunk_by(|one, other| one.class.task == other.class.task).count();
     let mut left = MOST_ROWS;
-    let sections = kinds.iter().map(|(kind, tasks)| {
-        let taken = left.min(tasks.len());
-        left -= taken;
-        section(kind, tasks, taken, filter)
+    let kinds = cells.chunk_by(|one, other| one.class.task[Word::Kind] == other.class.task[Word::Kind]);
+    let kinds = kinds.map(|cells| {
+        let most = left;
+        left -= rows(cells).min(left);
+        html! { @if most > 0 { (section(cells, most, filter)) } }
     });
     html! {
         header {
@@ -42,10 +35,10 @@ pub fn page(index: &Index, filter: &Filter) -> Markup {
             }
         }
         main {
-            (form("/", index, filter, ""))
-            @if rows == 0 { p.warnings { "No run that counts fits this." } }
-            @for section in sections { (section) }
-            @if rows > MOST_ROWS { p.warnings { (rows - MOST_ROWS) " more rows are not shown. Choose a kind or an operation." } }
+            (form("/", index, filter, None))
+            @if cells.is_empty() { p.warnings { "No run that counts fits this." } }
+            @for kind in kinds { (kind) }
+            @if rows(&cells) > MOST_ROWS { p.warnings { (rows(&cells) - MOST_ROWS) " more rows are not shown. Choose a kind or an operation." } }
             p.legend {
                 "A cell has the method whose median time over the machines is closest to that of the best there, and on how many of them it \
                  is the best: the stronger the colour, the larger the part. Machines count, not runs. "
@@ -55,76 +48,38 @@ pub fn page(index: &Index, filter: &Filter) -> Markup {
     }
 }
 
-fn section(kind: &str, tasks: &BTreeMap<&Task, Vec<&Cell>>, taken: usize, filter: &Filter) -> Markup {
-    if taken == 0 {
-        return html! {};
-    }
-    let mut classes: Vec<(u64, u64)> = tasks
-        .values()
-        .flatten()
-        .map(|cell| (cell.above_bytes, cell.up_to_bytes))
-        .collect();
-    classes.sort_unstable();
-    classes.dedup();
-    let of_kind = Filter {
-        kind: None,
-        ..filter.clone()
-    };
+fn section(cells: &[Cell<'_>], most: usize, filter: &Filter) -> Markup {
+    let kind = &cells[0].class.task[Word::Kind];
+    let words = kind_words(kind);
+    let path = format!("/kinds/{}", encoded(kind));
+    let caption = format!(
+        "The fastest method on {words}, by task and size of files; {}",
+        revisions(&cells[0].basis)
+    );
     html! {
         section id={"kind-" (kind)} {
-            h2 { a href=(address(&format!("/kinds/{}", encoded(kind)), &of_kind)) { (heading(&kind_words(kind))) } }
-            div.scroll { table.heat {
-                caption { "The fastest method on " (kind_words(kind)) ", by task and size of files" }
-                thead { tr {
-                    th scope="col" { "files" }
-                    @for (above, up_to) in &classes { th scope="col" { (class(*above, *up_to)) } }
-                } }
-                tbody {
-                    @for (task, cells) in tasks.iter().take(taken) {
-                        tr {
-                            th scope="row" { (title(task, tasks.keys().copied())) }
-                            @for class in &classes {
-                                @match cells.iter().find(|cell| (cell.above_bytes, cell.up_to_bytes) == *class) {
-                                    Some(cell) => (shown(cell, filter)),
-                                    None => td.none { "·" },
-                                }
-                            }
-                        }
-                    }
-                }
-            } }
+            h2 { a href=(address(&path, &filter.with(Word::Kind, None))) { (heading(&words)) } }
+            (heat(&caption, cells, most, |cell| cell.class, |cell| shown(cell, &path, filter)))
         }
     }
 }
 
-fn shown(cell: &Cell, filter: &Filter) -> Markup {
+fn shown(cell: &Cell<'_>, path: &str, filter: &Filter) -> Markup {
     let Some(winner) = cell.winner() else {
         return html! { td.none { "·" } };
     };
-    let machines = cell.basis.machines;
-    let part = winner.best_on as f64 / winner.machines.max(1) as f64;
-    let class = if machines < FEW { "few".to_owned() } else { colour(part) };
-    html! {
-        td class=(class) title={(winner.method) "; " (rests_on(&cell.basis))} {
-            a.m href=(address(&format!("/kinds/{}", encoded(&cell.task.kind)), &of_task(&cell.task, filter))) {
-                (breaking(short(&winner.method)))
-            }
-            small {
-                @if machines < FEW { "only " (plural(machines as u64, "machine", "machines")) }
-                @else { "best on " (winner.best_on) " of " (winner.machines) }
-            }
-        }
+    let task = cell.class.task;
+    let mut of_task = filter.with(Word::Kind, None);
+    for word in [Word::Operation, Word::Cache, Word::Target, Word::Durability] {
+        of_task = of_task.with(word, Some(&task[word]));
     }
-}
-
-/// The filter that asks for a task of a kind.
-fn of_task(task: &Task, filter: &Filter) -> Filter {
-    Filter {
-        kind: None,
-        operation: Some(task.operation.clone()),
-        cache: Some(task.cache.clone()),
-        target: Some(task.target.clone()),
-        durability: Some(task.durability.clone()),
-        ..filter.clone()
+    let is_few = cell.basis.machines < FEW;
+    let part = winner.best_on as f64 / winner.machines.max(1) as f64;
+    html! {
+        td class=(if is_few { "few".to_owned() } else { colour(part) }) title=(winner.method) {
+            a.m href=(address(path, &of_task)) { (breaking(short(winner.method))) }
+            @if !is_few { small { "best on " (winner.best_on) " of " (winner.machines) } }
+            small { (rests_on(&cell.basis)) }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A kind of storage, a model of a device, and runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use seekless_report::parts::{
@@ -8,9 +8,11 @@ use seekless_report::parts::{
 };
 use seekless_results::{DeviceKind, RATES, chosen_size, percent, plural, rate, times, unit};
 
-use super::{FEW, RUNS, address, class, colour, encoded, form, kind_words, list, rests_on, short, title};
+use super::{FEW, address, colour, encoded, form, heat, kind_words, list, rests_on, revisions, short, title};
+use crate::api::Part;
+use crate::figure::Word;
 use crate::index::{Filter, Index, Known};
-use crate::trends::{Curve, Curves, KernelStep, Kernels, Spread, Standing, Task, curves, kernels, standings};
+use crate::trends::{Asked, Curve, Curves, KernelStep, Kernels, Spread, Standing, curves, kernels, standings};
 
 /// Tasks on a page; it stays below 200 kB.
 const MOST_TASKS: usize = 8;
@@ -18,12 +20,12 @@ const MOST_MODELS: usize = 200;
 
 /// The page of a kind of storage.
 pub fn kind(index: &Index, kind: DeviceKind, filter: &Filter) -> Markup {
-    let places = index.places_of(filter);
-    let models: BTreeSet<&str> = places
-        .iter()
-        .map(|&place| index.place_at(place).model.as_str())
-        .filter(|model| !model.is_empty())
-        .collect();
+    let filter = filter.with(Word::Kind, Some(kind.slug()));
+    let models = index
+        .places_of(&filter)
+        .into_iter()
+        .map(|place| place[Word::Model].as_str());
+    let models: BTreeSet<&str> = models.filter(|model| !model.is_empty()).collect();
     let own = html! {
         @if !models.is_empty() {
             section id="models" {
@@ -33,35 +35,38 @@ pub fn kind(index: &Index, kind: DeviceKind, filter: &Filter) -> Markup {
             }
         }
     };
+    let path = format!("/kinds/{}", kind.slug());
     page(
         index,
-        filter,
-        (
-            &heading(&kind_words(kind.slug())),
-            &format!("/kinds/{}", kind.slug()),
-            "kind",
-        ),
+        &filter,
+        &heading(&kind_words(kind.slug())),
+        (&path, Word::Kind),
         &own,
     )
 }
 
 /// The page of a model of a device.
 pub fn device(index: &Index, model: &str, filter: &Filter) -> Markup {
-    let own = compared(&standings(index, model, filter));
+    let filter = filter.with(Word::Model, Some(model));
+    let own = compared(&standings(index, model, &filter));
     page(
         index,
-        filter,
-        (model, &format!("/devices/{}", encoded(model)), "model"),
+        &filter,
+        model,
+        (&format!("/devices/{}", encoded(model)), Word::Model),
         &own,
     )
 }
 
 /// What both have, with what only one has between.
-fn page(index: &Index, filter: &Filter, (name, path, fixed): (&str, &str, &str), own: &Markup) -> Markup {
-    let curves = curves(index, filter);
-    let tasks = || curves.iter().map(|curves| &curves.task);
-    let shown: BTreeSet<&Task> = tasks().take(MOST_TASKS).collect();
-    let kernels = kernels(index, filter);
+fn page(index: &Index, filter: &Filter, name: &str, (path, fixed): (&str, Word), own: &Markup) -> Markup {
+    let asked = Asked::of(index, filter);
+    let (curves, more) = curves(&asked, MOST_TASKS);
+    let title = |of: &Curves<'_>| title(of.task, curves.iter().map(|curves| curves.task));
+    let kernels = curves
+        .iter()
+        .filter_map(|of| Some((title(of), kernels(&asked, &of.task)?)));
+    let kernels: Vec<(String, Kernels<'_>)> = kernels.collect();
     let runs: Vec<&Known> = index.runs_of(filter).take(20).collect();
     html! {
         header {
@@ -69,14 +74,11 @@ fn page(index: &Index, filter: &Filter, (name, path, fixed): (&str, &str, &str),
             p { "Medians over machines; bands and ranges are the middle half of the machines." }
         }
         main {
-            (form(path, index, filter, fixed))
+            (form(path, index, filter, Some(fixed)))
             @if curves.is_empty() { p.warnings { "No run that counts fits this." } }
-            @for (at, curves) in curves.iter().take(MOST_TASKS).enumerate() { (task(at, curves, &title(&curves.task, tasks()))) }
-            @if curves.len() > MOST_TASKS {
-                p.warnings { (plural((curves.len() - MOST_TASKS) as u64, "more task is", "more tasks are")) " not shown. Choose an operation or a cache state." }
-            }
+            @for (at, curves) in curves.iter().enumerate() { (task(at, curves, &title(curves))) }
+            @if more > 0 { p.warnings { (plural(more as u64, "more task is", "more tasks are")) " not shown. Choose an operation or a cache state." } }
             (own)
-            @let kernels: Vec<&Kernels> = kernels.iter().filter(|of| shown.contains(&of.task)).collect();
             @if !kernels.is_empty() {
                 section id="kernels" {
                     h2 { "By kernel" }
@@ -84,7 +86,7 @@ fn page(index: &Index, filter: &Filter, (name, path, fixed): (&str, &str, &str),
                         "Times over those under the version before are of machines that measured both with the same method, size and \
                          storage: other machines do not change them. Above 1 is slower."
                     }
-                    @for (at, kernels) in kernels.iter().enumerate() { (by_kernel(at, kernels, &title(&kernels.task, tasks()))) }
+                    @for (at, (title, kernels)) in kernels.iter().enumerate() { (by_kernel(at, kernels, title)) }
                 }
             }
             section id="runs" {
@@ -96,47 +98,49 @@ fn page(index: &Index, filter: &Filter, (name, path, fixed): (&str, &str, &str),
     }
 }
 
-fn task(at: usize, curves: &Curves, title: &str) -> Markup {
-    let line = |(look, curve): (usize, &Curve)| RateLine {
-        name: curve.method.clone(),
+fn task(at: usize, curves: &Curves<'_>, title: &str) -> Markup {
+    let line = |(look, curve): (usize, &Curve<'_>)| RateLine {
+        name: curve.method.to_owned(),
         look: Some(look),
-        points: curve
-            .points
-            .iter()
+        points: (curve.points.iter())
             .filter_map(|(bytes, spread)| Some((*bytes, rates(*bytes, spread)?)))
             .collect(),
     };
-    let lines: Vec<RateLine> = curves
-        .methods
-        .iter()
-        .enumerate()
-        .map(line)
-        .filter(|line| !line.points.is_empty())
-        .collect();
-    let look = |method: &str| {
-        curves
-            .methods
-            .iter()
-            .position(|curve| curve.method == method)
-            .unwrap_or(0)
-    };
-    let is_winner = |curve: &&Curve| curves.winners.iter().any(|(_, method)| *method == curve.method);
+    let lines = curves.methods.iter().enumerate().map(line);
+    let lines: Vec<RateLine> = lines.filter(|line| !line.points.is_empty()).collect();
+    let names: Vec<&str> = curves.methods.iter().map(|curve| curve.method).collect();
+    let won = |(from, method): &(u64, _)| (format!("fastest from {}", chosen_size(*from)), *method);
+    let mut legend: Vec<(String, &str)> = curves.winners.iter().map(won).collect();
+    // The simplest method is the last, if it does not win anywhere.
+    let is_winner = |name: &&str| curves.winners.iter().any(|(_, method)| method == name);
+    let simplest = names.last().filter(|name| !is_winner(name));
+    legend.extend(simplest.map(|name| ("the simplest".to_owned(), *name)));
     html! {
         section id={"task-" (at)} {
             h2 { (heading(title)) }
-            p.aside { (rests_on(&curves.basis)) "." }
+            p.aside { (summed_up(curves)) }
             ul.legend {
-                @for (from, method) in &curves.winners {
-                    li { (key(&mark(look(method) % LOOKS, 7.0, 7.0, true))) " fastest from " (chosen_size(*from)) ": " span.m { (breaking(method)) } }
-                }
-                @for plain in curves.methods.iter().filter(|curve| !is_winner(curve)) {
-                    li { (key(&mark(look(&plain.method) % LOOKS, 7.0, 7.0, true))) " the simplest: " span.m { (breaking(&plain.method)) } }
+                @for (what, method) in &legend {
+                    @let look = names.iter().position(|name| name == method).unwrap_or(0);
+                    li { (key(&mark(look % LOOKS, 7.0, 7.0, true))) " " (what) ": " span.m { (breaking(method)) } }
                 }
             }
             (rate_plot(&format!("plot-{at}"), title, &lines))
             details { summary { "Figures" } (figures(curves, title)) }
         }
     }
+}
+
+/// What a task rests on, in a sentence.
+fn summed_up(curves: &Curves<'_>) -> String {
+    let basis = &curves.basis;
+    let few = if basis.machines < FEW {
+        "; fewer than three machines are no trend"
+    } else {
+        ""
+    };
+    let runs = plural(basis.runs as u64, "run", "runs");
+    format!("{}, {runs}, {}{few}.", rests_on(basis), revisions(basis))
 }
 
 /// Bytes per second of a file: the slowest, the median and the fastest.
@@ -148,77 +152,83 @@ fn rates(bytes: u64, spread: &Spread) -> Option<[f64; 3]> {
         .then_some([high, middle, low])
 }
 
-fn figures(curves: &Curves, title: &str) -> Markup {
+fn figures(curves: &Curves<'_>, title: &str) -> Markup {
     let sizes: BTreeSet<u64> = curves
         .methods
         .iter()
-        .flat_map(|curve| curve.points.iter().map(|(bytes, _)| *bytes))
+        .flat_map(|curve| curve.points.keys().copied())
         .collect();
+    let caption = format!("Rates by method and size: {title}; {}", revisions(&curves.basis));
+    let heads = curves
+        .methods
+        .iter()
+        .map(|curve| html! { span.m { (short(curve.method)) } });
+    let heads = std::iter::once(html! { "size" }).chain(heads);
+    let row = |bytes: &u64| {
+        let cell =
+            |curve: &Curve<'_>| html! { @if let Some(spread) = curve.points.get(bytes) { (told(*bytes, spread)) } };
+        (chosen_size(*bytes), curves.methods.iter().map(cell).collect())
+    };
+    table(&caption, heads.collect(), sizes.iter().map(row))
+}
+
+fn table(caption: &str, heads: Vec<Markup>, rows: impl Iterator<Item = (String, Vec<Markup>)>) -> Markup {
     html! {
         div.scroll { table {
-            caption { "Rates by method and size: " (title) }
-            thead { tr { th scope="col" { "size" } @for curve in &curves.methods { th scope="col" { span.m { (short(&curve.method)) } } } } }
-            tbody {
-                @for bytes in &sizes {
-                    tr {
-                        th scope="row" { (chosen_size(*bytes)) }
-                        @for curve in &curves.methods {
-                            td { @if let Some((_, spread)) = curve.points.iter().find(|(of, _)| of == bytes) { (told(*bytes, spread)) } }
-                        }
-                    }
-                }
-            }
+            caption { (caption) }
+            thead { tr { @for head in heads { th scope="col" { (head) } } } }
+            tbody { @for (name, cells) in rows { tr { th scope="row" { (name) } @for cell in cells { td { (cell) } } } } }
         } }
     }
 }
 
-/// A rate with its range and the number of machines, which is said to be small.
+/// A rate with its range and what it rests on.
 fn told(bytes: u64, spread: &Spread) -> Markup {
-    let machines = plural(spread.machines as u64, "machine", "machines");
     html! {
-        @if let Some([low, middle, high]) = rates(bytes, spread) { (rate(middle)) " (" (rate(low)) " to " (rate(high)) ")" } ", "
-        @if spread.machines < FEW { "only " } (machines)
+        @if let Some([low, middle, high]) = rates(bytes, spread) { (rate(middle)) " (" (rate(low)) " to " (rate(high)) "), " }
+        (rests_on(&spread.basis))
     }
 }
 
-fn by_kernel(index: usize, kernels: &Kernels, title: &str) -> Markup {
-    let size = chosen_size(kernels.size_bytes);
-    let change = |change: Option<Spread>| {
-        html! {
-            @match change {
-                Some(change) => { (times(change.quartiles[1])) ", " @if change.machines < FEW { "only " } (plural(change.machines as u64, "machine", "machines")) },
-                None => "no machine measured both",
-            }
-        }
+fn by_kernel(index: usize, kernels: &Kernels<'_>, title: &str) -> Markup {
+    let heads = [
+        "kernel",
+        &format!("fastest at {}", chosen_size(kernels.size_bytes)),
+        "time vs the one before",
+        "changed most",
+    ];
+    let heads = heads.map(|head| html! { (head) });
+    let change = |of: &Spread| html! { (times(of.quartiles[1])) ", " (rests_on(&of.basis)) };
+    let row = |(at, step): (usize, &KernelStep<'_>)| {
+        let seconds = html! { @if let Some(seconds) = &step.seconds { (told(kernels.size_bytes, seconds)) } };
+        let changed = html! {
+            @match &step.change { Some(of) => (change(of)), None if at > 0 => "no machine measured both", None => "" }
+        };
+        let most = html! { @if let Some((method, of)) = &step.most { span.m { (short(method)) } ": " (change(of)) } };
+        (step.kernel.to_owned(), vec![seconds, changed, most])
     };
+    let basis = kernels
+        .steps
+        .iter()
+        .find_map(|step| Some(&step.seconds.as_ref()?.basis));
+    let caption = format!("By kernel: {title}; {}", basis.map(revisions).unwrap_or_default());
     html! {
         h3 { (heading(title)) }
         (drawn(index, kernels, title))
-        div.scroll { table {
-            caption { "By kernel: " (title) }
-            thead { tr {
-                th scope="col" { "kernel" } th scope="col" { "fastest at " (size) } th scope="col" { "time vs the one before" }
-                th scope="col" { "changed most" }
-            } }
-            tbody {
-                @for (at, step) in kernels.steps.iter().enumerate() {
-                    tr {
-                        th scope="row" { (step.kernel) }
-                        td { @if let Some(seconds) = &step.seconds { (told(kernels.size_bytes, seconds)) } }
-                        td { @if at > 0 { (change(step.change)) } }
-                        td { @if let Some((method, of_method)) = &step.most { span.m { (short(method)) } ": " (change(Some(*of_method))) } }
-                    }
-                }
-            }
-        } }
+        (table(&caption, heads.into(), kernels.steps.iter().enumerate().map(row)))
     }
 }
 
 /// A range for each version, the oldest first.
-fn drawn(index: usize, kernels: &Kernels, title: &str) -> Markup {
+fn drawn(index: usize, kernels: &Kernels<'_>, title: &str) -> Markup {
     const ROW: f64 = 24.0;
     const WIDTH: f64 = 640.0;
-    let rows = |step: &KernelStep| Some((step.kernel.clone(), rates(kernels.size_bytes, step.seconds.as_ref()?)?));
+    let rows = |step: &KernelStep<'_>| {
+        Some((
+            step.kernel.to_owned(),
+            rates(kernels.size_bytes, step.seconds.as_ref()?)?,
+        ))
+    };
     let rows: Vec<(String, [f64; 3])> = kernels.steps.iter().filter_map(rows).collect();
     let fastest = rows.iter().map(|(_, rates)| rates[2]).fold(0.0, f64::max);
     let (name, size) = unit(fastest, &RATES);
@@ -246,55 +256,36 @@ fn drawn(index: usize, kernels: &Kernels, title: &str) -> Markup {
     )
 }
 
-fn compared(standings: &[Standing]) -> Markup {
-    let mut tasks: BTreeMap<&Task, Vec<&Standing>> = BTreeMap::new();
-    for standing in standings {
-        tasks.entry(&standing.task).or_default().push(standing);
-    }
-    let classes: BTreeSet<(u64, u64)> = standings.iter().map(|of| (of.above_bytes, of.up_to_bytes)).collect();
-    let cell = |of: &Standing| {
+fn compared(standings: &[Standing<'_>]) -> Markup {
+    let cell = |of: &Standing<'_>| {
+        let is_few = of.basis.machines.min(of.others.machines) < FEW;
         html! {
-            td class=(if of.machines.min(of.others) < FEW { "few".to_owned() } else { colour(of.faster_than) }) {
+            td class=(if is_few { "few".to_owned() } else { colour(of.faster_than) }) {
                 "faster than " (percent(of.faster_than))
-                small { "of " (plural(of.others as u64, "machine", "machines")) "; " @if of.machines < FEW { "only " } (of.machines) " with it" }
+                small { "of " (rests_on(&of.others)) }
+                small { "with it: " (rests_on(&of.basis)) }
             }
         }
     };
+    let caption =
+        "The part of the machines with other storages of the same kind that are slower, by task and size of files";
     html! {
-        @if !tasks.is_empty() {
+        @if let Some(first) = standings.first() {
             section id="kind" {
                 h2 { "Compared with its kind" }
-                div.scroll { table.heat {
-                    caption { "The part of the machines with other storages of the same kind that are slower, by task and size of files" }
-                    thead { tr { th scope="col" { "files" } @for (above, up_to) in &classes { th scope="col" { (class(*above, *up_to)) } } } }
-                    tbody {
-                        @for (task, standings) in tasks.iter().take(4 * MOST_TASKS) {
-                            tr {
-                                th scope="row" { (title(task, tasks.keys().copied())) }
-                                @for (above, _) in &classes {
-                                    @match standings.iter().find(|of| of.above_bytes == *above) { Some(of) => (cell(of)), None => td.none { "·" } }
-                                }
-                            }
-                        }
-                    }
-                } }
+                (heat(&format!("{caption}; {}", revisions(&first.basis)), standings, 4 * MOST_TASKS, |of| of.class, cell))
             }
         }
     }
 }
 
-/// The page of runs before one in the order in which they came.
-pub fn runs(index: &Index, filter: &Filter, before: Option<i64>) -> Markup {
-    let found = index
-        .runs_of(filter)
-        .filter(|run| before.is_none_or(|before| run.stored.sequence < before));
-    let mut runs: Vec<&Known> = found.take(RUNS + 1).collect();
-    let next = runs.get(RUNS).map(|_| runs[RUNS - 1].stored.sequence);
-    runs.truncate(RUNS);
+/// A part of the list of runs.
+pub fn runs(index: &Index, filter: &Filter, part: Part) -> Markup {
+    let (runs, next) = part.of(index.runs_of(filter));
     html! {
         header { h1 { "Runs" } p { "The newest first. " a href="/compare" { "Compare two runs" } "." } }
         main {
-            (form("/runs", index, filter, ""))
+            (form("/runs", index, filter, None))
             (list(index, &runs))
             @if let Some(next) = next {
                 @let path = address("/runs", filter);

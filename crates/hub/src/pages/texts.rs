@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::Asked;
+use crate::api::Pair;
 use crate::problem::Problem;
 
 /// The page of an error.
@@ -15,13 +15,13 @@ pub fn problem(problem: &Problem) -> Markup {
 }
 
 /// The form that asks for two runs.
-pub fn compare_form(asked: &Asked) -> Markup {
+pub fn compare_form(asked: &Pair) -> Markup {
     html! {
         header { h1 { "Compare two runs" } p { "What changed from one to the other: both need contests in common." } }
         main {
             form.filter action="/compare" method="get" {
                 @for (name, about, value) in [("a", "the earlier run", &asked.a), ("b", "the later run", &asked.b)] {
-                    label { (about) input name=(name) value=[value.as_ref()] required pattern="[0-9a-f]{32}" maxlength="32" size="34"
+                    label { (about) input name=(name) value=(value) required pattern="[0-9a-f]{32}" maxlength="32" size="34"
                         title="The ID of a run: 32 hexadecimal digits"; }
                 }
                 button type="submit" { "Compare" }

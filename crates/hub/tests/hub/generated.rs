@@ -1,6 +1,6 @@
 //! Runs as machines would have measured them: each machine has a speed of its own, and each run noise.
 
-use seekless_method::{Durability, Operation};
+use seekless_method::{Durability, Operation, REVISION};
 use seekless_record::{Cache, Contest, Device, Ended, Entry, Revision, Run, Status, Storage, Subject, Trial};
 use seekless_results::{anonymous, simulation};
 
@@ -31,7 +31,7 @@ pub fn run(machine: u64, number: u64) -> Run {
     run.started = format!("2026-{:02}-{:02}T10:00:00Z", 1 + number % 12, 1 + random.u64(..28));
     run.revision = Some(Revision {
         protocol: 1,
-        mechanisms: 2,
+        mechanisms: REVISION,
     });
     "Linux".clone_into(&mut run.machine.system);
     "x86_64".clone_into(&mut run.machine.architecture);

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seekless_hub::{Admin, Options, serve};
 
@@ -28,7 +28,7 @@ fn a_server_in_a_process_of_its_own() {
     serve(&options, KNOWN, |address| println!("\nserving {address}")).unwrap();
 }
 
-fn start(database: &str, limits: &str) -> (Child, Hub) {
+pub fn start(database: &str, limits: &str) -> (Child, Hub) {
     let program = std::env::current_exe().unwrap();
     let script = format!(
         "{limits} exec {} --exact kills::a_server_in_a_process_of_its_own --nocapture",
@@ -84,7 +84,15 @@ fn a_run_that_was_acknowledged_survives_a_kill_and_none_is_half_stored() {
                     })
                 })
                 .collect();
-            std::thread::sleep(Duration::from_millis(random.u64(5..400)));
+            // Under load: after it acknowledged one.
+            let (before, until) = (
+                acknowledged.lock().unwrap().len(),
+                Instant::now() + Duration::from_secs(30),
+            );
+            while acknowledged.lock().unwrap().len() == before && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(random.u64(..400)));
             child.kill().unwrap();
             child.wait().unwrap();
             ends.store(true, Ordering::Relaxed);

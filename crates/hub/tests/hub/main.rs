@@ -4,4 +4,5 @@ mod common;
 mod generated;
 mod hostile;
 mod kills;
+mod load;
 mod server;

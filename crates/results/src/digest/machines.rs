@@ -22,22 +22,19 @@ const MOST_RUNS: usize = 64;
 /// Steps of the polish.
 const STEPS: usize = 24;
 
-/// The profile of a kind of storage over several machines, by the runs of each, which may be anonymous; of the file system that most
-/// machines measured, unless one is given. Runs of other revisions than the newest that is known here are left out. `None` if nothing
-/// is left.
+/// What a machine says of its storages of a kind with a file system, by its runs, which may be anonymous.
 #[must_use]
-pub fn digest_of_kind(kind: DeviceKind, file_system: Option<&str>, machines: &[Vec<Run>]) -> Option<Profile> {
-    let is_of_kind = |storage: &&Storage| DeviceKind::of(storage) == kind;
-    let file_system = match file_system {
-        Some(name) => name,
-        None => commonest(machines.iter().filter_map(|runs| {
-            let storages = runs.iter().flat_map(|run| &run.storages).filter(is_of_kind);
-            commonest(storages.map(|storage| storage.file_system.as_str()))
-        }))?,
-    };
-    let is_asked = |storage: &Storage| is_of_kind(&storage) && storage.file_system == file_system;
-    let profiles = machines.iter().map(|runs| digest(&identified(runs, &is_asked)));
-    let mut profiles: Vec<Vec<Profile>> = profiles.collect();
+pub fn digest_of_machine(kind: DeviceKind, file_system: &str, runs: &[Run]) -> Vec<Profile> {
+    digest(&identified(runs, &|storage| {
+        DeviceKind::of(storage) == kind && storage.file_system == file_system
+    }))
+}
+
+/// The profile of a kind of storage over several machines, by what [`digest_of_machine`] says of each. Runs of other revisions than
+/// the newest that is known here are left out. `None` if nothing is left.
+#[must_use]
+pub fn digest_of_kind(kind: DeviceKind, machines: Vec<Vec<Profile>>) -> Option<Profile> {
+    let mut profiles = machines;
     let revision = |profile: &Profile| (profile.head.revision.mechanisms, profile.head.revision.protocol);
     let known = profiles
         .iter()
@@ -357,7 +354,8 @@ mod tests {
     }
 
     fn of_kind(machines: &[Vec<Run>]) -> Option<Profile> {
-        digest_of_kind(DeviceKind::SteadyDisk, Some("ext4"), machines)
+        let of_machine = |runs: &Vec<Run>| digest_of_machine(DeviceKind::SteadyDisk, "ext4", runs);
+        digest_of_kind(DeviceKind::SteadyDisk, machines.iter().map(of_machine).collect())
     }
 
     fn point(profile: &Profile, method: &str) -> CurvePoint {
@@ -443,10 +441,5 @@ mod tests {
             );
         }
         assert_eq!(of_kind(&[]), None);
-        let machines = [good.clone(), good.clone(), vec![run(1, "sda", [1.0, 2.0])]];
-        assert_eq!(
-            digest_of_kind(DeviceKind::SteadyDisk, None, &machines),
-            of_kind(&machines)
-        );
     }
 }
