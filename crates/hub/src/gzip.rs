@@ -1,8 +1,11 @@
 //! Documents as they are sent and stored.
 
-use std::io::{Read, Result, Write};
+#[cfg(feature = "server")]
+use std::io::Read;
+use std::io::{Result, Write};
 
 use flate2::Compression;
+#[cfg(feature = "server")]
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
@@ -14,6 +17,7 @@ pub fn compressed(text: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// What [`compressed`] wrote; at most one byte more than `most` of it.
+#[cfg(feature = "server")]
 pub fn decompressed(text: &[u8], most: usize) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     GzDecoder::new(text).take(most as u64 + 1).read_to_end(&mut out)?;

@@ -1,13 +1,13 @@
 //! The server: its routes, and what keeps strangers from exhausting it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
@@ -16,11 +16,13 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use seekless_results::Known;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{RwLock, Semaphore};
 use tokio::time::{sleep, timeout};
-use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{KeyExtractor, PeerIpKeyExtractor, SmartIpKeyExtractor};
+use tower_governor::{GovernorError, GovernorLayer};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -114,7 +116,7 @@ pub fn serve(options: &Options, known: Known, ready: impl FnOnce(SocketAddr)) ->
             let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
             tokio::select! {
                 () = accept_all(listener, router, free.clone()) => {}
-                () = asked_to_end() => {}
+                ended = asked_to_end() => ended?,
             }
             // Requests that have begun are answered.
             let all = timeout(FOR_END, free.acquire_many(MOST_CONNECTIONS as u32)).await;
@@ -162,39 +164,46 @@ fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// Whose request it is.
+#[derive(Clone)]
+struct Sender {
+    behind_proxy: bool,
+}
+
+impl KeyExtractor for Sender {
+    type Key = IpAddr;
+
+    fn extract<T>(&self, request: &Request<T>) -> Result<IpAddr, GovernorError> {
+        if self.behind_proxy {
+            SmartIpKeyExtractor.extract(request)
+        } else {
+            PeerIpKeyExtractor.extract(request)
+        }
+    }
+}
+
 fn limited_by_address(router: Router, options: &Options) -> Router {
-    fn layer<K: KeyExtractor<Key: Send + Sync> + Send + Sync + 'static>(router: Router, rate: u32, key: K) -> Router {
-        let mut builder = GovernorConfigBuilder::default().key_extractor(key);
-        let config = builder
-            .period(Duration::from_secs(1) / rate)
-            .burst_size(rate.saturating_mul(20))
-            .finish();
-        let Some(config) = config else { return router };
-        let too_many = |error| match error {
-            tower_governor::GovernorError::TooManyRequests { wait_time, .. } => {
-                let detail = format!(
-                    "too many requests from this address; try again in {} s",
-                    wait_time.max(1)
-                );
-                Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).into_response()
-            }
-            _ => Problem::new(StatusCode::BAD_REQUEST, "the address of the request is unknown").into_response(),
-        };
-        let config = Arc::new(config);
-        let limiter = config.limiter().clone();
-        tokio::spawn(async move {
-            loop {
-                sleep(FOR_CONNECTION / 10).await;
-                limiter.retain_recent();
-            }
-        });
-        router.layer(GovernorLayer::new(config).error_handler(too_many))
-    }
-    match (options.rate, options.behind_proxy) {
-        (0, _) => router,
-        (rate, false) => layer(router, rate, PeerIpKeyExtractor),
-        (rate, true) => layer(router, rate, SmartIpKeyExtractor),
-    }
+    let behind_proxy = options.behind_proxy;
+    let mut builder = GovernorConfigBuilder::default().key_extractor(Sender { behind_proxy });
+    let builder = builder.period(Duration::from_secs(1) / options.rate.max(1));
+    let config = builder.burst_size(options.rate.saturating_mul(20)).finish();
+    let Some(config) = config else { return router };
+    let too_many = |error| match error {
+        GovernorError::TooManyRequests { wait_time, .. } => {
+            let wait = wait_time.max(1);
+            let detail = format!("too many requests from this address; try again in {wait} s");
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).into_response()
+        }
+        _ => Problem::new(StatusCode::BAD_REQUEST, "the address of the request is unknown").into_response(),
+    };
+    let limiter = config.limiter().clone();
+    tokio::spawn(async move {
+        loop {
+            sleep(FOR_CONNECTION / 10).await;
+            limiter.retain_recent();
+        }
+    });
+    router.layer(GovernorLayer::new(config).error_handler(too_many))
 }
 
 async fn accept_all(listener: TcpListener, router: Router, free: Arc<Semaphore>) {
@@ -221,7 +230,7 @@ async fn accept_all(listener: TcpListener, router: Router, free: Arc<Semaphore>)
 }
 
 async fn answer(stream: TcpStream, address: SocketAddr, router: Router) {
-    let service = tower::service_fn(move |mut request: axum::http::Request<hyper::body::Incoming>| {
+    let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(ConnectInfo(address));
         let router = router.clone();
         async move { tower::ServiceExt::oneshot(router, request.map(Body::new)).await }
@@ -237,16 +246,10 @@ async fn answer(stream: TcpStream, address: SocketAddr, router: Router) {
 }
 
 /// Waits for Ctrl-C or SIGTERM.
-async fn asked_to_end() {
-    let interrupted = tokio::signal::ctrl_c();
-    let terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-    match terminated {
-        Ok(mut terminated) => {
-            tokio::select! {
-                _ = interrupted => {}
-                _ = terminated.recv() => {}
-            }
-        }
-        Err(_) => drop(interrupted.await),
+async fn asked_to_end() -> std::io::Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = ctrl_c() => interrupted,
+        _ = terminated.recv() => Ok(()),
     }
 }

@@ -45,6 +45,8 @@ pub fn start(database: &str, limits: &str) -> (Child, Hub) {
     let address = lines
         .find_map(|line| Some(line.unwrap().strip_prefix("serving ")?.to_owned()))
         .expect("it serves");
+    // It says after a minute that it still runs.
+    std::thread::spawn(move || lines.for_each(drop));
     let hub = Hub {
         url: format!("http://{address}"),
         address: address.parse().unwrap(),
