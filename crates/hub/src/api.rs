@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use seekless_record::Run;
@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::figure::Word;
 use crate::gzip::decompressed;
 use crate::index::{Filter, Index, Known};
-use crate::problem::Problem;
+use crate::problem::{Problem, Query};
 use crate::receipt::Receipt;
 use crate::store::Added;
 use crate::trends::{Cell, cells};

@@ -17,7 +17,10 @@ pub const WORDS: [(&str, &str); 10] = [
     ("model", "The model of the device"),
     ("file_system", "The file system"),
     ("kernel", "The system and its version, as in `Linux 6.18`"),
-    ("revision", "The revision of trials and methods, as in `1.2`"),
+    (
+        "revision",
+        "The revision of trials and methods, as in `1.2`; the newest that three machines measured if it is not given",
+    ),
 ];
 
 /// One of [`WORDS`].

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
 use indexmap::IndexSet;
-use seekless_results::size_class;
+use seekless_results::{DeviceKind, size_class};
 use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -283,17 +283,34 @@ impl Index {
         self.places.iter().filter(|place| filter.has(place)).collect()
     }
 
-    /// The places that are asked for: of the newest revision that has any, unless one is given.
+    /// The places that are asked for. Unless a revision is given, they are of one: the newest that three machines measured, or else
+    /// one, so that the first run of a new version does not stand for all.
     pub fn places_of(&self, filter: &Filter) -> Vec<&Place> {
-        let mut places = self.all_places_of(filter);
-        let revision = |place: &&Place| {
-            let numbers = place[Word::Revision].split('.');
-            numbers.map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>()
-        };
-        if let Some(newest) = places.iter().map(revision).max() {
-            places.retain(|place| filter.word(Word::Revision).is_some() || revision(place) == newest);
+        let all = self.all_places_of(filter);
+        if filter.word(Word::Revision).is_some() {
+            return all;
         }
-        places
+        let mut revisions: BTreeMap<Vec<u32>, Vec<&Place>> = BTreeMap::new();
+        for place in all {
+            let numbers = place[Word::Revision].split('.');
+            let revision = numbers.map(|number| number.parse().unwrap_or(0)).collect();
+            revisions.entry(revision).or_default().push(place);
+        }
+        let chosen = [3, 1, 0].into_iter().find_map(|machines| {
+            let mut newest = revisions.values().rev();
+            newest.find(|places| self.is_measured_by(machines, places))
+        });
+        chosen.cloned().unwrap_or_default()
+    }
+
+    /// Whether so many machines measured these places, without those of simulated disks.
+    fn is_measured_by(&self, machines: usize, places: &[&Place]) -> bool {
+        let real = places
+            .iter()
+            .filter(|place| place[Word::Kind] != DeviceKind::Simulated.slug());
+        let mut seen = real.flat_map(|place| self.seen_at(place)).flat_map(|(_, seen)| seen);
+        let mut found = HashSet::new();
+        machines == 0 || seen.any(|one| found.insert(one.machine) && found.len() == machines)
     }
 
     /// The runs that have any of the places, by their sequence, the newest first.

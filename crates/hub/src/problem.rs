@@ -1,9 +1,12 @@
 //! Errors as RFC 9457 has them.
 
 use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
 use crate::accept::Refusal;
@@ -42,6 +45,19 @@ impl Problem {
     /// There is no such thing.
     pub fn missing(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("there is no {what}"))
+    }
+}
+
+/// The query of an address, or the problem with it.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let query = axum::extract::Query::try_from_uri(&parts.uri);
+        let query = query.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.body_text()))?;
+        Ok(Self(query.0))
     }
 }
 

@@ -138,6 +138,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api", get(pages::api))
         .route("/api/v1/openapi.json", get(pages::openapi))
         .route("/style.css", get(pages::style))
+        .route("/icon.svg", get(pages::icon))
         .route("/api/v1/runs", get(api::list_runs))
         .route("/api/v1/runs/{id}", get(api::get_run))
         .route("/api/v1/compare", get(api::get_comparison))

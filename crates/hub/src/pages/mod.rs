@@ -8,7 +8,8 @@ mod texts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
@@ -24,7 +25,7 @@ use crate::api as wire;
 use crate::app::App;
 use crate::figure::{WORDS, Word};
 use crate::index::{Basis, Filter, Index, Known};
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 use crate::trends::{Class, Task};
 
 /// The navigation of all pages.
@@ -53,6 +54,18 @@ impl IntoResponse for Failed {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, shown(self.0.title, &texts::problem(&self.0))).into_response()
+    }
+}
+
+/// The query of a page's address, or the page of the problem with it.
+pub struct Query<T>(T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let query = problem::Query::from_request_parts(parts, state).await?;
+        Ok(Self(query.0))
     }
 }
 
@@ -123,6 +136,11 @@ pub async fn style() -> impl IntoResponse {
         [(header::CONTENT_TYPE, "text/css; charset=utf-8")],
         format!("{STYLE}{}", include_str!("style.css")),
     )
+}
+
+/// `/icon.svg`: what browsers show beside the title.
+pub async fn icon() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], include_str!("icon.svg"))
 }
 
 /// Any other address.
@@ -290,19 +308,39 @@ fn form(action: &str, index: &Index, filter: &Filter, fixed: Option<Word>) -> Ma
     }
 }
 
+/// What is said where no run counts: why, and what to do.
+fn nothing(index: &Index, filter: &Filter) -> Markup {
+    let apart: Vec<&Known> = index.runs_of(filter).filter(|run| !run.counts()).collect();
+    let reasons: BTreeSet<&str> = apart.iter().flat_map(|run| run.stored.marks.split(", ")).collect();
+    html! {
+        p.warnings {
+            @if index.runs().next().is_none() {
+                "No run was shared yet. " code { "seekless runs share" } " sends one."
+            } @else {
+                "No run that counts fits this."
+                @if !apart.is_empty() {
+                    " Kept apart: " a href=(address("/runs", filter)) { (plural(apart.len() as u64, "run", "runs")) }
+                    " (" (reasons.into_iter().collect::<Vec<_>>().join(", ")) "). " a href="/about#apart" { "Why" } "."
+                }
+            }
+        }
+    }
+}
+
 /// A list of runs.
 fn list(index: &Index, runs: &[&Known]) -> Markup {
     html! {
         div.scroll { table {
             caption { "Runs" }
-            thead { tr { th scope="col" { "measured" } th scope="col" { "run" } th scope="col" { "storage" } th scope="col" { "kept apart, because" } } }
+            thead { tr { th scope="col" { "measured" } th scope="col" { "storage" } th scope="col" { "kept apart, because" } th scope="col" { "ID" } } }
             tbody {
                 @for run in runs {
+                    @let kinds: Vec<String> = index.kinds_of(run).into_iter().map(kind_words).collect();
                     tr {
                         td { (run.stored.day) }
-                        td.m { a href={"/runs/" (encoded(&run.stored.id))} { (run.stored.id) } }
-                        td { (index.kinds_of(run).into_iter().map(kind_words).collect::<Vec<_>>().join("; ")) }
+                        td { a href={"/runs/" (encoded(&run.stored.id))} { @if kinds.is_empty() { "unknown" } @else { (kinds.join("; ")) } } }
                         td { (run.stored.marks) }
+                        td.m { (run.stored.id) }
                     }
                 }
             }

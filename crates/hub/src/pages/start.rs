@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use seekless_report::parts::{breaking, heading};
 use seekless_results::DeviceKind;
 
-use super::{FEW, address, colour, encoded, form, heat, kind_words, rests_on, revisions, short};
+use super::{FEW, address, colour, encoded, form, heat, kind_words, nothing, rests_on, revisions, short};
 use crate::figure::Word;
 use crate::index::{Filter, Index};
 use crate::trends::{Cell, Task, cells};
@@ -17,6 +17,7 @@ pub fn page(index: &Index, filter: &Filter) -> Markup {
     let mut cells = cells(index, filter);
     let is_asked =
         |task: Task<'_>| filter.word(Word::Kind).is_some() || task[Word::Kind] != DeviceKind::Simulated.slug();
+    let all = cells.len();
     cells.retain(|cell| is_asked(cell.class.task));
     let rows = |cells: &[Cell<'_>]| cells.chunk_by(|one, other| one.class.task == other.class.task).count();
     let mut left = MOST_ROWS;
@@ -36,13 +37,17 @@ pub fn page(index: &Index, filter: &Filter) -> Markup {
         }
         main {
             (form("/", index, filter, None))
-            @if cells.is_empty() { p.warnings { "No run that counts fits this." } }
-            @for kind in kinds { (kind) }
-            @if rows(&cells) > MOST_ROWS { p.warnings { (rows(&cells) - MOST_ROWS) " more rows are not shown. Choose a kind or an operation." } }
             p.legend {
                 "A cell has the method whose median time over the machines is closest to that of the best there, and on how many of them it \
                  is the best: the stronger the colour, the larger the part. Machines count, not runs. "
                 a href="/about" { "What counts" } "."
+            }
+            @if cells.is_empty() { (nothing(index, filter)) }
+            @for kind in kinds { (kind) }
+            @if rows(&cells) > MOST_ROWS { p.warnings { (rows(&cells) - MOST_ROWS) " more rows are not shown. Choose a kind or an operation." } }
+            @if cells.len() < all {
+                @let simulated = filter.with(Word::Kind, Some(DeviceKind::Simulated.slug()));
+                p { "Simulated disks are " a href=(address("/", &simulated)) { "apart" } "." }
             }
         }
     }

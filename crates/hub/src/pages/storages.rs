@@ -8,7 +8,7 @@ use seekless_report::parts::{
 };
 use seekless_results::{DeviceKind, RATES, chosen_size, percent, plural, rate, times, unit};
 
-use super::{FEW, address, colour, encoded, form, heat, kind_words, list, rests_on, revisions, short, title};
+use super::{FEW, address, colour, encoded, form, heat, kind_words, list, nothing, rests_on, revisions, short, title};
 use crate::api::Part;
 use crate::figure::Word;
 use crate::index::{Filter, Index, Known};
@@ -75,7 +75,7 @@ fn page(index: &Index, filter: &Filter, name: &str, (path, fixed): (&str, Word),
         }
         main {
             (form(path, index, filter, Some(fixed)))
-            @if curves.is_empty() { p.warnings { "No run that counts fits this." } }
+            @if curves.is_empty() { (nothing(index, filter)) }
             @for (at, curves) in curves.iter().enumerate() { (task(at, curves, &title(curves))) }
             @if more > 0 { p.warnings { (plural(more as u64, "more task is", "more tasks are")) " not shown. Choose an operation or a cache state." } }
             (own)
@@ -89,10 +89,12 @@ fn page(index: &Index, filter: &Filter, name: &str, (path, fixed): (&str, Word),
                     @for (at, (title, kernels)) in kernels.iter().enumerate() { (by_kernel(at, kernels, title)) }
                 }
             }
-            section id="runs" {
-                h2 { "Newest runs" }
-                (list(index, &runs))
-                p { a href=(address("/runs", filter)) { "All runs of this" } }
+            @if !runs.is_empty() {
+                section id="runs" {
+                    h2 { "Newest runs" }
+                    (list(index, &runs))
+                    p { a href=(address("/runs", filter)) { "All runs of this" } }
+                }
             }
         }
     }
@@ -286,7 +288,7 @@ pub fn runs(index: &Index, filter: &Filter, part: Part) -> Markup {
         header { h1 { "Runs" } p { "The newest first. " a href="/compare" { "Compare two runs" } "." } }
         main {
             (form("/runs", index, filter, None))
-            (list(index, &runs))
+            @if runs.is_empty() { (nothing(index, filter)) } @else { (list(index, &runs)) }
             @if let Some(next) = next {
                 @let path = address("/runs", filter);
                 p { a.button href={(path) (if path.contains('?') { "&" } else { "?" }) "before=" (next)} { "Older runs" } }

@@ -260,6 +260,33 @@ fn simulated_disks_are_shown_only_if_they_are_asked_for_and_busy_runs_never() {
 }
 
 #[test]
+fn the_first_run_of_a_new_revision_does_not_empty_the_pages() {
+    let mut index = of_two(&[("a", [1.0, 2.0]), ("b", [1.0, 2.0]), ("c", [1.0, 2.0])], "nvme", "");
+    let mut newer = place("nvme", "", "Linux 6.12", 1 << 20);
+    "1.10".clone_into(&mut newer.words[Word::Revision as usize]);
+    for (machine, marks, shown) in [
+        ("d", "", "1.2"),
+        ("e", "busy", "1.2"),
+        ("f", "", "1.2"),
+        ("g", "", "1.10"),
+    ] {
+        add(&mut index, machine, marks, &[(newer.clone(), METHODS[0], 1.0)]);
+        let page = start_of(&index, &Filter::default());
+        assert!(page.contains(&format!("revision {shown}<")), "{machine}: {page}");
+    }
+}
+
+#[test]
+fn a_page_without_figures_says_why() {
+    let page = |index: &Index| start_of(index, &Filter::default());
+    assert!(page(&Index::default()).contains("No run was shared yet"));
+    let busy = page(&of_two(&[("a", [1.0, 2.0])], "nvme", "busy"));
+    assert!(busy.contains(">1 run</a> (busy)"), "{busy}");
+    let simulated = page(&of_two(&[("a", [1.0, 2.0])], "simulated", "simulated"));
+    assert!(simulated.contains("href=\"/?kind=simulated\""), "{simulated}");
+}
+
+#[test]
 fn a_form_keeps_what_is_asked_and_what_it_leaves_empty_asks_nothing() {
     let query = [("kernel", "Linux 6.12"), ("cache", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let filter = Filter::try_from(HashMap::from(query)).unwrap();

@@ -87,6 +87,8 @@ fn example(path: &str, method: &str, url: &str) -> String {
     }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+/// A text of the description, with code between backticks.
+fn text(value: &Value) -> Markup {
+    let parts = value.as_str().unwrap_or_default().split('`').enumerate();
+    html! { @for (at, part) in parts { @if at % 2 == 1 { code { (part) } } @else { (part) } } }
 }

@@ -72,7 +72,10 @@ pub fn framed(title: &str, body: &Markup, frame: Frame<'_>) -> Markup {
                 title { "seekless " (title) }
                 @match frame {
                     Frame::Alone => style { (PreEscaped(STYLE)) },
-                    Frame::Site(_) => link rel="stylesheet" href="/style.css";,
+                    Frame::Site(_) => {
+                        link rel="stylesheet" href="/style.css";
+                        link rel="icon" href="/icon.svg";
+                    },
                 }
             }
             body {
