@@ -33,6 +33,12 @@ pub struct Timed {
     pub is_unstable: bool,
 }
 
+/// The features of the whole workspace: the hub's server with its tests. The plain command has no `hub`; see [`HUB_COMMAND`].
+pub const SERVER: [&str; 2] = ["--features", "seekless-hub/server"];
+
+/// The test of the command with `hub`, for which only what lies above the hub is compiled again.
+pub const HUB_COMMAND: [&str; 4] = ["--features", "seekless-cli/hub", "--test", "serve"];
+
 /// So many tests that failed are run again, each alone: more have a cause of their own.
 const RUN_AGAIN: usize = 3;
 
@@ -63,6 +69,7 @@ pub fn build(arguments: &[&str]) -> Result<Vec<Built>> {
     let mut cargo = cargo_command();
     cargo
         .args(["test", "--workspace", "--no-run"])
+        .args(SERVER)
         .args(format)
         .args(arguments);
     let messages = capture(&mut cargo)?;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::browser;
-use crate::built::{self, Built, Timed, cargo_command};
+use crate::built::{self, Built, HUB_COMMAND, SERVER, Timed, cargo_command};
 use crate::cost;
 use crate::filesystems::{Matrix, Mounted, TestFileSystem};
 use crate::fuzz;
@@ -83,7 +83,7 @@ enum Step {
     Optimised,
     /// Fuzzing of untrusted input for a few seconds
     Fuzz,
-    /// The report in a browser without a network
+    /// Reports in a browser without a network, and the pages of a hub
     Browser,
     /// The wheel of the Python package, its tests, and its types
     Python,
@@ -106,9 +106,13 @@ impl Step {
         match self {
             Self::SetUp => found.skipped.extend(setup::install_missing()?),
             Self::Build => drop(built::build(&[])?),
-            Self::Test => found
-                .timed
-                .extend(built::run(&built::build(&[])?, |_| true, &[], long)?),
+            Self::Test => {
+                let timed = built::run(&built::build(&[])?, |_| true, &[], long)?;
+                found.timed.extend(timed);
+                // It takes the place of the plain command until the next step builds that again.
+                let hub = built::build(&HUB_COMMAND)?;
+                found.timed.extend(built::run(&hub, |_| true, &[], long)?);
+            }
             Self::Unit => {
                 let units = built::build(&["--lib", "--bins"])?;
                 found.timed.extend(built::run(&units, |_| true, &[], long)?);
@@ -134,15 +138,19 @@ impl Step {
                 cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
             }
             Self::Clippy => {
-                cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+                let denied = ["--", "-D", "warnings"];
+                let all = ["clippy", "--workspace", "--all-targets"];
+                cargo(&[&all[..], &SERVER, &denied].concat())?;
+                let of_hub = ["clippy", "--workspace", "--lib", "--bins"];
+                cargo(&[&of_hub[..], &SERVER, &HUB_COMMAND, &denied].concat())?;
                 let smallest = ["clippy", "--package", "seekless", "--no-default-features"];
-                cargo(&[&smallest[..], &["--", "-D", "warnings"]].concat())?;
+                cargo(&[&smallest[..], &denied].concat())?;
             }
-            Self::DocTest => cargo(&["test", "--workspace", "--doc"])?,
+            Self::DocTest => cargo(&[&["test", "--workspace", "--doc"][..], &SERVER].concat())?,
             Self::Doc => {
                 let mut doc = cargo_command();
                 doc.env("RUSTDOCFLAGS", "-D warnings");
-                run_program(doc.args(["doc", "--workspace", "--no-deps"]))?;
+                run_program(doc.args(["doc", "--workspace", "--no-deps"]).args(SERVER))?;
             }
         }
         Ok(())
