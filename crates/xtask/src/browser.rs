@@ -1,8 +1,10 @@
-//! The report in a real browser: Chromium without a network, driven by `browser/report.mjs`.
+//! Reports and the pages of a hub in a real browser: Chromium, driven by `browser/*.mjs`. A report has no network, and a hub
+//! is on both databases.
 //!
 //! Pages, screenshots and the packages of npm lie in `target/browser`. Where the browser or the packages cannot be had,
 //! that is a reason to skip, and not a failure.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,15 +12,17 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use crate::built::{self, beside, root};
-use crate::process::{check_interrupt, find_program, is_installed, run};
+use crate::process::{check_interrupt, find_program, is_installed, is_root, run};
 
 /// What Chromium is called, by who packages it.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// What the test is made of; copied to where its packages are.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 5] = [
     ("package.json", include_str!("../browser/package.json")),
     ("package-lock.json", include_str!("../browser/package-lock.json")),
+    ("browser.mjs", include_str!("../browser/browser.mjs")),
+    ("hub.mjs", include_str!("../browser/hub.mjs")),
     ("report.mjs", include_str!("../browser/report.mjs")),
 ];
 
@@ -31,33 +35,66 @@ const RUNS: [(&str, &str); 2] = [
     ("long", "methods-2014 --size 16K --size 64K --rounds 2"),
 ];
 
+/// A run of a simulated disk, for the hub, which keeps it apart.
+const SIMULATED: &str = "read --size 64K --size 1M --rounds 6 --on ssd-sata";
+
+/// Shares runs of reading and writing measured here with a hub, by the command, and visits its pages.
+const VISIT: &str = r#"
+set -e
+for run in data/seekless/runs/*-read*.json; do
+    "$SEEKLESS" runs share --yes "$(basename "$run" .json)"
+done
+node hub.mjs "$BROWSER" "$DATABASE" "$SEEKLESS_HUB"
+"#;
+
 const MEMORY: &str = "/dev/shm";
 
-/// Tests the reports of runs that are measured now. Returns what was skipped.
+/// Tests the reports of runs that are measured now, and a hub with them. Returns what was skipped.
 pub fn test() -> Result<Vec<String>> {
     let browser = match prepared()? {
         Ok(browser) => browser,
-        Err(reason) => return Ok(vec![format!("the report in a browser: {reason}")]),
+        Err(reason) => return Ok(vec![format!("the report and the hub in a browser: {reason}")]),
     };
-    built::build(&[])?;
+    let built = built::build(&[])?;
+    let seekless = beside("debug/seekless")?;
+    // Of an earlier test.
+    let _ = fs::remove_dir_all(directory().join("data"));
+    let homes = [("XDG_DATA_HOME", "data"), ("XDG_CONFIG_HOME", "config")];
+    let homes = homes.map(|(variable, name)| (variable, directory().join(name)));
+    let bench = |arguments: &str| {
+        let mut command = Command::new(&seekless);
+        let arguments = format!("bench {arguments} --quiet --seed 1");
+        command
+            .args(arguments.split(' '))
+            .envs(homes.clone())
+            .current_dir(directory());
+        run(command.stdout(Stdio::null()))
+    };
     // In memory, if that is a directory here: hundreds of methods with fsync take many minutes on a disk that others use.
-    let directory = if Path::new(MEMORY).is_dir() { MEMORY } else { "." };
+    let memory = if Path::new(MEMORY).is_dir() { MEMORY } else { "." };
     for (name, contests) in RUNS {
         let exports = format!("--export-json {name}.json --report {name}.html --alone");
-        let bench = format!("bench {contests} --quiet --seed 1 --dir {directory} {exports}");
-        let mut command = Command::new(beside("debug/seekless")?);
-        // With a data directory of its own.
-        let variables = ["XDG_DATA_HOME", "XDG_CONFIG_HOME"].map(|name| (name, self::directory().join(name)));
-        command.current_dir(self::directory()).envs(variables);
-        run(command.args(bench.split(' ')).stdout(Stdio::null()))?;
+        bench(&format!("{contests} --dir {memory} {exports}"))?;
     }
     let mut node = Command::new("node");
     node.args(["report.mjs", "test"])
-        .arg(browser)
+        .arg(&browser)
         .args(RUNS.map(|(name, _)| name));
-    run(node.current_dir(self::directory()))?;
+    run(node.current_dir(directory()))?;
+    let mut skipped = Vec::new();
+    if cfg!(target_os = "linux") && is_root() {
+        bench(SIMULATED)?;
+    } else {
+        skipped.push("a simulated disk on a hub: needs Linux and root".to_owned());
+    }
+    let visit = format!("cd '{}'\n{VISIT}", directory().display());
+    let mut variables = vec![("SEEKLESS_TEST_VISITOR", OsStr::new(&visit))];
+    variables.extend([("SEEKLESS", seekless.as_os_str()), ("BROWSER", browser.as_os_str())]);
+    variables.extend(homes.iter().map(|(name, path)| (*name, path.as_os_str())));
+    let arguments = ["--ignored", "--show-output", "pages_in_a_browser"];
+    built::run(&built, |one| one.target == "hub", &arguments, &variables)?;
     println!("screenshots and PDF: target/browser/");
-    Ok(Vec::new())
+    Ok(skipped)
 }
 
 fn directory() -> PathBuf {

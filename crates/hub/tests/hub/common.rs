@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 /// What a run of these tests may say.
 pub const KNOWN: Known = Known {
-    experiment: |name| (name == "read").then(Default::default),
-    is_kernel: |name| name == "count",
+    experiment: |name| matches!(name, "read" | "write").then(Default::default),
+    is_kernel: |name| matches!(name, "count" | "none"),
     layout: |_| None,
 };
 

@@ -106,7 +106,11 @@ fn contest(
         for (entry, method) in methods.iter().enumerate() {
             // Which is faster depends on the size and on the mechanism.
             let calls = if method.contains("block=1M") { 1.0 } else { 1.3 };
-            let start = if method.contains("mmap") { 4e-3 } else { 1.5e-3 };
+            let start = match *method {
+                mmap if mmap.contains("mmap") => 4e-3,
+                large if large.contains("block=1M") => 2e-3,
+                _ => 1.5e-3,
+            };
             let seconds = start + size_bytes as f64 / speed * calls;
             let trial = simulation::trial(entry, round, seconds * (0.97 + 0.06 * random.f64()));
             run.trials.push(Trial {

@@ -1,5 +1,6 @@
 //! A hub as its users meet it: over HTTP, on `SQLite` and on `PostgreSQL`.
 
+mod browser;
 mod common;
 mod generated;
 mod hostile;
