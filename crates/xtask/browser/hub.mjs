@@ -7,6 +7,8 @@ import { isReadable, open, withBrowser } from "./browser.mjs";
 // As they are sent, compressed.
 const MOST_BYTES = 200_000;
 const NARROW = 400;
+// Pictures show no more of a page: making the window as tall as the page takes seconds.
+const HEIGHT = 2000;
 
 const [program, name, hub] = process.argv.slice(2);
 await withBrowser(program, async () => {
@@ -23,14 +25,16 @@ async function pages() {
   return [
     ["start", "/"], ["simulated", "/?kind=simulated"], ["kind", "/kinds/nvme"], ["task", "/kinds/nvme?operation=read&cache=cold"],
     ["device", device], ["without", "/kinds/card"], ["runs", "/runs"], ["form", "/compare"],
-    ...ids.map((id, at) => [`run-${at}`, `/runs/${id}`]),
+    ...ids.slice(0, 3).map((id, at) => [`run-${at}`, `/runs/${id}`]),
     ["compare", `/compare?a=${ids.at(-1)}&b=${ids.at(-2)}`], ["about", "/about"], ["api", "/api"],
     ["missing", `/runs/${"0".repeat(32)}`, 404], ["wrong", "/runs?before=x", 400],
   ];
 }
 
 function opened(path) {
-  return open(hub + path, path, (url) => ["style.css", "icon.svg"].some((file) => url === `${hub}/${file}`));
+  return open(hub + path, path, (url) => ["style.css", "icon.svg"].some((file) => url === `${hub}/${file}`), {
+    viewport: { width: 1100, height: HEIGHT },
+  });
 }
 
 async function looks(of, path, status) {
@@ -45,14 +49,14 @@ async function looks(of, path, status) {
   for (const colorScheme of schemes) {
     await page.emulateMedia({ colorScheme });
     backgrounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
-    await page.screenshot({ path: `${file}-${colorScheme}.png`, fullPage: true });
+    await page.screenshot({ path: `${file}-${colorScheme}.png` });
   }
   assert.equal(backgrounds.size, 2, path);
   const pdf = await page.pdf({ format: "A4" });
   assert.ok(pdf.subarray(0, 5).toString() === "%PDF-" && pdf.length > 5000, path);
   await writeFile(`${file}.pdf`, pdf);
-  await page.setViewportSize({ width: NARROW, height: 860 });
-  await page.screenshot({ path: `${file}-narrow.png`, fullPage: true });
+  await page.setViewportSize({ width: NARROW, height: HEIGHT });
+  await page.screenshot({ path: `${file}-narrow.png` });
   for (const colorScheme of schemes) {
     await page.emulateMedia({ colorScheme });
     await isReadable(page, `${path}, ${colorScheme}`);

@@ -45,7 +45,8 @@ const RUN_AGAIN: usize = 3;
 /// The cargo that runs us, at the top of the workspace.
 pub fn cargo_command() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root());
+    // Of xtask; `ring` would be compiled again whenever it differs.
+    command.current_dir(root()).env_remove("CARGO_MANIFEST_DIR");
     command
 }
 
