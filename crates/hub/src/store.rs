@@ -308,3 +308,51 @@ async fn insert(connection: &mut AnyConnection, run: i64, accepted: &Accepted) -
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database with the first so many migrations.
+    async fn older(url: &str, migrations: usize) {
+        sqlx::any::install_default_drivers();
+        let pool = AnyPool::connect(&format!("{url}?mode=rwc")).await.unwrap();
+        let older = sqlx::migrate::Migrator {
+            migrations: MIGRATIONS.migrations[..migrations].to_vec().into(),
+            ..sqlx::migrate::Migrator::DEFAULT
+        };
+        older.run(&pool).await.unwrap();
+        pool.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_database_of_each_older_version_is_brought_up_to_date() {
+        for migrations in 0..=MIGRATIONS.migrations.len() {
+            let place = tempfile::tempdir().unwrap();
+            let url = format!("sqlite:{}", place.path().join("hub.db").display());
+            older(&url, migrations).await;
+            let store = Store::open(&url).await.unwrap();
+            assert!(store.ban("machine-1").await.is_ok() && store.bans().await.unwrap() == ["machine-1"]);
+            let again = Store::open(&url).await.unwrap();
+            assert_eq!(again.bans().await.unwrap(), ["machine-1"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_database_of_a_later_version_is_refused_and_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", place.path().join("hub.db").display());
+        let store = Store::open(&url).await.unwrap();
+        let later = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                     VALUES (9999, 'later', TRUE, X'00', 0)";
+        sqlx::raw_sql(later).execute(&store.pool).await.unwrap();
+        let why = Store::open(&url).await.unwrap_err();
+        assert!(
+            matches!(
+                why,
+                StoreError::Migrate(sqlx::migrate::MigrateError::VersionMissing(9999))
+            ),
+            "{why:?}"
+        );
+    }
+}

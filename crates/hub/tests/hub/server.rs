@@ -3,8 +3,9 @@
 use std::thread;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use seekless_hub::Admin;
+use seekless_hub::{Admin, client};
 use seekless_record::from_json;
+use seekless_results::DeviceKind;
 
 use crate::common::{Database, Hub, KNOWN};
 use crate::generated;
@@ -36,6 +37,36 @@ fn a_run_sent_twice_is_once_and_its_sender_can_withdraw_it() {
             assert_eq!(hub.get(&format!("{path}{id}")).status, 404, "{}: {path}", database.name);
         }
         assert_eq!(hub.get("/api/v1/runs").json()["runs"].to_string(), "[]");
+    }
+}
+
+#[test]
+fn what_the_client_sends_can_be_fetched_as_a_profile_until_it_is_withdrawn() {
+    for database in Database::all() {
+        let hub = Hub::start(&database);
+        let runs = (0..20).map(|machine| generated::run(machine, 1));
+        let of_xfs: Vec<_> = runs.filter(|run| run.storages[0].file_system == "xfs").collect();
+        let kind = DeviceKind::of(&of_xfs[0].storages[0]);
+        let machines = of_xfs.iter().filter(|run| DeviceKind::of(&run.storages[0]) == kind);
+        let machines = u32::try_from(machines.count()).unwrap();
+        let receipts: Vec<_> = of_xfs.iter().map(|run| client::share(&hub.url, run).unwrap()).collect();
+        assert!(
+            receipts
+                .iter()
+                .all(|receipt| receipt.counted && receipt.secret.is_some())
+        );
+        let fetch = |file_system| client::fetch_profile(&hub.url, kind, Some(file_system), None, None);
+        let profile = fetch("xfs").unwrap();
+        assert_eq!(profile.head.machines, Some(machines), "{}", database.name);
+        let why = fetch("zfs & ext4").unwrap_err().to_string();
+        assert!(why.contains("no machine has measured one (status 404)"), "{why}");
+        for receipt in &receipts {
+            let secret = receipt.secret.as_ref().unwrap();
+            let why = client::withdraw(&hub.url, &receipt.id, &"0".repeat(64)).unwrap_err();
+            assert!(why.to_string().contains("(status 403)"), "{why}");
+            client::withdraw(&hub.url, &receipt.id, secret).unwrap();
+        }
+        fetch("xfs").unwrap_err();
     }
 }
 
