@@ -57,6 +57,10 @@ pub(super) struct Cache {
 }
 
 /// What a search found out about a file: new digests or, if there are none, that its row needs a new day.
+/// Takes a row.
+pub(super) type Import<'a> = dyn FnMut(Key, Version, Digests<[u8; 32]>) + 'a;
+type Failure = Box<dyn std::error::Error>;
+
 type NewDigests = (u32, Option<u64>, Option<Box<[u8; 32]>>);
 
 impl Search<'_> {
@@ -78,7 +82,7 @@ impl Search<'_> {
     /// Whether digests of a file that is about to be read may be kept: any later change must show in its times.
     pub(super) fn may_keep(&self, number: u32, file: &File) -> bool {
         self.cache_of(number)
-            .is_some_and(|cache| self.files.get(number).changed_ns < cache.settled_before_ns)
+            .is_some_and(|cache| cache.is_settled(self.files.get(number)))
             && matches!(write_back(file), Ok(Support::Available(())))
     }
 }
@@ -155,9 +159,43 @@ impl Cache {
         self.added().push((number, None, Some(Box::new(*digest.as_bytes()))));
     }
 
-    fn key(&self, file: &Listed) -> Option<Key> {
+    /// Whether a file last changed long enough ago that any later change shows in its times.
+    pub fn is_settled(&self, file: &Listed) -> bool {
+        file.changed_ns < self.settled_before_ns
+    }
+
+    /// The identity of the file system of a device that was asked for before.
+    pub fn system(&self, device: u64) -> Option<u64> {
         let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
-        Some((systems.get(&file.device).copied()??, file.inode))
+        systems.get(&device).copied()?
+    }
+
+    fn key(&self, file: &Listed) -> Option<Key> {
+        Some((self.system(file.device)?, file.inode))
+    }
+
+    /// Adds what another store has, of files that are not here yet.
+    pub fn import(&mut self, fill: impl FnOnce(&mut Import<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut rows = transaction.open_table(FILES)?;
+            let mut result = Ok(());
+            let mut add = |key: Key, version: Version, (head, content): Digests<[u8; 32]>| -> Result<(), redb::Error> {
+                if rows.get(key)?.is_none() {
+                    rows.insert(key, (version, self.today, (head, content.as_ref())))?;
+                }
+                Ok(())
+            };
+            fill(&mut |key, version, digests| {
+                if result.is_ok() {
+                    result = add(key, version, digests);
+                }
+            })?;
+            result?;
+        }
+        transaction.commit()?;
+        self.rows = Some(self.database.begin_read()?.open_table(FILES)?);
+        Ok(())
     }
 
     fn added(&self) -> MutexGuard<'_, Vec<NewDigests>> {
@@ -245,7 +283,7 @@ fn checked(file: File) -> Result<Database, String> {
 }
 
 /// Calls the library, which may panic if the file is damaged.
-fn without_panic<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+pub(super) fn without_panic<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));

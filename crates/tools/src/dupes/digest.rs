@@ -75,6 +75,18 @@ impl Search<'_> {
         })
     }
 
+    /// The digest of a file, and whether it was known.
+    pub fn whole_digest(&self, number: u32) -> io::Result<(blake3::Hash, bool)> {
+        let kept = self
+            .cache_of(number)
+            .and_then(|cache| cache.content(number, self.files.get(number)));
+        if let Some(kept) = kept {
+            return Ok((kept, true));
+        }
+        let found = self.digest_of(number)?;
+        Ok((found.digest, found.proof == Proof::Cached))
+    }
+
     /// The digest of an open file, which is read unless it shares all blocks with one that was.
     fn read_digest(&self, number: u32, file: &File, own_bytes: u64) -> io::Result<blake3::Hash> {
         let listed = self.files.get(number);

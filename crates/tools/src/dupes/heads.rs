@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use seekless::batch::{self, Each, Heads};
@@ -38,6 +38,9 @@ const FETCHED_DROPPED_TIMES: u32 = 500;
 /// Digest of the size and the beginning of a file, and its number.
 pub(super) type Digest = (u64, u32);
 
+/// Files that are read between two pauses of [`Search::all_heads`].
+const TOGETHER: usize = 1 << 16;
+
 /// What a thread finds.
 pub(super) struct HeadsPart<'a> {
     pub search: &'a Search<'a>,
@@ -48,6 +51,10 @@ pub(super) struct HeadsPart<'a> {
     twins: Twins,
     /// What the cache did not know.
     new: Vec<Digest>,
+    /// Files whose digests may not be used later.
+    unkept: Vec<u32>,
+    /// Files whose beginning is all of them, with its digest.
+    small: Vec<(u32, blake3::Hash)>,
     failed: Vec<Failed>,
     /// Files that were not in memory, not even in part.
     cold: Vec<u32>,
@@ -110,8 +117,17 @@ impl Each<1> for HeadsPart<'_> {
         let digest = self.digest(number, head);
         if may_keep {
             self.new.push(digest);
+        } else if self.search.cache.is_some() {
+            self.unkept.push(number);
         }
-        if self.search.cache.is_some() || bytes > WHOLE_BYTES {
+        if self.search.digests_small && bytes <= FIRST_BYTES as u64 {
+            let digest = blake3::hash(head);
+            self.small.push((number, digest));
+            if let Some(cache) = self.search.cache.as_ref().filter(|_| may_keep) {
+                cache.add_content(number, digest);
+            }
+        }
+        if !self.search.finds_twins || bytes > WHOLE_BYTES {
             self.digests.push(digest);
             return;
         }
@@ -130,6 +146,8 @@ impl<'a> HeadsPart<'a> {
             open: Vec::new(),
             twins: Twins::default(),
             new: Vec::new(),
+            unkept: Vec::new(),
+            small: Vec::new(),
             failed: Vec::new(),
             cold: Vec::new(),
             are_missed: false,
@@ -197,6 +215,17 @@ impl<'a> HeadsPart<'a> {
 
 /// What reading the beginnings of files found.
 #[derive(Default)]
+pub(super) struct AllHeads {
+    pub digests: Vec<Digest>,
+    pub failed: Vec<Failed>,
+    /// Files whose digests may not be used later.
+    pub unkept: Vec<u32>,
+    /// Files whose beginning is all of them, with its digest.
+    pub small: Vec<(u32, blake3::Hash)>,
+}
+
+/// Files by their beginnings.
+#[derive(Default)]
 pub(super) struct Beginnings {
     /// Files of one size with equal beginnings; also single ones, if they have twins.
     pub groups: Vec<Vec<u32>>,
@@ -247,18 +276,44 @@ impl Search<'_> {
         let mut digests = Vec::new();
         let mut twins = Vec::new();
         let in_turn = (!self.plan.is_by_place()).then(|| self.by_name(numbers));
-        for part in self.read_heads(in_turn.as_deref().unwrap_or(numbers)) {
+        for part in self.read_heads(in_turn.as_deref().unwrap_or(numbers), numbers.len()) {
+            self.keep_heads(&part.new);
             digests.push(part.digests);
             twins.push(part.twins);
             found.failed.extend(part.failed);
             found.cold.extend(part.cold);
-            if let Some(cache) = &self.cache {
-                cache.add_heads(part.new.iter().map(|(digest, number)| (*number, *digest)));
-            }
         }
         self.twins = Twins::of(twins, self.files.len());
         found.groups = self.alike(digests);
         self.put_in_order(numbers, &mut found.groups);
+        found
+    }
+
+    fn keep_heads(&self, new: &[Digest]) {
+        if let Some(cache) = &self.cache {
+            cache.add_heads(new.iter().map(|(digest, number)| (*number, *digest)));
+        }
+    }
+
+    /// Reads the beginnings of files, in their order, and does something now and then.
+    pub fn all_heads(&mut self, numbers: &[u32], mut now_and_then: impl FnMut(&Self)) -> AllHeads {
+        let mut found = AllHeads::default();
+        let mut cold = HashSet::new();
+        for some in numbers.chunks(TOGETHER) {
+            for part in self.read_heads(some, numbers.len()) {
+                self.keep_heads(&part.new);
+                found.digests.extend(part.digests);
+                found.failed.extend(part.failed);
+                found.unkept.extend(part.unkept);
+                found.small.extend(part.small);
+                cold.extend(part.cold);
+            }
+            now_and_then(self);
+        }
+        if !self.options.keeps_cached {
+            self.forget(&cold, &[]);
+            self.cold = RwLock::new(cold);
+        }
         found
     }
 
@@ -294,8 +349,8 @@ impl Search<'_> {
         ordered
     }
 
-    /// Reads the beginnings of files, in their order.
-    fn read_heads(&self, numbers: &[u32]) -> Vec<HeadsPart<'_>> {
+    /// Reads the beginnings of files, in their order; `of` is how many the search reads in all.
+    fn read_heads(&self, numbers: &[u32], of: usize) -> Vec<HeadsPart<'_>> {
         let next = AtomicUsize::new(0);
         let is_cold = AtomicBool::new(false);
         let sizes = numbers.iter().map(|number| self.files.get(*number).bytes);
@@ -305,8 +360,7 @@ impl Search<'_> {
             let mut heads = Heads::new(&self.plan.batch);
             // To keep digests in the cache, each file is opened and checked by itself.
             let mut resident = self
-                .cache
-                .is_none()
+                .finds_twins
                 .then(|| LeftResident::new(self.plan.batch.batch, &self.process))
                 .flatten();
             let mut is_warm = true;
@@ -344,7 +398,7 @@ impl Search<'_> {
                 is_cold.fetch_or(!is_warm, Ordering::Relaxed);
                 part.compare_open();
                 let done = self.done.fetch_add(chunk.len() as u64, Ordering::Relaxed) + chunk.len() as u64;
-                (self.tell)(SearchProgress::Read(done, numbers.len() as u64));
+                (self.tell)(SearchProgress::Read(done, of as u64));
             }
             part
         };

@@ -8,6 +8,7 @@
 pub mod act;
 mod alike;
 mod cache;
+pub mod catalogue;
 mod contained;
 mod contents;
 mod digest;
@@ -125,6 +126,10 @@ struct Search<'a> {
     cold: RwLock<HashSet<u32>>,
     cache: Option<Cache>,
     layouts: Layouts,
+    /// Whether small files are compared as soon as they begin alike.
+    finds_twins: bool,
+    /// Whether the content of files that are all beginning is digested with it.
+    digests_small: bool,
     twins: Twins,
 }
 
@@ -138,9 +143,7 @@ pub fn find(
     tell: Tell<'_>,
 ) -> FoundDuplicates {
     let mut ends = vec![Instant::now()];
-    let process = ProcessFacts::here();
-    let plan = plan::duplicates(plan::batch(&process), &process, &[], 0);
-    let threads = Threads::new(plan.batch.threads);
+    let (process, plan) = planned();
     let listed = |files| tell(SearchProgress::Listed(files));
     let found = Files::list(selection, filter, options.with_directories, &plan.batch, stop, &listed);
     let walk::WalkFound {
@@ -158,23 +161,8 @@ pub fn find(
         Some(Err(reason)) => (None, Some(reason)),
         opened => (opened.and_then(Result::ok), None),
     };
-    let mut search = Search {
-        files: &files,
-        plan,
-        process,
-        options,
-        stop,
-        tell,
-        done: AtomicU64::new(0),
-        read_bytes: AtomicU64::new(0),
-        threads,
-        large: Large::default(),
-        names,
-        cold: RwLock::default(),
-        cache,
-        layouts: Layouts::default(),
-        twins: Twins::default(),
-    };
+    let mut search = Search::new(&files, (process, plan), options, (stop, tell), names, cache);
+    search.finds_twins = search.cache.is_none();
     search.drop_single_sizes(&mut numbers);
     search.drop_single_names(&mut numbers);
     search.look_at_devices(&mut numbers);
@@ -233,6 +221,13 @@ pub fn find(
     }
 }
 
+/// What is known before any file is, and the plan that follows from it.
+fn planned() -> (ProcessFacts, DuplicatesPlan) {
+    let process = ProcessFacts::here();
+    let plan = plan::duplicates(plan::batch(&process), &process, &[], 0);
+    (process, plan)
+}
+
 /// One name of each file, in the order of device and inode; and the other names, each with the first.
 fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
     let below = layers::below_overlays(files);
@@ -273,6 +268,37 @@ fn all_names(names: &[(u32, u32)], number: u32) -> impl Iterator<Item = u32> {
     let start = names.partition_point(|(first, _)| *first < number);
     let others = names[start..].iter().take_while(move |(first, _)| *first == number);
     std::iter::once(number).chain(others.map(|(_, other)| *other))
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        files: &'a Files,
+        (process, plan): (ProcessFacts, DuplicatesPlan),
+        options: &'a SearchOptions,
+        (stop, tell): (&'a Stop, Tell<'a>),
+        names: Vec<(u32, u32)>,
+        cache: Option<Cache>,
+    ) -> Self {
+        Self {
+            files,
+            threads: Threads::new(plan.batch.threads),
+            plan,
+            process,
+            options,
+            stop,
+            tell,
+            done: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            large: Large::default(),
+            names,
+            cold: RwLock::default(),
+            cache,
+            layouts: Layouts::default(),
+            finds_twins: false,
+            digests_small: false,
+            twins: Twins::default(),
+        }
+    }
 }
 
 impl Search<'_> {

@@ -2,7 +2,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::RwLock;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -870,24 +869,10 @@ fn a_file_with_names_below_several_roots_is_below_all_of_them() {
 
 /// A search of files that are listed, each with one name.
 fn search_of<'a>(files: &'a Files, options: &'a SearchOptions, stop: &'a Stop) -> Search<'a> {
-    let process = ProcessFacts::here();
-    Search {
-        files,
-        plan: plan::duplicates(plan::batch(&process), &process, &[], 0),
-        process,
-        options,
-        stop,
-        tell: &|_| (),
-        done: AtomicU64::new(0),
-        read_bytes: AtomicU64::new(0),
-        threads: Threads::new(16),
-        large: Large::default(),
-        names: Vec::new(),
-        cold: RwLock::default(),
-        cache: None,
-        layouts: Layouts::default(),
-        twins: Twins::default(),
-    }
+    let mut search = Search::new(files, planned(), options, (stop, &|_| ()), Vec::new(), None);
+    search.threads = Threads::new(16);
+    search.finds_twins = true;
+    search
 }
 
 fn listed_below(root: &Path) -> Files {

@@ -50,7 +50,7 @@ pub(super) struct FoundPlace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
     place: u32,
-    /// Where its name begins (it ends where the next one begins), and the bit [`SPARSE`].
+    /// Where its name begins (it ends where the next one begins), [`LINKS`], and the bit [`SPARSE`].
     name: u32,
     /// Which file it was, its size and its times.
     pub state: FileState,
@@ -66,6 +66,10 @@ impl Deref for Listed {
 
 /// The bit of a file that takes less space than its size: it has holes, or is compressed.
 const SPARSE: u32 = 1 << 31;
+
+/// The bits of its number of hard links, which may be more than fit.
+const LINKS: u32 = 0x1fff << LINKS_AT;
+const LINKS_AT: u32 = 18;
 
 /// Up to this size, btrfs may store the data of a file inline, in its metadata.
 const INLINE_BYTES: u64 = 4096;
@@ -263,7 +267,8 @@ impl Files {
     pub(super) fn push(&mut self, place: u32, name: &[u8], facts: &StatFacts) {
         let file = Listed {
             place,
-            name: if facts.allocated_bytes < facts.bytes { SPARSE } else { 0 },
+            name: if facts.allocated_bytes < facts.bytes { SPARSE } else { 0 }
+                | (facts.names.min(u64::from(LINKS >> LINKS_AT)) as u32) << LINKS_AT,
             state: facts.state,
         };
         self.push_listed(file, name);
@@ -285,7 +290,7 @@ impl Files {
             }
         };
         last.files.push(Listed {
-            name: file.name & SPARSE | last.names.len() as u32,
+            name: file.name & (SPARSE | LINKS) | last.names.len() as u32,
             ..file
         });
         last.names.extend_from_slice(name);
@@ -300,8 +305,13 @@ impl Chunk {
 }
 
 impl Listed {
+    /// Its hard links; 8191 may be more.
+    pub fn links(&self) -> u32 {
+        (self.name & LINKS) >> LINKS_AT
+    }
+
     fn name_start(&self) -> usize {
-        (self.name & !SPARSE) as usize
+        (self.name & !(SPARSE | LINKS)) as usize
     }
 }
 

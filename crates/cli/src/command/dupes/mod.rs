@@ -2,6 +2,7 @@
 
 mod act;
 mod by_hand;
+mod catalogue;
 pub mod habits;
 mod how;
 mod undo;
@@ -25,6 +26,7 @@ use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::Action;
 use seekless_tools::dupes::act::origin::SearchOrigin;
+use seekless_tools::dupes::catalogue::is_catalogue;
 use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, NamePart, SearchOptions, SearchProgress};
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
@@ -46,7 +48,7 @@ use how::{ACTIONS, ActOptions};
 /// in the page cache are dropped from it again.
 ///
 /// With --action, the rules of --keep decide which files of a group stay, and the others are removed, linked or moved: after
-/// confirmation, or with --yes. `seekless dupes undo` restores them. To search a directory named `act` or `undo`, write `./act`.
+/// confirmation, or with --yes. `seekless dupes undo` restores them. To search a directory named `act`, `catalogue` or `undo`, write `./act`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -75,6 +77,70 @@ Examples:
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Find files that are also in REF
+    ///
+    /// Files in REF are not compared with each other. REF can be a catalogue (see `seekless dupes catalogue --help`), of which files
+    /// with the same digest are listed.
+    #[arg(long, value_name = "REF", display_order = 3, conflicts_with_all = ["isolate", "unique"])]
+    against: Vec<PathBuf>,
+    /// Find only files that have equal copies in several PATHs
+    #[arg(long, help_heading = COMPARING)]
+    isolate: bool,
+    /// Print files that have no duplicate
+    #[arg(long, conflicts_with_all = ["isolate", "against"], help_heading = COMPARING)]
+    unique: bool,
+    /// List equal directories instead of their files
+    ///
+    /// Also lists directories whose files all have equal files, under any names, below another directory. For two PATHs,
+    /// prints how much of each is in the other. `--action move` and `reflink` act on equal directories as a whole.
+    #[arg(long, conflicts_with = "unique", help_heading = COMPARING)]
+    dirs: bool,
+    /// Only equal files whose names also have the same PART
+    ///
+    /// Case matters. One matching name of a file with several hard links is enough. The names of equal directories (--dirs)
+    /// may differ.
+    #[arg(long = "match", value_name = "PART", value_parser = one_of(PARTS), help_heading = COMPARING, hide_short_help = true)]
+    matching: Option<NamePart>,
+    /// Compare bytes even if files are read more than once
+    #[arg(long, conflicts_with = "cache", help_heading = COMPARING, hide_short_help = true)]
+    paranoid: bool,
+    /// Keep BLAKE3 digests, and trust those of files that have not changed since
+    #[arg(long, help_heading = COMPARING, hide_short_help = true)]
+    cache: bool,
+    /// File with the digests [default: seekless/dupes.redb in the user's cache directory]
+    #[arg(long, value_name = "FILE", requires = "cache", help_heading = COMPARING, hide_short_help = true)]
+    cache_file: Option<PathBuf>,
+    /// Leave the files that were read in the page cache
+    #[arg(long, help_heading = COMPARING, hide_short_help = true)]
+    keep_cached: bool,
+    /// Output format
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", conflicts_with_all = ["json", "jsonl"],
+        help_heading = OUTPUT, hide_short_help = true)]
+    format: DuplicatesForm,
+    #[command(flatten, next_help_heading = OUTPUT)]
+    json: JsonOptions,
+    /// Hide progress
+    #[arg(long, short, help_heading = OUTPUT, hide_short_help = true)]
+    quiet: bool,
+    /// Exit with 1 if anything is found
+    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
+    exit_code: bool,
+    /// Explain on standard error how files were read, and why
+    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
+    explain: bool,
+    /// What to do with the duplicates
+    #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS),
+        conflicts_with_all = ["unique", "format", "exit_code"])]
+    action: Option<Action>,
+    #[command(flatten)]
+    how: ActOptions,
+}
+
+/// Which files.
+#[derive(Debug, Args)]
+pub struct Chosen {
     /// Files and directories
     #[arg(value_name = "PATH", required_unless_present = "files_from")]
     paths: Vec<PathBuf>,
@@ -138,62 +204,6 @@ pub struct Arguments {
     /// Only files not modified within AGE
     #[arg(long, value_name = "AGE", value_parser = parse_age, help_heading = FILES, hide_short_help = true)]
     older: Option<i64>,
-    /// Find files that are also in REF
-    ///
-    /// Files in REF are not compared with each other.
-    #[arg(long, value_name = "REF", display_order = 3, conflicts_with_all = ["isolate", "unique"])]
-    against: Vec<PathBuf>,
-    /// Find only files that have equal copies in several PATHs
-    #[arg(long, help_heading = COMPARING)]
-    isolate: bool,
-    /// Print files that have no duplicate
-    #[arg(long, conflicts_with_all = ["isolate", "against"], help_heading = COMPARING)]
-    unique: bool,
-    /// List equal directories instead of their files
-    ///
-    /// Also lists directories whose files all have equal files, under any names, below another directory. For two PATHs,
-    /// prints how much of each is in the other. `--action move` and `reflink` act on equal directories as a whole.
-    #[arg(long, conflicts_with = "unique", help_heading = COMPARING)]
-    dirs: bool,
-    /// Only equal files whose names also have the same PART
-    ///
-    /// Case matters. One matching name of a file with several hard links is enough. The names of equal directories (--dirs)
-    /// may differ.
-    #[arg(long = "match", value_name = "PART", value_parser = one_of(PARTS), help_heading = COMPARING, hide_short_help = true)]
-    matching: Option<NamePart>,
-    /// Compare bytes even if files are read more than once
-    #[arg(long, conflicts_with = "cache", help_heading = COMPARING, hide_short_help = true)]
-    paranoid: bool,
-    /// Keep BLAKE3 digests, and trust those of files that have not changed since
-    #[arg(long, help_heading = COMPARING, hide_short_help = true)]
-    cache: bool,
-    /// File with the digests [default: seekless/dupes.redb in the user's cache directory]
-    #[arg(long, value_name = "FILE", requires = "cache", help_heading = COMPARING, hide_short_help = true)]
-    cache_file: Option<PathBuf>,
-    /// Leave the files that were read in the page cache
-    #[arg(long, help_heading = COMPARING, hide_short_help = true)]
-    keep_cached: bool,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", conflicts_with_all = ["json", "jsonl"],
-        help_heading = OUTPUT, hide_short_help = true)]
-    format: DuplicatesForm,
-    #[command(flatten, next_help_heading = OUTPUT)]
-    json: JsonOptions,
-    /// Hide progress
-    #[arg(long, short, help_heading = OUTPUT, hide_short_help = true)]
-    quiet: bool,
-    /// Exit with 1 if anything is found
-    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
-    exit_code: bool,
-    /// Explain on standard error how files were read, and why
-    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
-    explain: bool,
-    /// What to do with the duplicates
-    #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS),
-        conflicts_with_all = ["unique", "format", "exit_code"])]
-    action: Option<Action>,
-    #[command(flatten)]
-    how: ActOptions,
 }
 
 /// What names may have in common.
@@ -211,6 +221,7 @@ const OUTPUT: &str = "Output";
 #[derive(Debug, Subcommand)]
 enum Command {
     Act(Box<act::ActArguments>),
+    Catalogue(Box<catalogue::CatalogueArguments>),
     Undo(undo::UndoArguments),
 }
 
@@ -243,6 +254,7 @@ fn parse_links(text: &str) -> Result<RangeInclusive<u64>, String> {
 pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.command {
         Some(Command::Act(arguments)) => return act::run(arguments),
+        Some(Command::Catalogue(arguments)) => return catalogue::run(arguments),
         Some(Command::Undo(arguments)) => return undo::run(arguments),
         None => {}
     }
@@ -257,22 +269,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
         let has_references = !arguments.against.is_empty();
         arguments.how.check(action, has_references, &arguments.json)?;
     }
-    let mut paths = arguments.paths.clone();
-    if let Some(from) = &arguments.files_from {
-        paths.extend(paths_from(from, arguments.null)?);
-        if paths.is_empty() {
-            return Err(anyhow!("no paths in {}", read_from(from)).into());
-        }
+    let paths = arguments.chosen.paths()?;
+    let against: Vec<PathBuf> = arguments.against.iter().map(|path| tidy(path)).collect();
+    if against.iter().any(|path| is_catalogue(path)) {
+        return catalogue::against(arguments, &paths, &against);
     }
-    // A rule matches what is printed.
-    let tidy = |paths: &[PathBuf]| paths.iter().map(|path| tidy(path)).collect::<Vec<_>>();
-    let (paths, against) = (tidy(&paths), tidy(&arguments.against));
     if arguments.isolate && paths.len() < 2 {
         return Err(anyhow!("--isolate needs several PATHs: one PATH has no equal copies in another").into());
     }
-    let filter = filter(arguments, &[&paths[..], &against].concat())?;
+    let filter = filter(&arguments.chosen, &[&paths[..], &against].concat())?;
     let references = paths.len() as u32;
-    let selection = Selection::new(&paths, !arguments.one_file_system).against(&against);
+    let selection = Selection::new(&paths, !arguments.chosen.one_file_system).against(&against);
     let across = match (arguments.isolate, arguments.against.is_empty()) {
         (true, _) => Across::Roots,
         (_, false) => Across::References(references),
@@ -288,14 +295,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     };
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
-    let work = Activity::new("listing", visible_path(&paths[0]), Amount::default());
-    LINE.begin(!arguments.quiet, work);
-    let tell = |progress: SearchProgress| match progress {
-        SearchProgress::Listed(number) => LINE.moved("listing", number, Amount::Files(None)),
-        SearchProgress::Read(done, of) => LINE.moved("reading", done, Amount::Files(Some(of))),
-        SearchProgress::Compared(done, of) => LINE.moved("comparing", done, Amount::Bytes(Some(of))),
-    };
-    let found = dupes::find(&selection, &filter, &options, &stop, &tell);
+    begin(&paths, arguments.quiet);
+    let found = dupes::find(&selection, &filter, &options, &stop, &|progress| {
+        tell(progress, "comparing")
+    });
     LINE.end();
     let form = match arguments.json.form() {
         Some(JsonForm::Document) => DuplicatesForm::Json,
@@ -330,6 +333,34 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     unless_stopped(&caught)?;
     unless_printed(has_failures)?;
     Ok(u8::from(arguments.exit_code && is_any))
+}
+
+/// Shows progress from here on.
+fn begin(paths: &[PathBuf], is_quiet: bool) {
+    let work = Activity::new("listing", visible_path(&paths[0]), Amount::default());
+    LINE.begin(!is_quiet, work);
+}
+
+fn tell(progress: SearchProgress, last: &'static str) {
+    match progress {
+        SearchProgress::Listed(number) => LINE.moved("listing", number, Amount::Files(None)),
+        SearchProgress::Read(done, of) => LINE.moved("reading", done, Amount::Files(Some(of))),
+        SearchProgress::Compared(done, of) => LINE.moved(last, done, Amount::Bytes(Some(of))),
+    }
+}
+
+impl Chosen {
+    /// All paths that are given: a rule matches what is printed.
+    fn paths(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let mut paths = self.paths.clone();
+        if let Some(from) = &self.files_from {
+            paths.extend(paths_from(from, self.null)?);
+            if paths.is_empty() {
+                return Err(anyhow!("no paths in {}", read_from(from)));
+            }
+        }
+        Ok(paths.iter().map(|path| tidy(path)).collect())
+    }
 }
 
 /// A path without `/.`, `//` and a last slash; a first `./` stays, as it is printed.
@@ -372,7 +403,7 @@ fn act(
     for file in groups.iter().flat_map(|group| &group.files) {
         origin.meet(file.state.device, &file.names[0].path);
     }
-    let from = arguments.files_from.as_deref();
+    let from = arguments.chosen.files_from.as_deref();
     let searched = Searched {
         origin,
         groups,
@@ -385,7 +416,7 @@ fn act(
     act::act_on(action, &arguments.how, searched, &arguments.json, arguments.quiet)
 }
 
-fn filter(arguments: &Arguments, roots: &[PathBuf]) -> anyhow::Result<Filter> {
+fn filter(arguments: &Chosen, roots: &[PathBuf]) -> anyhow::Result<Filter> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs().cast_signed());
     let before = |age: Option<i64>| age.map(|age| now.saturating_sub(age));

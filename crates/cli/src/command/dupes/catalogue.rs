@@ -1,0 +1,186 @@
+//! `seekless dupes catalogue`, and searching against catalogues: files of machines and drives that are not at hand.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use seekless_results::{bytes, visible};
+use seekless_tools::Stop;
+use seekless_tools::dupes::act::origin::SearchOrigin;
+use seekless_tools::dupes::catalogue::{CatalogueOptions, Catalogued, Digests, elsewhere, is_catalogue, write};
+use seekless_tools::walk::Selection;
+
+use super::{Arguments, Chosen, DuplicatesForm, begin, filter, tell};
+use crate::command::values::{Word, one_of};
+use crate::command::{Failure, raise_open_files, unless_printed, unless_stopped};
+use crate::show::{LINE, Page, counted, show_elsewhere, stderr, visible_path};
+use crate::signals::stopping;
+
+/// Write a catalogue of files with their digests, to compare with other machines and drives.
+///
+/// A catalogue is a Parquet file with one row per name of a regular file: host, storage, inode, path, size, times, hard links, a digest
+/// of the first 4 KiB, and the BLAKE3 digest of small files and of those whose size and beginning another file here has. Written again
+/// to the same FILE, it reads only what has changed. After an interruption, it goes on from the journal beside FILE.
+///
+/// `seekless dupes --against FILE` searches for files that a catalogue has; `seekless-fleet duplicates` compares catalogues of
+/// many machines.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless dupes catalogue /srv --output nas.parquet
+  seekless dupes catalogue /mnt/usb --output usb-2019.parquet --host usb-2019
+  seekless dupes --against usb-2019.parquet photos  # what the drive has, too
+  seekless dupes catalogue --files-from wanted --null --digest all --output more.parquet")]
+pub struct CatalogueArguments {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// The catalogue to write
+    #[arg(long, short, value_name = "FILE", display_order = 0)]
+    output: PathBuf,
+    /// How much to digest
+    #[arg(long, value_name = "DIGEST", value_parser = one_of(DIGESTS), default_value = "first", display_order = 1)]
+    digest: Digests,
+    /// Use digests of an older catalogue [default: FILE, if it exists]
+    #[arg(long, value_name = "OLDER", display_order = 1)]
+    since: Option<PathBuf>,
+    /// The name of this machine or drive in the catalogue [default: the host name]
+    #[arg(long, value_name = "NAME", display_order = 1)]
+    host: Option<String>,
+    /// Leave the files that were read in the page cache
+    #[arg(long, display_order = 1)]
+    keep_cached: bool,
+    /// Hide progress
+    #[arg(long, short, display_order = 1)]
+    quiet: bool,
+}
+
+const DIGESTS: [Word<Digests>; 2] = [
+    (
+        "first",
+        "The first 4 KiB, and all of files that another one here resembles",
+        Digests::First,
+    ),
+    ("all", "All of each file", Digests::All),
+];
+
+pub fn run(arguments: &CatalogueArguments) -> Result<u8, Failure> {
+    seekless_sys::hold_little_free_memory();
+    raise_open_files();
+    let paths = arguments.chosen.paths()?;
+    let filter = filter(&arguments.chosen, &paths)?;
+    let selection = Selection::new(&paths, !arguments.chosen.one_file_system);
+    let host = arguments.host.clone().or_else(seekless_sys::host_name);
+    let own = || is_catalogue(&arguments.output).then(|| arguments.output.clone());
+    let options = CatalogueOptions {
+        host: host.ok_or_else(|| anyhow!("this machine has no host name; name it with --host"))?,
+        digests: arguments.digest,
+        older: arguments.since.clone().or_else(own),
+        keeps_cached: arguments.keep_cached,
+    };
+    let (stop, caught) = stopping(Stop::stop)?;
+    begin(&paths, arguments.quiet);
+    let origin = SearchOrigin::here(&paths, &[]).context("cannot find the working directory")?;
+    let written = write(
+        &selection,
+        &filter,
+        &options,
+        (&arguments.output, origin),
+        &stop,
+        &|progress| {
+            tell(progress, "digesting");
+        },
+    );
+    LINE.end();
+    let written = written.map_err(anyhow::Error::from)?;
+    show_unread(&written.failures, &written.changed);
+    if written.is_stopped {
+        let _ = writeln!(
+            stderr(),
+            "seekless dupes catalogue: stopped; the same command goes on from here"
+        );
+    }
+    unless_stopped(&caught)?;
+    summarise(&written, &arguments.output)?;
+    unless_printed(!written.failures.is_empty())?;
+    Ok(0)
+}
+
+fn show_unread(failures: &[(PathBuf, String)], changed: &[(PathBuf, String)]) {
+    for (path, reason) in failures.iter().chain(changed) {
+        // Standard error may be gone.
+        let _ = writeln!(stderr(), "seekless dupes: {}: {}", visible_path(path), visible(reason));
+    }
+}
+
+fn summarise(written: &Catalogued, output: &Path) -> std::io::Result<()> {
+    let mut page = Page::stdout();
+    let mut line = format!("{}, {}", counted(written.files, "file"), bytes(written.bytes));
+    if written.names > written.files {
+        let _ = write!(line, ", {}", counted(written.names, "name"));
+    }
+    let _ = write!(line, "; {} digested as a whole", counted(written.digested, "file"));
+    if written.known > 0 {
+        let _ = write!(line, ", {} of them earlier", written.known);
+    }
+    let _ = write!(line, "; {} read: {}", bytes(written.read_bytes), visible_path(output));
+    writeln!(page, "{line}")?;
+    page.flush()
+}
+
+/// Lists the files that catalogues have, too.
+pub fn against(arguments: &Arguments, paths: &[PathBuf], catalogues: &[PathBuf]) -> Result<u8, Failure> {
+    let refused = [
+        (
+            arguments.action.is_some(),
+            "--action: a catalogue has digests and no files, so nothing is done by it alone; search the files",
+        ),
+        (arguments.dirs, "--dirs: a catalogue has no directories"),
+        (
+            arguments.matching.is_some(),
+            "--match: names of files in a catalogue are not compared",
+        ),
+        (
+            arguments.cache,
+            "--cache: digests are not kept when a catalogue is searched",
+        ),
+    ];
+    if let Some((_, why)) = refused.into_iter().find(|(is_given, _)| *is_given) {
+        return Err(anyhow!("{why}").into());
+    }
+    if let Some(other) = catalogues.iter().find(|path| !is_catalogue(path)) {
+        let why = "not a catalogue; search against catalogues and against files one after the other";
+        return Err(anyhow!("--against {}: {why}", visible_path(other)).into());
+    }
+    let form = match (arguments.json.form(), arguments.format) {
+        (None, DuplicatesForm::Text) => None,
+        (Some(form), _) => Some(form),
+        (None, other) => Some(
+            other
+                .json()
+                .ok_or_else(|| anyhow!("--format: against a catalogue, only text, json and jsonl are written"))?,
+        ),
+    };
+    let filter = filter(&arguments.chosen, paths)?;
+    let selection = Selection::new(paths, !arguments.chosen.one_file_system);
+    let (stop, caught) = stopping(Stop::stop)?;
+    begin(paths, arguments.quiet);
+    let found = elsewhere(
+        &selection,
+        &filter,
+        catalogues,
+        arguments.keep_cached,
+        &stop,
+        &|progress| {
+            tell(progress, "digesting");
+        },
+    );
+    LINE.end();
+    let found = found.map_err(anyhow::Error::from)?;
+    show_unread(&found.failures, &found.changed);
+    unless_stopped(&caught)?;
+    show_elsewhere(&found, form)?;
+    unless_printed(!found.failures.is_empty())?;
+    Ok(u8::from(arguments.exit_code && !found.matches.is_empty()))
+}

@@ -1,0 +1,65 @@
+//! Files that catalogues have, too.
+
+use std::io::{self, Write};
+
+use seekless_results::{bytes, visible};
+use seekless_tools::dupes::catalogue::{Elsewhere, FoundElsewhere, Match};
+use seekless_tools::json::written;
+use serde_json::json;
+
+use super::objects::{JsonForm, Objects};
+use super::page::Page;
+use super::units::counted;
+use super::visible::visible_path;
+
+/// Writes the files that catalogues have, too, each with where it is there.
+pub fn show_elsewhere(found: &FoundElsewhere, form: Option<JsonForm>) -> io::Result<()> {
+    let mut page = Page::stdout();
+    let same = found.matches.iter().filter(|found| !found.same.is_empty());
+    let of_bytes: u64 = same.clone().map(|found| found.bytes).sum();
+    let perhaps = found.matches.iter().filter(|found| found.same.is_empty()).count() as u64;
+    if let Some(form) = form {
+        let mut objects = Objects::new(form, "matches");
+        for found in &found.matches {
+            objects.write(&mut page, &written(found))?;
+        }
+        let summary = json!({ "files": found.files, "same": same.count(), "same_bytes": of_bytes, "perhaps": perhaps });
+        objects.finish(&mut page, &summary)?;
+        return page.flush();
+    }
+    for Match {
+        paths,
+        bytes: size,
+        same,
+        perhaps,
+    } in &found.matches
+    {
+        for path in paths {
+            writeln!(page, "{}", visible_path(path))?;
+        }
+        for (word, places) in [("same digest", same), ("same size and beginning", perhaps)] {
+            for Elsewhere { host, path } in places {
+                writeln!(
+                    page,
+                    "  {word}, {}: {}:{}",
+                    bytes(*size),
+                    visible(host),
+                    visible_path(path)
+                )?;
+            }
+        }
+    }
+    let same = counted(same.count() as u64, "file");
+    let perhaps = if perhaps == 0 {
+        String::new()
+    } else {
+        format!("; {perhaps} more perhaps, without a digest there")
+    };
+    writeln!(
+        page,
+        "{same} of {} with the same digest there, {}{perhaps}.",
+        found.files,
+        bytes(of_bytes)
+    )?;
+    page.flush()
+}

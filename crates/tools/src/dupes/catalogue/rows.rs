@@ -1,0 +1,214 @@
+//! The rows of a catalogue, in a file of Parquet.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::record::{Field, Row as Record};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
+
+use crate::dupes::cache::without_panic;
+
+/// The columns. What is not known is null.
+const SCHEMA: &str = "message files {
+    required binary host (STRING); required binary storage (STRING); required int64 device; required int64 inode;
+    required binary path; required int64 size; required int64 mtime_ns; required int64 changed_ns; required boolean settled;
+    required int32 links; optional binary first; optional binary blake3;
+}";
+
+/// Marks a file as a catalogue, with the version of its columns.
+const MARK: (&str, &str) = ("seekless.catalogue", "1");
+
+/// Of each row group: what is kept in memory while it is written.
+const ROWS_OF_GROUP: usize = 1 << 16;
+
+/// A name of a regular file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    pub host: String,
+    /// The file system: 16 hexadecimal digits of its identity, or the number of its device.
+    pub storage: String,
+    pub device: u64,
+    pub inode: u64,
+    pub path: Vec<u8>,
+    pub bytes: u64,
+    pub modified_ns: i64,
+    pub changed_ns: i64,
+    /// Whether digests of the file may be used until its times change.
+    pub is_settled: bool,
+    pub links: u32,
+    /// The xxh3-64 of the first 4096 bytes, with the size as its seed; eight bytes, the highest first.
+    pub first: Option<u64>,
+    /// The BLAKE3 of the content.
+    pub blake3: Option<[u8; 32]>,
+}
+
+/// Writes rows as they come.
+pub(super) struct Writer<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    rows: Vec<Row>,
+}
+
+impl<W: Write + Send> Writer<W> {
+    pub fn new(out: W) -> Result<Self, ParquetError> {
+        let (name, version) = MARK;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by(format!("seekless {}", env!("CARGO_PKG_VERSION")))
+            .set_key_value_metadata(Some(vec![KeyValue::new(name.to_owned(), version.to_owned())]));
+        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        Ok(Self {
+            file: SerializedFileWriter::new(out, schema, Arc::new(properties.build()))?,
+            rows: Vec::new(),
+        })
+    }
+
+    pub fn push(&mut self, row: Row) -> Result<(), ParquetError> {
+        self.rows.push(row);
+        if self.rows.len() < ROWS_OF_GROUP {
+            return Ok(());
+        }
+        self.write_group()
+    }
+
+    /// Writes what is left, and the end of the file, which says these things of it.
+    pub fn finish(mut self, said: impl IntoIterator<Item = (&'static str, String)>) -> Result<(), ParquetError> {
+        self.write_group()?;
+        for (name, value) in said {
+            self.file
+                .append_key_value_metadata(KeyValue::new(name.to_owned(), value));
+        }
+        self.file.finish().map(drop)
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        let rows = std::mem::take(&mut self.rows);
+        let mut group = self.file.next_row_group()?;
+        let bytes = |bytes: &[u8]| Some(ByteArray::from(bytes.to_vec()));
+        column::<ByteArrayType, W>(&mut group, &rows, |row| bytes(row.host.as_bytes()))?;
+        column::<ByteArrayType, W>(&mut group, &rows, |row| bytes(row.storage.as_bytes()))?;
+        column::<Int64Type, W>(&mut group, &rows, |row| Some(row.device.cast_signed()))?;
+        column::<Int64Type, W>(&mut group, &rows, |row| Some(row.inode.cast_signed()))?;
+        column::<ByteArrayType, W>(&mut group, &rows, |row| bytes(&row.path))?;
+        column::<Int64Type, W>(&mut group, &rows, |row| Some(row.bytes.cast_signed()))?;
+        column::<Int64Type, W>(&mut group, &rows, |row| Some(row.modified_ns))?;
+        column::<Int64Type, W>(&mut group, &rows, |row| Some(row.changed_ns))?;
+        column::<BoolType, W>(&mut group, &rows, |row| Some(row.is_settled))?;
+        column::<Int32Type, W>(&mut group, &rows, |row| Some(row.links.cast_signed()))?;
+        column::<ByteArrayType, W>(&mut group, &rows, |row| bytes(&row.first?.to_be_bytes()))?;
+        column::<ByteArrayType, W>(&mut group, &rows, |row| bytes(row.blake3.as_ref()?))?;
+        group.close().map(drop)
+    }
+}
+
+fn column<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    rows: &[Row],
+    value: impl Fn(&Row) -> Option<T::T>,
+) -> Result<(), ParquetError> {
+    let Some(mut column) = group.next_column()? else {
+        return Ok(());
+    };
+    let values: Vec<Option<T::T>> = rows.iter().map(value).collect();
+    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    let known: Vec<T::T> = values.into_iter().flatten().collect();
+    column.typed::<T>().write_batch(&known, Some(&levels), None)?;
+    column.close()
+}
+
+/// Why a catalogue cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: cannot {doing} the catalogue: {reason}", path = path.display())]
+pub struct CatalogueError {
+    /// Its path.
+    pub path: PathBuf,
+    /// What was tried.
+    pub doing: &'static str,
+    /// Why it failed.
+    pub reason: String,
+}
+
+impl CatalogueError {
+    pub(super) fn of(path: &Path, doing: &'static str, reason: &dyn std::fmt::Display) -> Self {
+        Self {
+            path: path.to_owned(),
+            doing,
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// An open catalogue.
+pub(super) struct Reader {
+    file: SerializedFileReader<File>,
+}
+
+impl Reader {
+    /// Opens a catalogue; `None` if this is something else.
+    pub fn open(path: &Path) -> io::Result<Option<Self>> {
+        if !fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
+        let file = File::open(path)?;
+        let opened = || SerializedFileReader::new(file).map_err(|error| error.to_string());
+        // What is damaged may make its reader panic.
+        let Ok(file) = without_panic(opened) else {
+            return Ok(None);
+        };
+        let marks = file.metadata().file_metadata().key_value_metadata();
+        let is_mark = |mark: &KeyValue| (mark.key.as_str(), mark.value.as_deref()) == (MARK.0, Some(MARK.1));
+        let is_catalogue = marks.is_some_and(|marks| marks.iter().any(is_mark));
+        Ok(is_catalogue.then_some(Self { file }))
+    }
+
+    /// Gives each row, with these columns only.
+    pub fn rows(&self, columns: &[&str], each: impl FnMut(Row)) -> Result<(), String> {
+        without_panic(|| self.read(columns, each).map_err(|error| error.to_string()))
+    }
+
+    fn read(&self, columns: &[&str], mut each: impl FnMut(Row)) -> Result<(), ParquetError> {
+        let schema = parse_message_type(SCHEMA)?;
+        let wanted = schema
+            .get_fields()
+            .iter()
+            .filter(|field| columns.contains(&field.name()));
+        let wanted = Type::group_type_builder("files").with_fields(wanted.cloned().collect());
+        for record in self.file.get_row_iter(Some(wanted.build()?))? {
+            each(Row::of(&record?));
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    fn of(record: &Record) -> Self {
+        let mut row = Self::default();
+        for (name, field) in record.get_column_iter() {
+            match (name.as_str(), field) {
+                ("host", Field::Str(text)) => row.host.clone_from(text),
+                ("storage", Field::Str(text)) => row.storage.clone_from(text),
+                ("device", Field::Long(number)) => row.device = number.cast_unsigned(),
+                ("inode", Field::Long(number)) => row.inode = number.cast_unsigned(),
+                ("path", Field::Bytes(path)) => row.path = path.data().to_vec(),
+                ("size", Field::Long(bytes)) => row.bytes = bytes.cast_unsigned(),
+                ("mtime_ns", Field::Long(time)) => row.modified_ns = *time,
+                ("changed_ns", Field::Long(time)) => row.changed_ns = *time,
+                ("settled", Field::Bool(is_settled)) => row.is_settled = *is_settled,
+                ("links", Field::Int(links)) => row.links = links.cast_unsigned(),
+                ("first", Field::Bytes(digest)) => row.first = digest.data().try_into().ok().map(u64::from_be_bytes),
+                ("blake3", Field::Bytes(digest)) => row.blake3 = digest.data().try_into().ok(),
+                _ => {}
+            }
+        }
+        row
+    }
+}

@@ -1,0 +1,308 @@
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::time::SystemTime;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::*;
+
+fn catalogue(root: &Path, output: &Path, options: &CatalogueOptions) -> Result<Catalogued, CatalogueError> {
+    let filter = Filter {
+        bytes: 0..=u64::MAX,
+        ..Filter::default()
+    };
+    let selection = Selection::new([root], true);
+    let origin = SearchOrigin::here(&[root.to_owned()], &[]).unwrap();
+    write(
+        &selection,
+        &filter,
+        options,
+        (output, origin),
+        &Stop::default(),
+        &|_| (),
+    )
+}
+
+const ALL: [&str; 12] = [
+    "host",
+    "storage",
+    "device",
+    "inode",
+    "path",
+    "size",
+    "mtime_ns",
+    "changed_ns",
+    "settled",
+    "links",
+    "first",
+    "blake3",
+];
+
+/// The rows by their paths.
+fn rows(catalogue: &Path) -> BTreeMap<Vec<u8>, Row> {
+    let mut rows = BTreeMap::new();
+    let reader = Reader::open(catalogue).unwrap().expect("a catalogue");
+    reader
+        .rows(&ALL, |row| {
+            assert!(rows.insert(row.path.clone(), row).is_none(), "a name occurs once");
+        })
+        .unwrap();
+    rows
+}
+
+/// Files of all kinds: empty, small, of one page, large; some equal, some only alike at their beginnings, one with two names.
+fn filled(root: &Path) {
+    let long = |last: u8| [&[7; 20_000][..], &[last]].concat();
+    let files: [(&str, Vec<u8>); 8] = [
+        ("empty", Vec::new()),
+        ("small", b"a".to_vec()),
+        ("small again", b"a".to_vec()),
+        ("page", vec![1; 4096]),
+        ("long", long(1)),
+        ("long again", long(1)),
+        ("long other", long(2)),
+        ("alone", vec![3; 5000]),
+    ];
+    for (name, bytes) in files {
+        let path = root.join("deep").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        let old = SystemTime::now() - Duration::from_hours(1);
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+    }
+    fs::hard_link(root.join("deep/alone"), root.join("second\n name")).unwrap();
+    std::os::unix::fs::symlink("deep/alone", root.join("link")).unwrap();
+}
+
+#[test]
+fn a_catalogue_has_each_name_with_what_reading_the_file_tells() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("files");
+    filled(&root);
+    for digests in [Digests::First, Digests::All] {
+        let output = place.path().join(format!("{digests:?}"));
+        let options = CatalogueOptions {
+            host: "here".to_owned(),
+            digests,
+            ..CatalogueOptions::default()
+        };
+        let told = catalogue(&root, &output, &options).unwrap();
+        assert_eq!(
+            (told.files, told.names, told.failures, told.changed),
+            (8, 9, vec![], vec![])
+        );
+        let rows = rows(&output);
+        assert_eq!(rows.len(), 9);
+        for row in rows.values() {
+            let path = Path::new(std::str::from_utf8(&row.path).unwrap());
+            assert!(path.is_absolute());
+            let (bytes, facts) = (fs::read(path).unwrap(), fs::metadata(path).unwrap());
+            let first = xxh3_64_with_seed(&bytes[..bytes.len().min(4096)], bytes.len() as u64);
+            assert_eq!((row.host.as_str(), row.first), ("here", Some(first)));
+            assert_eq!(
+                (row.inode, row.bytes, u64::from(row.links)),
+                (facts.ino(), facts.len(), facts.nlink())
+            );
+            assert_eq!(row.modified_ns, facts.mtime() * 1_000_000_000 + facts.mtime_nsec());
+            assert_eq!(
+                (row.device, row.changed_ns),
+                (facts.dev(), facts.ctime() * 1_000_000_000 + facts.ctime_nsec())
+            );
+            let is_digested = bytes.len() <= 4096 || path.ends_with("long") || path.ends_with("long again");
+            let expected = (digests == Digests::All || is_digested || path.ends_with("long other"))
+                .then(|| *blake3::hash(&bytes).as_bytes());
+            assert_eq!(row.blake3, expected, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_what_changed_is_read_again_and_what_just_changed_is_not_trusted() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("files");
+    filled(&root);
+    let output = place.path().join("catalogue");
+    let options = CatalogueOptions {
+        digests: Digests::All,
+        older: Some(output.clone()),
+        ..CatalogueOptions::default()
+    };
+    let first = CatalogueOptions {
+        older: None,
+        ..options.clone()
+    };
+    catalogue(&root, &output, &first).unwrap();
+    if rows(&output).values().all(|row| row.storage.starts_with("device")) {
+        println!(
+            "skipped: {} has no identity by which digests are kept",
+            place.path().display()
+        );
+        return;
+    }
+    assert!(rows(&output).values().all(|row| !row.is_settled), "their ctime is now");
+    assert_ne!(catalogue(&root, &output, &options).unwrap().read_bytes, 0);
+    std::thread::sleep(Duration::from_millis(2100));
+    catalogue(&root, &output, &options).unwrap();
+    let before = rows(&output);
+    assert!(before.values().all(|row| row.is_settled));
+    let told = catalogue(&root, &output, &options).unwrap();
+    assert_eq!((told.read_bytes, told.known), (0, 8));
+    assert_eq!(rows(&output), before);
+    fs::write(root.join("deep/long"), vec![9; 20_001]).unwrap();
+    let told = catalogue(&root, &output, &options).unwrap();
+    assert_eq!(told.known, 7);
+    assert!(told.read_bytes > 0);
+    let now = rows(&output);
+    let path = root.join("deep/long");
+    let changed = &now[path.as_os_str().as_bytes()];
+    assert_eq!(changed.blake3, Some(*blake3::hash(&[9; 20_001]).as_bytes()));
+}
+
+#[test]
+fn a_stopped_run_leaves_the_older_catalogue_and_a_journal_from_which_the_next_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("files");
+    filled(&root);
+    std::thread::sleep(Duration::from_millis(2100));
+    let output = place.path().join("catalogue");
+    let options = CatalogueOptions {
+        digests: Digests::All,
+        ..CatalogueOptions::default()
+    };
+    catalogue(&root, &output, &options).unwrap();
+    let rows_before = rows(&output);
+    let (before, journal) = (fs::read(&output).unwrap(), beside(&output, ".journal"));
+    assert!(!journal.exists());
+    let stop = Stop::default();
+    let selection = Selection::new([&root], true);
+    let tell = |progress| {
+        if let SearchProgress::Compared(..) = progress {
+            stop.stop();
+        }
+    };
+    let origin = SearchOrigin::here(&[root.clone()], &[]).unwrap();
+    let stopped = write(
+        &selection,
+        &Filter::default(),
+        &options,
+        (&output, origin),
+        &stop,
+        &tell,
+    )
+    .unwrap();
+    assert!(stopped.is_stopped && journal.exists());
+    assert!(fs::read(&output).unwrap() == before);
+    let left = fs::read_dir(place.path()).unwrap().count();
+    assert_eq!(left, 3, "the files, the catalogue and the journal");
+    let told = catalogue(&root, &output, &options).unwrap();
+    assert!(!journal.exists());
+    if !rows(&output).values().any(|row| row.storage.starts_with("device")) {
+        assert_eq!((told.known, told.read_bytes), (8, 0));
+    }
+    assert!(rows(&output) == rows_before);
+}
+
+#[test]
+fn what_is_no_catalogue_is_neither_written_over_nor_read() {
+    let place = tempfile::tempdir().unwrap();
+    filled(&place.path().join("files"));
+    let catalogue_of = |output: &Path| catalogue(&place.path().join("files"), output, &CatalogueOptions::default());
+    let output = place.path().join("notes");
+    fs::write(&output, "mine").unwrap();
+    assert!(
+        catalogue_of(&output)
+            .unwrap_err()
+            .to_string()
+            .contains("not a catalogue")
+    );
+    assert_eq!(fs::read(&output).unwrap(), b"mine");
+    let part = place.path().join("free.part");
+    fs::write(&part, "mine").unwrap();
+    catalogue_of(&place.path().join("free")).unwrap_err();
+    assert_eq!(fs::read(&part).unwrap(), b"mine");
+    let dangling = place.path().join("dangling");
+    std::os::unix::fs::symlink("nowhere", &dangling).unwrap();
+    catalogue_of(&dangling).unwrap_err();
+    let good = place.path().join("good");
+    catalogue_of(&good).unwrap();
+    let bytes = fs::read(&good).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    for damage in 0..300 {
+        let mut damaged = bytes.clone();
+        if damage % 3 == 0 {
+            damaged.truncate(random.usize(..bytes.len()));
+        } else {
+            for _ in 0..1 + damage % 5 {
+                let at = random.usize(..damaged.len());
+                damaged[at] = random.u8(..);
+            }
+        }
+        let path = place.path().join("damaged");
+        fs::write(&path, &damaged).unwrap();
+        if let Ok(Some(reader)) = Reader::open(&path) {
+            let _ = reader.rows(&ALL, |_| ());
+        }
+    }
+}
+
+#[test]
+fn files_that_a_catalogue_has_are_found_by_their_digests() {
+    let place = tempfile::tempdir().unwrap();
+    let [there, here] = ["there", "here"].map(|name| place.path().join(name));
+    filled(&there);
+    fs::create_dir(&here).unwrap();
+    for (name, bytes) in [
+        ("small", b"a".to_vec()),
+        ("long", [&[7; 20_000][..], &[1]].concat()),
+        ("like long", [&[7; 20_000][..], &[9]].concat()),
+        ("perhaps", vec![3; 5000]),
+        ("other", b"b".to_vec()),
+    ] {
+        fs::write(here.join(name), bytes).unwrap();
+    }
+    fs::copy(here.join("long"), here.join("long twin")).unwrap();
+    let output = place.path().join("catalogue");
+    let options = CatalogueOptions {
+        host: "drive".to_owned(),
+        ..CatalogueOptions::default()
+    };
+    catalogue(&there, &output, &options).unwrap();
+    let selection = Selection::new([&here], true);
+    let found = elsewhere(
+        &selection,
+        &Filter::default(),
+        &[output],
+        false,
+        &Stop::default(),
+        &|_| (),
+    )
+    .unwrap();
+    let names = |places: &[Elsewhere]| {
+        let mut names: Vec<_> = places
+            .iter()
+            .map(|place| place.path.strip_prefix(&there).unwrap().to_owned())
+            .collect();
+        names.sort();
+        names.iter().map(|name| name.display().to_string()).collect::<Vec<_>>()
+    };
+    let found: Vec<_> = (found.matches.iter())
+        .map(|found| {
+            let name = found.paths[0].file_name().unwrap().to_str().unwrap().to_owned();
+            (name, names(&found.same), names(&found.perhaps))
+        })
+        .collect();
+    let expected: [(&str, &[&str], &[&str]); 4] = [
+        ("long", &["deep/long", "deep/long again"], &[]),
+        ("long twin", &["deep/long", "deep/long again"], &[]),
+        ("perhaps", &[], &["deep/alone", "second\n name"]),
+        ("small", &["deep/small", "deep/small again"], &[]),
+    ];
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let expected = expected.map(|(name, same, perhaps)| (name.to_owned(), owned(same), owned(perhaps)));
+    assert_eq!(found, expected);
+}
