@@ -1,0 +1,172 @@
+"""What runs the queries: DuckDB or Spark, behind one surface.
+
+Both run the same SQL. Each table is written to the output directory as Parquet, and read again from there. So a step needs no more
+memory than it needs itself, and Spark does not repeat finished steps when a worker dies.
+
+Not here: the queries (``duplicates.sql``, ``results.sql``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from string import Template
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+ROWS_AT_ONCE = 10_000
+
+
+class Engine(Protocol):
+    """What runs the queries."""
+
+    def view(self, name: str, paths: list[str]) -> None:
+        """Names the rows of Parquet files."""
+
+    def table(self, name: str, sql: str) -> None:
+        """Writes the answer to ``NAME.parquet`` in the output directory, and names it."""
+
+    def rows(self, sql: str) -> Iterator[Row]:
+        """The answer, a part at a time."""
+
+    def metadata(self) -> dict[str, dict[str, str]]:
+        """What the footers of the files of the view ``catalogue`` say, by file."""
+
+    def write(self, name: str, parts: Iterable[bytes]) -> None:
+        """Writes a file to the output directory."""
+
+    def remove(self, name: str) -> None:
+        """Removes a directory of the output."""
+
+
+def run_queries(engine: Engine, script: str, **values: object) -> None:
+    """Makes the tables of a script in this package, in their order. A table's header is ``-- table NAME``."""
+    text = Template(files(__package__).joinpath(script).read_text()).substitute({key: str(value) for key, value in values.items()})
+    for name, query in re.findall(r"^-- table ([^:\n]+).*\n((?:(?!-- table ).*\n)+)", text, re.MULTILINE):
+        start = time.monotonic()
+        engine.table(name, query)
+        print(f"{name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+
+
+class DuckDb:
+    """DuckDB in this process."""
+
+    def __init__(self, output: str, settings: dict[str, str]):
+        import duckdb
+
+        os.makedirs(output)
+        self.output = output
+        config: dict[str, Any] = {"preserve_insertion_order": "false", "temp_directory": os.path.join(output, "work/spilled")}
+        self.connection = duckdb.connect(config=config | settings)
+        self.connection.execute("CREATE MACRO explode(list) AS unnest(list)")
+        self.connection.execute("CREATE MACRO sequence(first, last) AS generate_series(first, last)")
+
+    def view(self, name: str, paths: list[str]) -> None:
+        inside = [os.path.join(path, "**/*.parquet") if os.path.isdir(path) else path for path in paths]
+        found = [file for path in inside for file in (glob.glob(path, recursive=True) if glob.has_magic(path) else [path])]
+        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in found)
+        self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
+        if name == "catalogue":
+            self.catalogues = listed
+
+    def table(self, name: str, sql: str) -> None:
+        path = os.path.join(self.output, f"{name}.parquet")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self.connection.execute(f"COPY ({sql}) TO '{path}' (FORMAT parquet, COMPRESSION zstd)".replace("\n", " \n"))
+        self.view(os.path.basename(name), [path])
+
+    def rows(self, sql: str) -> Iterator[Row]:
+        answer = self.connection.cursor().execute(sql)
+        while rows := answer.fetchmany(ROWS_AT_ONCE):
+            yield from rows
+
+    def metadata(self) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for file, key, value in self.rows(f"SELECT file_name, key, value FROM parquet_kv_metadata([{self.catalogues}])"):
+            found.setdefault(file, {})[key.decode()] = value.decode(errors="replace")
+        return found
+
+    def write(self, name: str, parts: Iterable[bytes]) -> None:
+        path = os.path.join(self.output, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.writelines(parts)
+
+    def remove(self, name: str) -> None:
+        shutil.rmtree(os.path.join(self.output, name), ignore_errors=True)
+
+
+class Spark:
+    """Spark, from one machine to a cluster; paths are those of Hadoop."""
+
+    def __init__(self, output: str, settings: dict[str, str], master: str):
+        import pyspark
+        from pyspark.sql import SparkSession
+
+        os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
+        builder = SparkSession.builder.master(master).appName("seekless-fleet")
+        # The files that others read have no sums beside them.
+        defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.parquet.compression.codec": "zstd",
+                    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}
+        for key, value in (defaults | settings).items():
+            builder = builder.config(key, value)
+        self.session = builder.getOrCreate()
+        self.java: Any = self.session.sparkContext._jvm
+        self.hadoop: Any = self.session.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        self.output = output
+        if self._path("").getFileSystem(self.hadoop).exists(self._path("")):
+            raise FileExistsError(17, "the output exists", output)
+
+    def _path(self, name: str) -> Any:
+        return self.java.org.apache.hadoop.fs.Path(os.path.join(self.output, name).rstrip("/"))
+
+    def view(self, name: str, paths: list[str]) -> None:
+        data = self.session.read.parquet(*paths)
+        data.createOrReplaceTempView(name)
+        if name == "catalogue":
+            self.catalogues = data.inputFiles()
+
+    def table(self, name: str, sql: str) -> None:
+        path = os.path.join(self.output, f"{name}.parquet")
+        self.session.sql(sql).write.parquet(path)
+        self.view(os.path.basename(name), [path])
+
+    def rows(self, sql: str) -> Iterator[Row]:
+        for row in self.session.sql(sql).toLocalIterator(prefetchPartitions=True):
+            yield tuple(bytes(value) if isinstance(value, bytearray) else value for value in row)
+
+    def metadata(self) -> dict[str, dict[str, str]]:
+        hadoop = self.java.org.apache.parquet.hadoop
+        found = {}
+        for file in self.catalogues:
+            path = self.java.org.apache.hadoop.fs.Path(self.java.java.net.URI(file))
+            with contextlib.closing(hadoop.ParquetFileReader.open(hadoop.util.HadoopInputFile.fromPath(path, self.hadoop))) as reader:
+                found[file] = dict(reader.getFileMetaData().getKeyValueMetaData())
+        return found
+
+    def write(self, name: str, parts: Iterable[bytes]) -> None:
+        path = self._path(name)
+        with contextlib.closing(path.getFileSystem(self.hadoop).create(path)) as file:
+            for part in parts:
+                file.write(bytearray(part))
+
+    def remove(self, name: str) -> None:
+        self._path("").getFileSystem(self.hadoop).delete(self._path(name), True)
+
+
+def in_blocks(parts: Iterable[bytes], block_bytes: int = 1 << 20) -> Iterator[bytes]:
+    """The same bytes in fewer parts: a write may be a message to another process."""
+    block = bytearray()
+    for part in parts:
+        block += part
+        if len(block) >= block_bytes:
+            yield bytes(block)
+            block.clear()
+    yield bytes(block)

@@ -1,0 +1,330 @@
+"""Duplicates and results of many machines: both engines, compared with a naive finder."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import simulated_fleet as simulated
+
+pyarrow = pytest.importorskip("pyarrow")
+duckdb = pytest.importorskip("duckdb")
+import pyarrow.parquet as parquet
+
+import seekless
+from seekless.fleet import _duplicates, _engine, _main, _results
+
+Rows = list[dict[str, Any]]
+DIGEST = pyarrow.binary(32)
+SCHEMA = pyarrow.schema([
+    ("host", pyarrow.string()), ("storage", pyarrow.string()), ("inode", pyarrow.int64()), ("device", pyarrow.int64()),
+    ("path", pyarrow.binary()), ("size", pyarrow.int64()), ("mtime_ns", pyarrow.int64()), ("changed_ns", pyarrow.int64()),
+    ("links", pyarrow.int32()), ("first", DIGEST), ("blake3", DIGEST)])
+
+
+def write(directory: Path, rows: Rows, origins: dict[str, Any] | None = None) -> list[str]:
+    """A catalogue for each host, as `seekless dupes catalogue` writes them: digests have a fixed length."""
+    directory.mkdir(exist_ok=True)
+    paths = []
+    for host in sorted({row["host"] for row in rows}):
+        path = directory / f"{len(list(directory.iterdir()))}.parquet"
+        keys = simulated.metadata(host) | ({"origin": json.dumps(origins[host])} if origins else {})
+        table = pyarrow.Table.from_pylist([row for row in rows if row["host"] == host], SCHEMA.with_metadata(keys))
+        parquet.write_table(table, path)
+        paths.append(str(path))
+    return paths
+
+
+def file(host: str, inode: int, path: bytes, size: int, content: int, **others: Any) -> dict[str, Any]:
+    """A row; equal contents have equal numbers, and equal beginnings modulo 100."""
+    first = (content % 100 if size > 4096 else content).to_bytes(4, "little") * 8 if size else None
+    row = {"host": host, "storage": "disk", "inode": inode, "device": 1, "path": path, "size": size, "mtime_ns": inode, "changed_ns": inode,
+           "links": 1, "first": first, "blake3": content.to_bytes(4, "little") * 8 if size > 4096 else None}
+    return row | others
+
+
+def drawn(seed: int, count: int = 600) -> Rows:
+    """Files of few sizes and contents: each case occurs often."""
+    draw, rows = random.Random(seed), []
+    for inode in range(count):
+        host, size, content = f"host {draw.randrange(4)}", draw.choice([0, 1, 4096, 4097, 1 << 40]), draw.choice([1, 2, 3, 101, 102, inode])
+        row = file(host, inode - 300, f"/d{draw.randrange(3)}/{inode}".encode(), size, content)
+        if draw.random() < 0.3:
+            row["blake3"] = None
+        if draw.random() < 0.05:
+            row["first"] = None
+        rows.append(row)
+        if draw.random() < 0.2:
+            rows.append(row | {"path": f"/d{draw.randrange(3)}/link {inode}".encode()})
+    return rows
+
+
+def why_no_spark() -> str | None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return "pyspark is not installed"
+    return None if shutil.which("java") else "there is no Java"
+
+
+def stop_spark() -> None:
+    from pyspark.sql import SparkSession
+
+    if session := SparkSession.getActiveSession():
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark_is_stopped() -> Iterator[None]:
+    yield
+    if why_no_spark() is None:
+        stop_spark()
+
+
+Make = Callable[[Path], _engine.Engine]
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def make(request: pytest.FixtureRequest, spark_is_stopped: None) -> Make:
+    if request.param == "duckdb":
+        return lambda output: _engine.DuckDb(str(output), {})
+    if reason := why_no_spark():
+        pytest.skip(reason)
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g", "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.host": "127.0.0.1"}
+    return lambda output: _engine.Spark(str(output), settings, "local[1]")
+
+
+def answer(output: Path) -> dict[str, Any]:
+    """The tables, in the form of the naive answer."""
+    read = {name: parquet.read_table(output / f"{name}.parquet").to_pylist() for name in
+            ["groups", "wanted", "hosts", "pairs", "directories"]}
+    assert len(read["wanted"]) == len({tuple(row.values()) for row in read["wanted"]})
+    return {"groups": {tuple(row[key] for key in ("size", "blake3", "hosts", "files", "inodes", "gain")) for row in read["groups"]},
+            "wanted": {(row["host"], row["path"]) for row in read["wanted"]},
+            "hosts": {row["host"]: row["gain"] for row in read["hosts"] if row["gain"]},
+            "pairs": {(row["host"], row["other"]): row["bytes"] for row in read["pairs"]},
+            "directories": {(row["host"], row["directory"]): row["gain"] for row in read["directories"]}}
+
+
+def find(make: Make, tmp_path: Path, rows: Rows, heavy: int = 5, **others: Any) -> Path:
+    """Finds the duplicates, and compares them with the naive answer. What a host has more often than `heavy` times gets salts."""
+    catalogues, output = write(tmp_path / "catalogues", rows, **others), tmp_path / "output"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_duplicates, "HEAVY", heavy)
+        _duplicates.find(make(output), catalogues, 1, "remove")
+    expected = simulated.naive(rows)
+    expected["hosts"] = {host: gain for host, gain in expected["hosts"].items() if gain}
+    assert answer(output) == expected
+    assert not list(output.rglob("*.crc")) and not (output / "work").exists()
+    return output
+
+
+def test_both_engines_find_what_a_naive_finder_finds(make: Make, tmp_path: Path) -> None:
+    rows = drawn(1)
+    output = find(make, tmp_path, rows)
+    listed = {(host, path) for host in {row["host"] for row in rows}
+              for path in (output / "wanted" / f"{host.replace(' ', '%20')}.list").read_bytes().split(b"\0") if path}
+    assert listed == simulated.naive(rows)["wanted"]
+
+
+def test_names_of_one_file_are_no_gain_and_empty_files_are_no_group(make: Make, tmp_path: Path) -> None:
+    rows = [file("a", 1, b"/x", 10, 1, links=2), file("a", 1, b"/y", 10, 1, links=2), file("a", 2, b"/e", 0, 0), file("b", 2, b"/e", 0, 0),
+            file("b", -1, b"/z", 10, 2), file("b", 1, b"/z2", 10, 2, storage="other")]
+    output = find(make, tmp_path, rows)
+    assert {(row[0], row[3:]) for row in answer(output)["groups"]} == {(10, (2, 2, 10))}
+    assert parquet.read_table(output / "hosts.parquet").column("empty_files").to_pylist() == [1, 1]
+    assert not (output / "plans/a.plan").exists()
+
+
+def test_paths_are_bytes(make: Make, tmp_path: Path) -> None:
+    paths = [b"/new\nline/'quote'\"/\xff\xfe/\\ ", b"/\xc3\xa4/\x1b[31m<b>", b"/rooted"]
+    output = find(make, tmp_path, [file("h'o\"st<b>/..", inode, path, 5, 1) for inode, path in enumerate(paths)])
+    page = (output / "duplicates.html").read_text()
+    assert "<b>" not in page and "/new\nline/&#x27;quote&#x27;" in page
+    [plan] = (output / "plans").iterdir()
+    assert plan.parent == output / "plans"
+    lines = [line.split(" ", 2)[2] for line in plan.read_text().splitlines() if line.startswith(("keep", "remove"))]
+    assert [line.removeprefix(" ").split(" ", 1)[-1] for line in lines] == [
+        "/new\\x0aline/'quote'\"/\\xff\\xfe/\\\\\\x20", "/ä/\\x1b[31m<b>", "/rooted"]
+
+
+def test_the_newest_row_of_a_file_counts_and_its_digest(make: Make, tmp_path: Path) -> None:
+    old = [file("a", 1, b"/x", 5000, 1, blake3=None), file("b", 1, b"/x", 5000, 1, blake3=None), file("b", 2, b"/y", 5000, 1)]
+    new = [file("a", 1, b"/x", 5000, 1), file("b", 1, b"/x", 5001, 1, changed_ns=7)]
+    output = find(make, tmp_path, old + new)
+    assert {(row[0], row[2:]) for row in answer(output)["groups"]} == {(5000, (2, 2, 2, 5000))}
+
+
+def test_plans_of_the_fleet_are_carried_out_by_seekless_which_proves_each_line(make: Make, tmp_path: Path) -> None:
+    place = tmp_path / "files"
+    place.mkdir()
+    for name, data in {"a": b"equal" * 2000, "b": b"equal" * 2000, "c\n\xff ".encode("latin-1"): b"equal" * 2000,
+                       "changed": b"equal" * 2000, "other": b"other"}.items():
+        (Path(os.fsdecode(os.path.join(os.fsencode(place), name if isinstance(name, bytes) else name.encode())))).write_bytes(data)
+    os.link(place / "b", place / "b too")
+    report = json.loads(subprocess.run([seekless.command(), "dupes", "--json", place], check=True, capture_output=True).stdout)
+    origin = {key: report["summary"][key] for key in ("version", "machine", "directory", "roots", "file_systems", "digest")}
+    rows = []
+    for at, path in enumerate(sorted(os.scandir(os.fsencode(place)), key=lambda entry: entry.name)):
+        stat = path.stat()
+        signed = (stat.st_dev + (1 << 63)) % (1 << 64) - (1 << 63)
+        rows.append(file("here", stat.st_ino, path.path, stat.st_size, 1, device=signed, mtime_ns=at,
+                         changed_ns=stat.st_ctime_ns, links=stat.st_nlink) | {"mtime_ns": stat.st_mtime_ns})
+    output = find(make, tmp_path, rows, origins={"here": origin})
+    with (place / "changed").open("ab") as changed:
+        changed.write(b"!")
+    act = subprocess.run([seekless.command(), "dupes", "act", "--plan", output / "plans/here.plan", "--yes", "--busy", "--json"],
+                         check=False, capture_output=True)
+    summary = json.loads(act.stdout)["summary"]
+    left = sorted(os.fsencode(entry.name) for entry in os.scandir(place))
+    assert (summary["done"], summary["refused"]) == (2, 1), act
+    assert b"changed" in left and b"other" in left and len(left) == 3, left
+
+
+def test_a_worker_that_is_killed_changes_nothing(tmp_path: Path) -> None:
+    if reason := why_no_spark():
+        pytest.skip(reason)
+    # A cluster needs a process of its own: the session of the other tests is local.
+    run = subprocess.run([sys.executable, __file__, str(tmp_path)], check=False, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-4000:]
+    assert "killed" in run.stdout
+
+
+def kill_a_worker_in_the_middle(tmp_path: Path) -> None:
+    """Finds duplicates on a cluster, one of whose executors is killed while the files are joined with their counts."""
+    def kill() -> None:
+        while not (tmp_path / "output/work/heavy.parquet/_SUCCESS").exists():
+            time.sleep(0.01)
+        executors = [int(process) for process in os.listdir("/proc") if process.isdigit() and is_mine(int(process))]
+        os.kill(executors[0], signal.SIGKILL)
+        print(f"killed one of {len(executors)}", flush=True)
+
+    settings = {"spark.sql.shuffle.partitions": "4", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+                "spark.executor.memory": "512m"}
+    threading.Thread(target=kill, daemon=True).start()
+    find(lambda output: _engine.Spark(str(output), settings, "local-cluster[2,1,1024]"), tmp_path, drawn(2, 3000))
+
+
+def is_mine(process: int) -> bool:
+    """Whether a process is an executor that this one started."""
+    try:
+        if b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{process}/cmdline").read_bytes():
+            return False
+        while process > 1 and process != os.getpid():
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return False
+    return process == os.getpid()
+
+
+def test_a_simulated_fleet_is_the_same_for_a_seed_and_is_solved(tmp_path: Path) -> None:
+    paths = simulated.make(tmp_path / "one", 20_000, seed=3, hosts=5)
+    again = simulated.make(tmp_path / "two", 20_000, seed=3, hosts=5)
+    rows = [row for path in paths for row in parquet.read_table(path).to_pylist()]
+    assert sorted(map(str, rows)) == sorted(str(row) for path in again for row in parquet.read_table(path).to_pylist())
+    _duplicates.find(_engine.DuckDb(str(tmp_path / "output"), {}), paths, 1, "hardlink")
+    found, expected = answer(tmp_path / "output"), simulated.naive(rows)
+    assert found == expected | {"hosts": {host: gain for host, gain in expected["hosts"].items() if gain}}
+    assert max(row[4] for row in found["groups"]) > 900
+
+
+@pytest.mark.parametrize("what", ["no catalogue", "two machines", "output exists"])
+def test_what_cannot_be_right_is_an_error(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                          capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [file("a", inode, b"/%d" % inode, 5, 1) for inode in range(2)]
+    paths = write(tmp_path / "1", rows) + write(tmp_path / "2", rows, {"a": simulated.origin("another a")})
+    if what == "no catalogue":
+        parquet.write_table(pyarrow.Table.from_pylist(rows, SCHEMA), tmp_path / "plain.parquet")
+        paths = [str(tmp_path / "plain.parquet")]
+    if what == "output exists":
+        (tmp_path / "output").mkdir()
+    monkeypatch.setattr(sys, "argv", ["seekless-fleet", "duplicates", *paths, "--output", str(tmp_path / "output")])
+    assert _main.main() == 2
+    expected = {"no catalogue": "is no catalogue", "two machines": "two machines have the same name", "output exists": "exists"}
+    assert expected[what] in capsys.readouterr().err
+
+
+def a_run(host: str, seconds: float, kernel: str = "6.1.0", method: str = "read/sync", number: int = 0) -> dict[str, Any]:
+    """A run with two methods; the named one is twice as fast."""
+    def entry(name: str, seconds: float) -> dict[str, Any]:
+        return {"method": name, "summary": {"seconds": {"median": seconds}}}
+
+    other = {"read/sync": "read/mmap", "read/mmap": "read/sync"}[method]
+    contest = {"operation": "read", "storage": 0, "size_bytes": 1 << 20, "files": 2, "cache": "cold", "target": "fresh", "kernel": "count",
+               "work_ns_per_kib": 0, "durability": "none", "entries": [entry(method, seconds), entry(other, 2 * seconds)]}
+    return {"id": f"{host} {number}", "machine": {"host": host, "system": "Linux", "kernel": kernel}, "contests": [contest],
+            "storages": [{"file_system": "ext4", "device": {"name": "sda", "below": [], "claims_rotational": True, "model": "Disk"}}]}
+
+
+def results(tmp_path: Path, runs: list[dict[str, Any]]) -> tuple[dict[str, Rows], str]:
+    (tmp_path / "runs.jsonl").write_text("\n".join(map(json.dumps, runs)) + "\n")
+    output = tmp_path / "results"
+    _results.run(type("Arguments", (), {"runs": [str(tmp_path / "runs.jsonl")], "output": str(output)}))  # type: ignore[arg-type]
+    tables = {path.stem: parquet.read_table(path).to_pylist() for path in output.glob("*.parquet")}
+    return tables, (output / "results.html").read_text()
+
+
+def test_a_machine_counts_once_and_the_dying_disk_is_told(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    runs = [a_run(f"host-{at}", 0.01 * draw.lognormvariate(0, 0.05), number=again) for at in range(12) for again in range(1 + at % 3)]
+    runs += [a_run("dying", 0.03, method="read/mmap", number=again) for again in range(50)]
+    runs.append({"marks": "odd", "document": a_run("marked", 9.0)})
+    tables, page = results(tmp_path, runs)
+    assert {(row["method"], row["wins"], row["machines"]) for row in tables["winners"]} == {("read/sync", 12, 13), ("read/mmap", 1, 13)}
+    assert {row["kind"] for row in tables["winners"]} == {"hdd-sata"}
+    slow = page.partition("Slow for their kind")[2].partition("<h2>")[0]
+    assert "dying" in slow and "host-" not in slow and "marked" not in page
+    [dying] = [row for row in tables["hosts"] if row["machine"] == "dying"]
+    assert 2.5 < dying["slower"] < 3.5
+
+
+def test_few_machines_need_more_to_be_told_apart() -> None:
+    assert _results.alarm(5) > 2 * _results.alarm(20) > 2 * 3.5
+    assert _results.alarm(10_000) > _results.alarm(100) - 0.5
+    draw, told = random.Random(5), 0
+    for _ in range(1000):
+        figures = [draw.gauss() for _ in range(6)]
+        middle = sorted(figures)[2:4]
+        deviations = sorted(abs(one - sum(middle) / 2) for one in figures)
+        told += (max(figures) - sum(middle) / 2) / (1.4826 * sum(deviations[2:4]) / 2) > _results.alarm(6)
+    assert told < 30
+
+
+def test_kernels_are_compared_on_machines_that_ran_both(tmp_path: Path) -> None:
+    # Machines differ by far more than kernels.
+    runs = [a_run(f"host-{at}", 0.01 * 2**at * factor, kernel) for at in range(7) for kernel, factor in [("6.9.1", 1.0), ("6.18.2", 1.1)]]
+    tables, page = results(tmp_path, [*runs, a_run("only old", 1.0, "6.9.1")])
+    assert {(row["older"], row["newer"]) for row in tables["kernels"]} == {("Linux 6.9", "Linux 6.18")}
+    assert len(tables["kernels"]) == 7
+    assert "<td class=n>7</td><td>1.10x</td><td>1.10 to 1.10</td>" in page
+
+
+def test_bounds_of_a_median_are_those_of_order_statistics() -> None:
+    assert _results.bounds([0.0] * 5) == "fewer than 6 machines"
+    assert _results.bounds([float(at) / 10 for at in range(6)]) == "1.00 to 1.65"
+    assert _results.bounds([float(at) / 10 for at in range(9)]) == "1.11 to 2.01"
+
+
+@pytest.mark.parametrize(("file_system", "name", "virtual", "kind"), [
+    ("tmpfs", None, None, "memory"), ("nfs4", None, None, "network"), ("fuse.bindfs", None, None, "fuse"), ("ext4", "nvme0n1p2", False, "nvme"),
+    ("ext4", "vda1", True, "virtual-disk"), ("xfs", "xvdb", None, "virtual-disk"), ("ext4", "sda1", True, "virtual-disk"),
+    ("ext4", "sda1", False, "hdd-sata"), ("ext4", "dm-0", None, "hdd-sata"), ("ext4", "mmcblk0p1", None, "card"), ("ext4", "loop3", None, "loop"),
+    ("ext4", "md127", None, "hdd-sata"), ("ext4", "zram0", None, "memory"), ("ext4", "simulated-x", None, "simulated")])
+def test_kinds_are_those_of_the_command(file_system: str, name: str | None, virtual: bool | None, kind: str) -> None:
+    below = ["sdb", "sdc"] if name in ("dm-0", "md127") else []
+    device = {"name": name, "below": below, "is_virtual": virtual, "claims_rotational": True}
+    assert _results.kind_of(file_system, device if name else None) == kind
+
+
+if __name__ == "__main__":
+    kill_a_worker_in_the_middle(Path(sys.argv[1]))
