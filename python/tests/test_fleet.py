@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,12 @@ SCHEMA = pyarrow.schema([
 
 
 def write(directory: Path, rows: Rows, origins: dict[str, Any] | None = None) -> list[str]:
-    """A catalogue for each host, as `seekless dupes catalogue` writes them: digests have a fixed length."""
+    """A catalogue for each host, as `seekless dupes catalogue` writes them: digests have a fixed length. `origins` are not simulated."""
     directory.mkdir(exist_ok=True)
     paths = []
     for host in sorted({row["host"] for row in rows}):
         path = directory / f"{len(list(directory.iterdir()))}.parquet"
-        keys = simulated.metadata(host) | ({"origin": json.dumps(origins[host])} if origins else {})
+        keys = simulated.metadata(host) | {"origin": json.dumps((origins or {}).get(host) or simulated.origin(host))}
         table = pyarrow.Table.from_pylist([row for row in rows if row["host"] == host], SCHEMA.with_metadata(keys))
         parquet.write_table(table, path)
         paths.append(str(path))
@@ -76,32 +76,14 @@ def why_no_spark() -> str | None:
     return None if shutil.which("java") else "there is no Java"
 
 
-def stop_spark() -> None:
-    from pyspark.sql import SparkSession
-
-    if session := SparkSession.getActiveSession():
-        session.stop()
-
-
-@pytest.fixture(scope="module")
-def spark_is_stopped() -> Iterator[None]:
-    yield
-    if why_no_spark() is None:
-        stop_spark()
+# For short runs: compiling well takes longer than they do.
+SPARK = {"spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+         "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+         "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
-Make = Callable[[Path], _engine.Engine]
-
-
-@pytest.fixture(params=["duckdb", "spark"])
-def make(request: pytest.FixtureRequest, spark_is_stopped: None) -> Make:
-    if request.param == "duckdb":
-        return lambda output: _engine.DuckDb(str(output), {})
-    if reason := why_no_spark():
-        pytest.skip(reason)
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g", "spark.driver.bindAddress": "127.0.0.1",
-                "spark.driver.host": "127.0.0.1"}
-    return lambda output: _engine.Spark(str(output), settings, "local[1]")
+def spark(output: Path, master: str) -> _engine.Engine:
+    return _engine.Spark(str(output), SPARK, master)
 
 
 def answer(output: Path) -> dict[str, Any]:
@@ -116,79 +98,100 @@ def answer(output: Path) -> dict[str, Any]:
             "directories": {(row["host"], row["directory"]): row["gain"] for row in read["directories"]}}
 
 
-def find(make: Make, tmp_path: Path, rows: Rows, heavy: int = 5, **others: Any) -> Path:
-    """Finds the duplicates, and compares them with the naive answer. What a host has more often than `heavy` times gets salts."""
-    catalogues, output = write(tmp_path / "catalogues", rows, **others), tmp_path / "output"
+def find(engine: _engine.Engine, output: Path, catalogues: list[str], rows: Rows) -> None:
+    """Finds the duplicates, and compares them with the naive answer. What a host has more often than five times gets salts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_duplicates, "HEAVY", heavy)
-        _duplicates.find(make(output), catalogues, 1, "remove")
+        patch.setattr(_duplicates, "HEAVY", 5)
+        _duplicates.find(engine, catalogues, 1, "remove")
     expected = simulated.naive(rows)
     expected["hosts"] = {host: gain for host, gain in expected["hosts"].items() if gain}
     assert answer(output) == expected
     assert not list(output.rglob("*.crc")) and not (output / "work").exists()
-    return output
 
 
-def test_both_engines_find_what_a_naive_finder_finds(make: Make, tmp_path: Path) -> None:
-    rows = drawn(1)
-    output = find(make, tmp_path, rows)
-    listed = {(host, path) for host in {row["host"] for row in rows}
-              for path in (output / "wanted" / f"{host.replace(' ', '%20')}.list").read_bytes().split(b"\0") if path}
-    assert listed == simulated.naive(rows)["wanted"]
+# Each case has a size of its own.
+LINKS, EMPTY, PATHS, NEWEST = 10, 0, 11, 5000
+NAMES = [b"/new\nline/'quote'\"/\xff\xfe/\\ ", b"/\xc3\xa4/\x1b[31m<b>", b"/rooted"]
+CASES = [file("links a", 1, b"/x", LINKS, 1, links=2), file("links a", 1, b"/y", LINKS, 1, links=2), file("links a", 2, b"/e", EMPTY, 0),
+         file("links b", 2, b"/e", EMPTY, 0), file("links b", -1, b"/z", LINKS, 2), file("links b", 1, b"/z2", LINKS, 2, storage="other"),
+         *(file("h'o\"st<b>/..", inode, path, PATHS, 1) for inode, path in enumerate(NAMES)),
+         file("new a", 1, b"/x", NEWEST, 1, blake3=None), file("new b", 1, b"/x", NEWEST, 1, blake3=None), file("new b", 2, b"/y", NEWEST, 1),
+         file("new a", 1, b"/x", NEWEST, 1), file("new b", 1, b"/x", NEWEST + 1, 1, changed_ns=7)]
 
 
-def test_names_of_one_file_are_no_gain_and_empty_files_are_no_group(make: Make, tmp_path: Path) -> None:
-    rows = [file("a", 1, b"/x", 10, 1, links=2), file("a", 1, b"/y", 10, 1, links=2), file("a", 2, b"/e", 0, 0), file("b", 2, b"/e", 0, 0),
-            file("b", -1, b"/z", 10, 2), file("b", 1, b"/z2", 10, 2, storage="other")]
-    output = find(make, tmp_path, rows)
-    assert {(row[0], row[3:]) for row in answer(output)["groups"]} == {(10, (2, 2, 10))}
-    assert parquet.read_table(output / "hosts.parquet").column("empty_files").to_pylist() == [1, 1]
-    assert not (output / "plans/a.plan").exists()
-
-
-def test_paths_are_bytes(make: Make, tmp_path: Path) -> None:
-    paths = [b"/new\nline/'quote'\"/\xff\xfe/\\ ", b"/\xc3\xa4/\x1b[31m<b>", b"/rooted"]
-    output = find(make, tmp_path, [file("h'o\"st<b>/..", inode, path, 5, 1) for inode, path in enumerate(paths)])
-    page = (output / "duplicates.html").read_text()
-    assert "<b>" not in page and "/new\nline/&#x27;quote&#x27;" in page
-    [plan] = (output / "plans").iterdir()
-    assert plan.parent == output / "plans"
-    lines = [line.split(" ", 2)[2] for line in plan.read_text().splitlines() if line.startswith(("keep", "remove"))]
-    assert [line.removeprefix(" ").split(" ", 1)[-1] for line in lines] == [
-        "/new\\x0aline/'quote'\"/\\xff\\xfe/\\\\\\x20", "/ä/\\x1b[31m<b>", "/rooted"]
-
-
-def test_the_newest_row_of_a_file_counts_and_its_digest(make: Make, tmp_path: Path) -> None:
-    old = [file("a", 1, b"/x", 5000, 1, blake3=None), file("b", 1, b"/x", 5000, 1, blake3=None), file("b", 2, b"/y", 5000, 1)]
-    new = [file("a", 1, b"/x", 5000, 1), file("b", 1, b"/x", 5001, 1, changed_ns=7)]
-    output = find(make, tmp_path, old + new)
-    assert {(row[0], row[2:]) for row in answer(output)["groups"]} == {(5000, (2, 2, 2, 5000))}
-
-
-def test_plans_of_the_fleet_are_carried_out_by_seekless_which_proves_each_line(make: Make, tmp_path: Path) -> None:
-    place = tmp_path / "files"
+def real_files(place: Path) -> tuple[Rows, dict[str, Any]]:
+    """Four equal files, one of them with two names, and where they were found."""
     place.mkdir()
-    for name, data in {"a": b"equal" * 2000, "b": b"equal" * 2000, "c\n\xff ".encode("latin-1"): b"equal" * 2000,
-                       "changed": b"equal" * 2000, "other": b"other"}.items():
-        (Path(os.fsdecode(os.path.join(os.fsencode(place), name if isinstance(name, bytes) else name.encode())))).write_bytes(data)
+    for at, name in enumerate([b"a", b"b", b"c\n\xff ", b"changed"]):
+        path = place / os.fsdecode(name)
+        path.write_bytes(b"equal" * 2000)
+        os.utime(path, ns=(at, at))
     os.link(place / "b", place / "b too")
     report = json.loads(subprocess.run([seekless.command(), "dupes", "--json", place], check=True, capture_output=True).stdout)
-    origin = {key: report["summary"][key] for key in ("version", "machine", "directory", "roots", "file_systems", "digest")}
     rows = []
-    for at, path in enumerate(sorted(os.scandir(os.fsencode(place)), key=lambda entry: entry.name)):
-        stat = path.stat()
-        signed = (stat.st_dev + (1 << 63)) % (1 << 64) - (1 << 63)
-        rows.append(file("here", stat.st_ino, path.path, stat.st_size, 1, device=signed, mtime_ns=at,
-                         changed_ns=stat.st_ctime_ns, links=stat.st_nlink) | {"mtime_ns": stat.st_mtime_ns})
-    output = find(make, tmp_path, rows, origins={"here": origin})
-    with (place / "changed").open("ab") as changed:
+    for entry in os.scandir(os.fsencode(place)):
+        stat = entry.stat()
+        device = (stat.st_dev + (1 << 63)) % (1 << 64) - (1 << 63)
+        rows.append(file("here", stat.st_ino, entry.path, stat.st_size, 1, device=device, links=stat.st_nlink,
+                         mtime_ns=stat.st_mtime_ns, changed_ns=stat.st_ctime_ns))
+    return rows, {key: report["summary"][key] for key in ("version", "machine", "directory", "roots", "file_systems", "digest")}
+
+
+@pytest.fixture(scope="module", params=["duckdb", "spark"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with `output`, what an engine found among all cases, and `files`, those of the host that is this one."""
+    if request.param == "spark" and (reason := why_no_spark()):
+        pytest.skip(reason)
+    place = tmp_path_factory.mktemp(request.param)
+    here, origin = real_files(place / "files")
+    rows = drawn(1) + CASES + here
+    catalogues = write(place / "catalogues", rows, {"here": origin})
+    engine = spark(place / "output", "local[1]") if request.param == "spark" else _engine.DuckDb(str(place / "output"), {})
+    find(engine, place / "output", catalogues, rows)
+    yield place
+    if isinstance(engine, _engine.Spark):
+        engine.session.stop()
+
+
+def groups_of(place: Path, *sizes: int) -> set[tuple[int, ...]]:
+    """Hosts, files, inodes and gain of the groups of these sizes."""
+    return {row[2:] for row in answer(place / "output")["groups"] if row[0] in sizes}
+
+
+def test_both_engines_find_what_a_naive_finder_finds_and_list_what_is_wanted(found: Path) -> None:
+    wanted = answer(found / "output")["wanted"]
+    listed = {(host, path) for host in {host for host, _ in wanted}
+              for path in (found / "output/wanted" / f"{host.replace(' ', '%20')}.list").read_bytes().split(b"\0") if path}
+    assert listed == wanted and len(wanted) > 50
+
+
+def test_names_of_one_file_are_no_gain_and_empty_files_are_no_group(found: Path) -> None:
+    assert groups_of(found, LINKS, EMPTY) == {(1, 2, 2, 10)}
+    hosts = parquet.read_table(found / "output/hosts.parquet").to_pylist()
+    assert [row["empty_files"] for row in hosts if row["host"].startswith("links")] == [1, 1]
+    assert not (found / "output/plans/links%20a.plan").exists()
+
+
+def test_paths_are_bytes(found: Path) -> None:
+    page = (found / "output/duplicates.html").read_text()
+    assert "<b>" not in page and "h&#x27;o&quot;st&lt;b&gt;/.." in page
+    plan = (found / "output/plans/h%27o%22st%3Cb%3E%2F...plan").read_text()
+    lines = [line.split(" ", 1)[1].strip().split(" ", 1)[1] for line in plan.splitlines() if line.startswith(("keep", "remove"))]
+    assert lines == ["/new\\x0aline/'quote'\"/\\xff\\xfe/\\\\\\x20", "/ä/\\x1b[31m<b>", "/rooted"]
+
+
+def test_the_newest_row_of_a_file_counts_and_its_digest(found: Path) -> None:
+    assert groups_of(found, NEWEST, NEWEST + 1) == {(2, 2, 2, NEWEST)}
+
+
+def test_plans_of_the_fleet_are_carried_out_by_seekless_which_proves_each_line(found: Path) -> None:
+    with (found / "files/changed").open("ab") as changed:
         changed.write(b"!")
-    act = subprocess.run([seekless.command(), "dupes", "act", "--plan", output / "plans/here.plan", "--yes", "--busy", "--json"],
+    act = subprocess.run([seekless.command(), "dupes", "act", "--plan", found / "output/plans/here.plan", "--yes", "--busy", "--json"],
                          check=False, capture_output=True)
     summary = json.loads(act.stdout)["summary"]
-    left = sorted(os.fsencode(entry.name) for entry in os.scandir(place))
     assert (summary["done"], summary["refused"]) == (2, 1), act
-    assert b"changed" in left and b"other" in left and len(left) == 3, left
+    assert sorted(os.listdir(found / "files")) == ["a", "changed"]
 
 
 def test_a_worker_that_is_killed_changes_nothing(tmp_path: Path) -> None:
@@ -209,10 +212,9 @@ def kill_a_worker_in_the_middle(tmp_path: Path) -> None:
         os.kill(executors[0], signal.SIGKILL)
         print(f"killed one of {len(executors)}", flush=True)
 
-    settings = {"spark.sql.shuffle.partitions": "4", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-                "spark.executor.memory": "512m"}
     threading.Thread(target=kill, daemon=True).start()
-    find(lambda output: _engine.Spark(str(output), settings, "local-cluster[2,1,1024]"), tmp_path, drawn(2, 3000))
+    rows = drawn(2, 3000)
+    find(spark(tmp_path / "output", "local-cluster[2,1,1024]"), tmp_path / "output", write(tmp_path / "catalogues", rows), rows)
 
 
 def is_mine(process: int) -> bool:

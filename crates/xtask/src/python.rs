@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::built::{self, beside, root};
-use crate::process::{capture, check_interrupt, run};
+use crate::process::{capture, check_interrupt, is_installed, run};
 
 /// The oldest version that the package is for.
 const OLDEST: &str = "import sys, venv; sys.exit(sys.version_info < (3, 10))";
@@ -63,11 +63,13 @@ pub fn test() -> Result<Vec<String>> {
         "import seekless; assert seekless.read('Cargo.toml') == open('Cargo.toml', 'rb').read()",
     ];
     run(Command::new(empty.join("bin/python")).args(use_it).current_dir(root()))?;
+    capture(Command::new(empty.join("bin/seekless-fleet")).arg("--help"))?;
     run(python(&format!("{pip} install --no-deps --force-reinstall"), &tools).arg(&found))?;
     // Not beside the sources of the package, which Python would import instead.
     let mut pytest = python("-m pytest -q -p no:cacheprovider --durations=5 python/tests", &tools);
     run(pytest.current_dir(root()).env_remove("SEEKLESS_PROFILE"))?;
     run(&mut python("-m mypy", &tools))?;
     run(python("-m pyright", &tools).env("PATH", &path))?;
-    Ok(Vec::new())
+    let without_java = (!is_installed("java")).then(|| "duplicates of a fleet on Spark: there is no Java".to_owned());
+    Ok(without_java.into_iter().collect())
 }

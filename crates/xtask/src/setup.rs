@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, or another file by its path, and the package that brings it.
-const NEEDED: [(&str, &str); 36] = [
+const NEEDED: [(&str, &str); 37] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -38,6 +38,7 @@ const NEEDED: [(&str, &str); 36] = [
     ("pkg-config", "pkg-config"),
     ("python3", "python3"),
     ("/usr/share/doc/python3-venv/copyright", "python3-venv"),
+    ("java", "default-jre-headless"),
     ("pg_ctlcluster", "postgresql"),
     ("jdupes", "jdupes"),
     ("rdfind", "rdfind"),

@@ -35,9 +35,11 @@ class Engine(Protocol):
 
     def rows(self, sql: str) -> Iterator[Row]:
         """The answer, a part at a time."""
+        ...
 
     def metadata(self) -> dict[str, dict[str, str]]:
         """What the footers of the files of the view ``catalogue`` say, by file."""
+        ...
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
         """Writes a file to the output directory."""
@@ -48,7 +50,7 @@ class Engine(Protocol):
 
 def run_queries(engine: Engine, script: str, **values: object) -> None:
     """Makes the tables of a script in this package, in their order. A table's header is ``-- table NAME``."""
-    text = Template(files(__package__).joinpath(script).read_text()).substitute({key: str(value) for key, value in values.items()})
+    text = Template(files("seekless.fleet").joinpath(script).read_text()).substitute({key: str(value) for key, value in values.items()})
     for name, query in re.findall(r"^-- table ([^:\n]+).*\n((?:(?!-- table ).*\n)+)", text, re.MULTILINE):
         start = time.monotonic()
         engine.table(name, query)
@@ -65,6 +67,7 @@ class DuckDb:
         self.output = output
         config: dict[str, Any] = {"preserve_insertion_order": "false", "temp_directory": os.path.join(output, "work/spilled")}
         self.connection = duckdb.connect(config=config | settings)
+        self.connection.execute("SET enable_progress_bar = false")
         self.connection.execute("CREATE MACRO explode(list) AS unnest(list)")
         self.connection.execute("CREATE MACRO sequence(first, last) AS generate_series(first, last)")
 
@@ -118,8 +121,8 @@ class Spark:
         for key, value in (defaults | settings).items():
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
-        self.java: Any = self.session.sparkContext._jvm
-        self.hadoop: Any = self.session.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        context: Any = self.session.sparkContext
+        self.java, self.hadoop = context._jvm, context._jsc.hadoopConfiguration()
         self.output = output
         if self._path("").getFileSystem(self.hadoop).exists(self._path("")):
             raise FileExistsError(17, "the output exists", output)

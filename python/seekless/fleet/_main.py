@@ -37,7 +37,14 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         arguments.run(arguments)
-    except (OSError, ValueError) as error:
+    except ImportError as error:
+        print(f"seekless-fleet: {error}; pip install 'seekless[fleet]' brings it", file=sys.stderr)
+        return 2
+    except Exception as error:
+        # An engine's own errors tell what is wrong with a file, a setting or a cluster.
+        is_engines = type(error).__module__.partition(".")[0] in ("_duckdb", "duckdb", "py4j", "pyspark")
+        if not is_engines and not isinstance(error, (OSError, ValueError)):
+            raise
         print(f"seekless-fleet: {error}", file=sys.stderr)
         return 2
     return 0
