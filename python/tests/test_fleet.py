@@ -82,10 +82,6 @@ SPARK = {"spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1", 
          "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
-def spark(output: Path, master: str) -> _engine.Engine:
-    return _engine.Spark(str(output), SPARK, master)
-
-
 def answer(output: Path) -> dict[str, Any]:
     """The tables, in the form of the naive answer."""
     read = {name: parquet.read_table(output / f"{name}.parquet").to_pylist() for name in
@@ -137,20 +133,52 @@ def real_files(place: Path) -> tuple[Rows, dict[str, Any]]:
     return rows, {key: report["summary"][key] for key in ("version", "machine", "directory", "roots", "file_systems", "digest")}
 
 
-@pytest.fixture(scope="module", params=["duckdb", "spark"])
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory with `output`, what an engine found among all cases, and `files`, those of the host that is this one."""
-    if request.param == "spark" and (reason := why_no_spark()):
-        pytest.skip(reason)
-    place = tmp_path_factory.mktemp(request.param)
+def solve(place: Path, engine: _engine.Engine) -> None:
+    """Finds all cases: `output` is what was found, and `files` are those of the host that is this one."""
     here, origin = real_files(place / "files")
     rows = drawn(1) + CASES + here
-    catalogues = write(place / "catalogues", rows, {"here": origin})
-    engine = spark(place / "output", "local[1]") if request.param == "spark" else _engine.DuckDb(str(place / "output"), {})
-    find(engine, place / "output", catalogues, rows)
-    yield place
-    if isinstance(engine, _engine.Spark):
-        engine.session.stop()
+    find(engine, place / "output", write(place / "catalogues", rows, {"here": origin}), rows)
+
+
+def solve_while_a_worker_is_killed(place: Path) -> None:
+    """The same on a cluster, one of whose executors is killed while the files are joined with their counts."""
+    def kill() -> None:
+        while not (place / "output/work/heavy.parquet/_SUCCESS").exists():
+            time.sleep(0.01)
+        executors = [int(process) for process in os.listdir("/proc") if process.isdigit() and is_mine(int(process))]
+        os.kill(executors[0], signal.SIGKILL)
+        print(f"killed one of {len(executors)}", flush=True)
+
+    threading.Thread(target=kill, daemon=True).start()
+    solve(place, _engine.Spark(str(place / "output"), SPARK, "local-cluster[2,1,1024]"))
+
+
+def is_mine(process: int) -> bool:
+    """Whether a process is an executor that this one started."""
+    try:
+        if b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{process}/cmdline").read_bytes():
+            return False
+        while process > 1 and process != os.getpid():
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return False
+    return process == os.getpid()
+
+
+@pytest.fixture(scope="module", params=["duckdb", "spark"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where an engine has found all cases; Spark although a worker was killed."""
+    place = tmp_path_factory.mktemp(request.param)
+    if request.param == "duckdb":
+        solve(place, _engine.DuckDb(str(place / "output"), {}))
+    elif reason := why_no_spark():
+        pytest.skip(reason)
+    else:
+        # In a process of its own, whose executors are its descendants.
+        run = subprocess.run([sys.executable, __file__, place], check=False, capture_output=True, text=True, timeout=600)
+        assert run.returncode == 0, run.stderr[-4000:]
+        assert "killed one of" in run.stdout
+    return place
 
 
 def groups_of(place: Path, *sizes: int) -> set[tuple[int, ...]]:
@@ -192,41 +220,6 @@ def test_plans_of_the_fleet_are_carried_out_by_seekless_which_proves_each_line(f
     summary = json.loads(act.stdout)["summary"]
     assert (summary["done"], summary["refused"]) == (2, 1), act
     assert sorted(os.listdir(found / "files")) == ["a", "changed"]
-
-
-def test_a_worker_that_is_killed_changes_nothing(tmp_path: Path) -> None:
-    if reason := why_no_spark():
-        pytest.skip(reason)
-    # A cluster needs a process of its own: the session of the other tests is local.
-    run = subprocess.run([sys.executable, __file__, str(tmp_path)], check=False, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stderr[-4000:]
-    assert "killed" in run.stdout
-
-
-def kill_a_worker_in_the_middle(tmp_path: Path) -> None:
-    """Finds duplicates on a cluster, one of whose executors is killed while the files are joined with their counts."""
-    def kill() -> None:
-        while not (tmp_path / "output/work/heavy.parquet/_SUCCESS").exists():
-            time.sleep(0.01)
-        executors = [int(process) for process in os.listdir("/proc") if process.isdigit() and is_mine(int(process))]
-        os.kill(executors[0], signal.SIGKILL)
-        print(f"killed one of {len(executors)}", flush=True)
-
-    threading.Thread(target=kill, daemon=True).start()
-    rows = drawn(2, 3000)
-    find(spark(tmp_path / "output", "local-cluster[2,1,1024]"), tmp_path / "output", write(tmp_path / "catalogues", rows), rows)
-
-
-def is_mine(process: int) -> bool:
-    """Whether a process is an executor that this one started."""
-    try:
-        if b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{process}/cmdline").read_bytes():
-            return False
-        while process > 1 and process != os.getpid():
-            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return False
-    return process == os.getpid()
 
 
 def test_a_simulated_fleet_is_the_same_for_a_seed_and_is_solved(tmp_path: Path) -> None:
@@ -290,6 +283,23 @@ def test_a_machine_counts_once_and_the_dying_disk_is_told(tmp_path: Path) -> Non
     assert 2.5 < dying["slower"] < 3.5
 
 
+def test_saved_runs_and_the_dump_of_a_hub_are_read_together(tmp_path: Path) -> None:
+    saved = sorted((Path(__file__).parents[2] / "crates/record/testdata/runs").glob("*.json"))
+    row = dict.fromkeys(_results.COLUMNS, "") | {"run": "r", "day": "d", "machine": "machine-1", "kind": "nvme", "method": "read/sync",
+                                                 "size_bytes": 1, "is_best": 1, "ratio": 1.0, "seconds": 1.0}
+    simulated_disk = row | {"machine": "machine-2", "kind": "simulated"}
+    parquet.write_table(pyarrow.Table.from_pylist([row, simulated_disk]), tmp_path / "dump.parquet")
+    output = tmp_path / "results"
+    arguments = {"runs": [*map(str, saved), str(tmp_path / "dump.parquet")], "output": str(output)}
+    _results.run(type("Arguments", (), arguments))  # type: ignore[arg-type]
+    winners = parquet.read_table(output / "winners.parquet").to_pylist()
+    assert {row["kind"] for row in winners} >= {"nvme", "virtual-disk"} and "simulated" not in {row["kind"] for row in winners}
+    assert {row["operation"] for row in winners} >= {"read", "write", "copy", "compare", "update"}
+    assert all(row["method"].startswith(row["operation"] + "/") for row in winners if row["operation"])
+    assert "read/planned" in {row["method"] for row in winners}
+    assert min(row["ratio"] for row in winners if row["wins"]) > 0.2
+
+
 def test_few_machines_need_more_to_be_told_apart() -> None:
     assert _results.alarm(5) > 2 * _results.alarm(20) > 2 * 3.5
     assert _results.alarm(10_000) > _results.alarm(100) - 0.5
@@ -329,4 +339,4 @@ def test_kinds_are_those_of_the_command(file_system: str, name: str | None, virt
 
 
 if __name__ == "__main__":
-    kill_a_worker_in_the_middle(Path(sys.argv[1]))
+    solve_while_a_worker_is_killed(Path(sys.argv[1]))

@@ -86,7 +86,7 @@ def figures(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
                        **{key: contest[key] for key in ("operation", "cache", "target", "durability", "size_bytes")},
                        "work": json.dumps({key: contest[key] for key in WORK if contest.get(key)}),
                        "revision": "{protocol}.{mechanisms}".format(**revision),
-                       "method": entry.get("method") or f"{contest['operation']}/{entry['plan']}",
+                       "method": entry.get("method") or entry["plan"],
                        "ratio": standing["ratio"]["median"] if standing else seconds / best if best else 1.0,
                        "seconds": seconds / max(contest["files"], 1)}
 
