@@ -67,7 +67,7 @@ def parts(engine: Engine, hosts: dict[str, list[dict[str, str]]], min_size: int)
                "freed if one file of each stayed in the whole fleet.")
     yield said(f"It rests on {sum(map(len, hosts.values())):,} catalogues, made between {started[0]} and {started[-1]}: on sizes and BLAKE3 "
                "digests, not on bytes that were compared. Files may have changed since. Names of one file (hard links) count as one "
-               f"file. {int(empty):,} empty files are left out, and so are files of less than {Bytes(max(min_size, 1))}.")
+               f"file. {int(empty):,} empty files are left out{f', and files of less than {Bytes(min_size)}' if min_size > 1 else ''}.")
     if wanted:
         yield said(f"Not finished: {int(wanted):,} files of {Bytes(wanted_bytes)} have the size and the beginning of another file, but no digest "
                    "of the whole. The lists in wanted/ name them.")

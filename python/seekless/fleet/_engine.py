@@ -122,6 +122,8 @@ class Spark:
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
         context: Any = self.session.sparkContext
+        # A pattern among the paths is a warning with a trace of calls.
+        context.setLogLevel("ERROR")
         self.java, self.hadoop = context._jvm, context._jsc.hadoopConfiguration()
         self.output = output
         if self._path("").getFileSystem(self.hadoop).exists(self._path("")):

@@ -10,7 +10,7 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:0 auto;padding:1r
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin:2rem 0 .25rem}p{max-width:45rem}
 div{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.2rem .9rem .2rem 0;text-align:left;border-bottom:1px solid #8886;vertical-align:top}
-td.n,th.n{text-align:right}td{overflow-wrap:anywhere;min-width:4rem}small{color:GrayText}"""
+td.n,th.n{text-align:right;white-space:nowrap}td{overflow-wrap:anywhere;min-width:4rem}small{color:GrayText}"""
 
 
 def page(title: str, parts: Iterable[str]) -> bytes:
