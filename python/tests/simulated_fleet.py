@@ -50,7 +50,7 @@ SELECT printf('host-%03d', host_number) AS host, 'disk-' || CAST(i % 2 AS VARCHA
     size, CAST(1700000000000000000 + i * 1000003 AS BIGINT) AS mtime_ns, CAST(1700000000000000000 + i * 1000003 AS BIGINT) AS changed_ns,
     CASE kind WHEN 'link' THEN 2 ELSE 1 END AS links,
     CASE WHEN size > 0 THEN unhex(sha256('first' || content || '-' || size)) END AS first,
-    CASE WHEN size > 4096 AND x >= 0.02 THEN unhex(sha256('whole' || content || '-' || size)) END AS blake3
+    CASE WHEN size BETWEEN 1 AND 4096 OR size > 4096 AND x >= 0.02 THEN unhex(sha256('whole' || content || '-' || size)) END AS blake3
 FROM placed
 """
 # A hard link is a second row of a file with another path.
@@ -67,7 +67,7 @@ def origin(host: str) -> dict[str, Any]:
 
 def metadata(host: str) -> dict[str, str]:
     """What the footer of its catalogue says."""
-    return {"seekless.version": "0", "seekless.catalogue": "1", "host": host, "roots": '["/srv"]',
+    return {"seekless.catalogue": "1", "host": host, "roots": '["/srv"]',
             "started": "2026-11-20T14:03:22Z", "origin": json.dumps(origin(host))}
 
 
@@ -105,7 +105,7 @@ def naive(rows: list[dict[str, Any]]) -> dict[str, Any]:
     groups, firsts = defaultdict(list), defaultdict(list)
     for key, row in inodes.items():
         if row["size"] > 0:
-            whole = row["blake3"] or (row["first"] if row["size"] <= 4096 else None)
+            whole = row["blake3"]
             firsts[row["size"], row["first"]].append((key, whole))
             if whole is not None:
                 groups[row["size"], whole].append(key)

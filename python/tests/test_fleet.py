@@ -48,7 +48,7 @@ def file(host: str, inode: int, path: bytes, size: int, content: int, **others: 
     """A row; equal contents have equal numbers, and equal beginnings modulo 100."""
     first = (content % 100 if size > 4096 else content).to_bytes(4, "little") * 8 if size else None
     row = {"host": host, "storage": "disk", "inode": inode, "device": 1, "path": path, "size": size, "mtime_ns": inode, "changed_ns": inode,
-           "links": 1, "first": first, "blake3": content.to_bytes(4, "little") * 8 if size > 4096 else None}
+           "links": 1, "first": first, "blake3": content.to_bytes(4, "little") * 8 if size else None}
     return row | others
 
 

@@ -4,13 +4,12 @@
 -- $heavy times get one of 64 salts when they are joined with their count. So no task gets a million equal files. Empty files
 -- are counted, and take no further part.
 --
--- A digest is that of the whole file where it is known; for files of up to 4096 bytes, the first digest is that. Where it is
--- not known (is_whole is false), it is that of the beginning.
+-- A digest is that of the whole file where it is known. Where it is not known (is_whole is false), it is that of the beginning.
 
 -- table work/inodes: a row for each file, whatever its names; if it was listed twice, the newest row with the most digests
 SELECT host, storage, inode, device, size, mtime_ns, changed_ns, first, whole
 FROM (
-    SELECT *, CASE WHEN size <= 4096 THEN coalesce(blake3, first) ELSE blake3 END AS whole,
+    SELECT *, blake3 AS whole,
         row_number() OVER (PARTITION BY host, storage, inode
                            ORDER BY changed_ns DESC, CASE WHEN blake3 IS NULL THEN 1 ELSE 0 END) AS place
     FROM catalogue
