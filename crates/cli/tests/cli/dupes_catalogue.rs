@@ -98,9 +98,12 @@ fn what_a_catalogue_has_is_told_and_never_acted_on() {
         .run(&["dupes", "--against", "c.parquet", "here"])
         .succeeded()
         .stdout;
-    assert!(found.starts_with("here/copy\n  same digest, 1 MiB: drive:/"), "{found}");
     assert!(
-        found.contains("1 file of 2 with the same digest there, 1 MiB."),
+        found.starts_with("here/copy\n  same digest, 1.00 MiB: drive:/"),
+        "{found}"
+    );
+    assert!(
+        found.contains("1 file of 2 with the same digest there, 1.00 MiB."),
         "{found}"
     );
     let json = place

@@ -18,7 +18,7 @@ use crate::command::{Failure, raise_open_files, unless_printed, unless_stopped};
 use crate::show::{LINE, Page, counted, show_elsewhere, stderr, visible_path};
 use crate::signals::stopping;
 
-/// Write a catalogue of files with their digests, to compare with other machines and drives.
+/// List files with digests, to compare machines and drives.
 ///
 /// A catalogue is a Parquet file with one row per name of a regular file: host, storage, inode, path, size, times, hard links, a digest
 /// of the first 4 KiB, and the BLAKE3 digest of small files and of those whose size and beginning another file here has. Written again
@@ -30,9 +30,9 @@ use crate::signals::stopping;
 #[command(after_help = "\
 Examples:
   seekless dupes catalogue /srv --output nas.parquet
-  seekless dupes catalogue /mnt/usb --output usb-2019.parquet --host usb-2019
-  seekless dupes --against usb-2019.parquet photos  # what the drive has, too
-  seekless dupes catalogue --files-from wanted --null --digest all --output more.parquet")]
+  seekless dupes catalogue /mnt/usb --output usb.parquet --host usb-2019
+  seekless dupes --against usb.parquet photos  # what the drive has, too
+  seekless dupes catalogue --files-from LIST -0 --digest all -o 2.parquet")]
 pub struct CatalogueArguments {
     #[command(flatten)]
     chosen: Chosen,
@@ -42,8 +42,8 @@ pub struct CatalogueArguments {
     /// How much to digest
     #[arg(long, value_name = "DIGEST", value_parser = one_of(DIGESTS), default_value = "first", display_order = 1)]
     digest: Digests,
-    /// Use digests of an older catalogue [default: FILE, if it exists]
-    #[arg(long, value_name = "OLDER", display_order = 1)]
+    /// Use digests of the older catalogue FILE [default: the one that is replaced]
+    #[arg(long, value_name = "FILE", display_order = 1)]
     since: Option<PathBuf>,
     /// The name of this machine or drive in the catalogue [default: the host name]
     #[arg(long, value_name = "NAME", display_order = 1)]

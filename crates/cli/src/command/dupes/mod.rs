@@ -168,7 +168,7 @@ pub struct Chosen {
     /// Only files that match
     ///
     /// PATTERN is a glob for their name or, if it has a slash, for their path below PATH.
-    #[arg(long, value_name = "PATTERN", help_heading = FILES)]
+    #[arg(long, value_name = "PATTERN", help_heading = FILES, hide_short_help = true)]
     include: Vec<String>,
     /// Omit files and directories that match
     ///
