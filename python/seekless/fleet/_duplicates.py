@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from . import _plans
-from ._engine import DuckDb, Engine, Spark, in_blocks, run_queries
+from ._engine import DuckDb, Engine, Spark, run_queries
 from ._page import Bytes, page, said, table
 
 VERSION = "1"
@@ -29,27 +29,20 @@ def run(arguments: argparse.Namespace) -> None:
 def find(engine: Engine, catalogues: list[str], min_size: int, action: str) -> None:
     """Finds the duplicates, and writes tables, lists, plans and the page."""
     engine.view("catalogue", catalogues)
-    metadata = engine.metadata()
     hosts: dict[str, list[dict[str, str]]] = {}
-    for file in catalogues_of(metadata):
-        hosts.setdefault(metadata[file]["host"], []).append(metadata[file])
+    for file, keys in engine.metadata().items():
+        if keys.get("seekless.catalogue") != VERSION or "host" not in keys:
+            raise ValueError(f"{file} is no catalogue of version {VERSION}")
+        hosts.setdefault(keys["host"], []).append(keys)
     run_queries(engine, "duplicates.sql", min_size=max(min_size, 1), heavy=HEAVY)
     for host, rows in groupby(engine.rows("SELECT host, path FROM wanted ORDER BY host, path"), lambda row: str(row[0])):
-        engine.write(f"wanted/{file_name(host)}.list", in_blocks(row[1] + b"\0" for row in rows))
+        engine.write(f"wanted/{file_name(host)}.list", (row[1] + b"\0" for row in rows))
     for host, rows in groupby(engine.rows(_plans.query(action)), lambda row: str(row[0])):
         origin = _plans.origin_of(hosts.get(host, []))
         if origin is not None:
-            engine.write(f"plans/{file_name(host)}.plan", in_blocks(_plans.plan(host, origin, action, rows)))
+            engine.write(f"plans/{file_name(host)}.plan", _plans.plan(host, origin, action, rows))
     engine.write("duplicates.html", [page("Duplicates in a fleet", parts(engine, hosts, min_size))])
     engine.remove("work")
-
-
-def catalogues_of(metadata: dict[str, dict[str, str]]) -> Iterator[str]:
-    """The files, if all of them are catalogues of a version that is read here."""
-    for file, keys in metadata.items():
-        if keys.get("seekless.catalogue") != VERSION or "host" not in keys:
-            raise ValueError(f"{file} is no catalogue of version {VERSION}")
-        yield file
 
 
 def file_name(host: str) -> str:

@@ -17,38 +17,15 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
+from itertools import islice
 from string import Template
-from typing import Any, Protocol
+from typing import Any
 
 Row = tuple[Any, ...]
 ROWS_AT_ONCE = 10_000
 
 
-class Engine(Protocol):
-    """What runs the queries."""
-
-    def view(self, name: str, paths: list[str]) -> None:
-        """Names the rows of Parquet files."""
-
-    def table(self, name: str, sql: str) -> None:
-        """Writes the answer to ``NAME.parquet`` in the output directory, and names it."""
-
-    def rows(self, sql: str) -> Iterator[Row]:
-        """The answer, a part at a time."""
-        ...
-
-    def metadata(self) -> dict[str, dict[str, str]]:
-        """What the footers of the files of the view ``catalogue`` say, by file."""
-        ...
-
-    def write(self, name: str, parts: Iterable[bytes]) -> None:
-        """Writes a file to the output directory."""
-
-    def remove(self, name: str) -> None:
-        """Removes a directory of the output."""
-
-
-def run_queries(engine: Engine, script: str, **values: object) -> None:
+def run_queries(engine: DuckDb | Spark, script: str, **values: object) -> None:
     """Makes the tables of a script in this package, in their order. A table's header is ``-- table NAME``."""
     text = Template(files("seekless.fleet").joinpath(script).read_text()).substitute({key: str(value) for key, value in values.items()})
     for name, query in re.findall(r"^-- table ([^:\n]+).*\n((?:(?!-- table ).*\n)+)", text, re.MULTILINE):
@@ -58,7 +35,7 @@ def run_queries(engine: Engine, script: str, **values: object) -> None:
 
 
 class DuckDb:
-    """DuckDB in this process."""
+    """DuckDB in this process; paths are those of this machine."""
 
     def __init__(self, output: str, settings: dict[str, str]):
         import duckdb
@@ -72,6 +49,7 @@ class DuckDb:
         self.connection.execute("CREATE MACRO sequence(first, last) AS generate_series(first, last)")
 
     def view(self, name: str, paths: list[str]) -> None:
+        """Names the rows of Parquet files."""
         inside = [os.path.join(path, "**/*.parquet") if os.path.isdir(path) else path for path in paths]
         found = [file for path in inside for file in (glob.glob(path, recursive=True) if glob.has_magic(path) else [path])]
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in found)
@@ -80,34 +58,39 @@ class DuckDb:
             self.catalogues = listed
 
     def table(self, name: str, sql: str) -> None:
+        """Writes the answer to ``NAME.parquet`` in the output directory, and names it by the last part of its name."""
         path = os.path.join(self.output, f"{name}.parquet")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self.connection.execute(f"COPY ({sql}) TO '{path}' (FORMAT parquet, COMPRESSION zstd)".replace("\n", " \n"))
         self.view(os.path.basename(name), [path])
 
     def rows(self, sql: str) -> Iterator[Row]:
+        """The answer, a part at a time."""
         answer = self.connection.cursor().execute(sql)
         while rows := answer.fetchmany(ROWS_AT_ONCE):
             yield from rows
 
     def metadata(self) -> dict[str, dict[str, str]]:
+        """What the footers of the files of the view ``catalogue`` say, by file."""
         found: dict[str, dict[str, str]] = {}
         for file, key, value in self.rows(f"SELECT file_name, key, value FROM parquet_kv_metadata([{self.catalogues}])"):
             found.setdefault(file, {})[key.decode()] = value.decode(errors="replace")
         return found
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
+        """Writes a file to the output directory."""
         path = os.path.join(self.output, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
             file.writelines(parts)
 
     def remove(self, name: str) -> None:
+        """Removes a directory of the output."""
         shutil.rmtree(os.path.join(self.output, name), ignore_errors=True)
 
 
 class Spark:
-    """Spark, from one machine to a cluster; paths are those of Hadoop."""
+    """Spark, from one machine to a cluster, with the methods of ``DuckDb``; paths are those of Hadoop."""
 
     def __init__(self, output: str, settings: dict[str, str], master: str):
         import pyspark
@@ -157,21 +140,14 @@ class Spark:
         return found
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
-        path = self._path(name)
+        path, rest = self._path(name), iter(parts)
+        # Each write is a message to another process.
         with contextlib.closing(path.getFileSystem(self.hadoop).create(path)) as file:
-            for part in parts:
+            for part in iter(lambda: b"".join(islice(rest, ROWS_AT_ONCE)), b""):
                 file.write(bytearray(part))
 
     def remove(self, name: str) -> None:
         self._path("").getFileSystem(self.hadoop).delete(self._path(name), True)
 
 
-def in_blocks(parts: Iterable[bytes], block_bytes: int = 1 << 20) -> Iterator[bytes]:
-    """The same bytes in fewer parts: a write may be a message to another process."""
-    block = bytearray()
-    for part in parts:
-        block += part
-        if len(block) >= block_bytes:
-            yield bytes(block)
-            block.clear()
-    yield bytes(block)
+Engine = DuckDb | Spark

@@ -86,13 +86,6 @@ def _written(path: bytes) -> str:
     text = path.decode(errors="surrogateescape")
     if text.isprintable() and "\\" not in text and text[-1] != " ":
         return text
-    last = len(text) - 1
-
-    def escaped(at: int, one: str) -> str:
-        if one == "\\":
-            return "\\\\"
-        if one.isprintable() and (one != " " or at < last):
-            return one
-        return "".join(f"\\x{byte:02x}" for byte in one.encode(errors="surrogateescape"))
-
-    return "".join(escaped(at, one) for at, one in enumerate(text))
+    text = "".join(one if one.isprintable() else "".join(f"\\x{byte:02x}" for byte in one.encode(errors="surrogateescape"))
+                   for one in text.replace("\\", "\\\\"))
+    return text.removesuffix(" ") + "\\x20" if text[-1] == " " else text
