@@ -64,7 +64,10 @@ fn a_hub_keeps_what_is_shared_and_its_administrator_moves_and_removes_it() {
     assert!(hub("export --output hub.jsonl").refused().contains("File exists"));
     let other = "--database sqlite:other.db";
     for added in ["1 run added.\n", "0 runs added.\n"] {
-        assert_eq!(hub(&format!("import hub.jsonl {other}")).succeeded().stdout, added);
+        assert_eq!(
+            hub(&format!("import --own hub.jsonl {other}")).succeeded().stdout,
+            added
+        );
     }
     let banned = hub(&format!("ban {id} {other}")).succeeded().stdout;
     assert!(

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use seekless_record::{DocumentError, Ended, Run, Standing, Storage, from_json};
+use seekless_method::REVISION;
+use seekless_record::{DocumentError, Ended, PROTOCOL, Run, Standing, Storage, from_json};
 use seekless_results::{DeviceKind, Known, anonymous, busy, identity, standings, throttled};
 
 use crate::figure::{Figure, Place};
@@ -12,6 +13,8 @@ use crate::figure::{Figure, Place};
 pub const MAX_BYTES: usize = 16 << 20;
 /// The most entries of a contest: each is compared with each other.
 const MOST_ENTRIES: usize = 400;
+/// The same of all contests together.
+const MOST_PAIRS: usize = 400 * MOST_ENTRIES;
 const MOST_CONTESTS: usize = 1000;
 const MOST_TRIALS: usize = 100_000;
 /// No processor moves more bytes per second through its memory.
@@ -59,6 +62,8 @@ fn cause(error: &DocumentError) -> String {
 
 /// A disk that does not exist. Such a run is shown apart, by its model.
 pub const SIMULATED: &str = "simulated";
+/// By a program that is newer than this one, or says so.
+const NEWER: &str = "newer than this hub";
 /// Samples that occur twice, here or in another run.
 pub const COPIES: &str = "copied samples";
 
@@ -124,9 +129,11 @@ pub fn digest(text: &[u8]) -> String {
 }
 
 fn limited(run: &Run) -> Result<(), Refusal> {
+    let pairs = run.contests.iter().map(|contest| contest.entries.len().pow(2)).sum();
     let entries = run.contests.iter().map(|contest| contest.entries.len()).max();
     for (what, found, most) in [
         ("contests", run.contests.len(), MOST_CONTESTS),
+        ("pairs of entries", pairs, MOST_PAIRS),
         ("entries in a contest", entries.unwrap_or(0), MOST_ENTRIES),
         ("trials", run.trials.len(), MOST_TRIALS),
     ] {
@@ -177,6 +184,11 @@ fn marks(sent: &Run, run: &Run) -> String {
         ("throttled", throttled(run).is_some()),
         (COPIES, has_copies(run)),
         ("faster than memory", is_too_fast(run)),
+        (
+            NEWER,
+            run.revision
+                .is_some_and(|of| of.protocol > PROTOCOL || of.mechanisms > REVISION),
+        ),
         ("verdicts differ", has_other_verdicts(sent, run)),
     ];
     let found = found.into_iter().filter(|(_, is_found)| *is_found);

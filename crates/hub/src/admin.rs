@@ -6,6 +6,7 @@ use seekless_results::Known;
 use serde::{Deserialize, Serialize};
 
 use crate::accept::{Refusal, accept};
+use crate::api::now;
 use crate::dump::{Dumped, line};
 use crate::store::{Added, News, Store, StoreError};
 
@@ -159,26 +160,28 @@ impl Admin {
     ///
     /// # Errors
     /// At the first line that is damaged or refused; the lines before it are added.
-    pub fn import(&self, from: impl BufRead, known: &Known) -> Result<usize, AdminError> {
+    pub fn import(&self, from: impl BufRead, known: &Known, is_own: bool) -> Result<usize, AdminError> {
         self.runtime.block_on(async {
             let mut added = 0;
             for (at, text) in from.lines().enumerate() {
                 let line = at + 1;
                 let text = text?;
                 if let Ok(Banned { banned }) = serde_json::from_str(&text) {
-                    self.store.ban(&banned).await?;
+                    if is_own {
+                        self.store.ban(&banned).await?;
+                    }
                     continue;
                 }
                 let dumped: Dumped = serde_json::from_str(&text).map_err(|source| AdminError::Line { line, source })?;
                 let accepted = accept(dumped.document.get().as_bytes(), known);
                 let mut accepted = accepted.map_err(|source| AdminError::Refused { line, source })?;
-                accepted.marks = dumped.marks;
-                // Of a public dump, nobody can withdraw.
-                let secret = dumped.secret.unwrap_or_default();
-                let result = self
-                    .store
-                    .add(&accepted, &secret, dumped.received_unix_seconds, false)
-                    .await?;
+                // Another's dump decides neither what counts nor who can withdraw it.
+                let (mut secret, mut received) = (String::new(), now());
+                if is_own {
+                    accepted.marks = dumped.marks;
+                    (secret, received) = (dumped.secret.unwrap_or_default(), dumped.received_unix_seconds);
+                }
+                let result = self.store.add(&accepted, &secret, received, !is_own).await?;
                 added += usize::from(matches!(result, Added::New(_)));
             }
             Ok(added)

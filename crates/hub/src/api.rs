@@ -306,6 +306,6 @@ fn hidden(secret: &str) -> String {
     blake3::hash(secret.as_bytes()).to_hex().to_string()
 }
 
-fn now() -> i64 {
+pub fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }

@@ -21,7 +21,7 @@ const ANSWERS: usize = 1000;
 /// Answers by their address, what the client accepts, and what they rest on.
 pub struct Cache(quick_cache::sync::Cache<Key, Answer, Weight>);
 
-type Key = (String, Option<HeaderValue>, Counters);
+type Key = (String, Vec<HeaderValue>, Counters);
 
 #[derive(Clone)]
 struct Answer {
@@ -51,7 +51,12 @@ pub async fn cached(State((app, cache)): State<(Arc<App>, Arc<Cache>)>, request:
         return next.run(request).await;
     }
     let known = request.headers().get(header::IF_NONE_MATCH).cloned();
-    let accepts = request.headers().get(header::ACCEPT_ENCODING).cloned();
+    let accepts = request
+        .headers()
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .cloned()
+        .collect();
     let key = (request.uri().to_string(), accepts, app.index.read().await.counters());
     let mut answer = match cache.0.get_or_insert_async(&key, answer(request, next)).await {
         Ok(answer) => answer,

@@ -116,7 +116,7 @@ pub fn share(hub: &str, run: &Run) -> Result<Receipt, ClientError> {
         let receipt: Receipt =
             serde_json::from_slice(&read(answer, MAX_ANSWER_BYTES)?).map_err(|_| ClientFailure::NotAHub)?;
         let is_secret = receipt.secret.as_ref().is_none_or(|secret| is_hex(secret, 64));
-        let is_receipt = is_hex(&receipt.id, 32) && is_secret;
+        let is_receipt = is_hex(&receipt.id, 32) && is_secret && receipt.url.len() <= MAX_DETAIL;
         is_receipt.then_some(receipt).ok_or(ClientFailure::NotAHub)
     })
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -16,6 +17,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::spawn_blocking;
 
@@ -24,6 +26,9 @@ use crate::figure::{Place, WORDS};
 use crate::index::{Filter, Known, Seen};
 use crate::problem::Problem;
 use crate::store::{Store, StoreError, Stored};
+
+/// A client that reads nothing for so long is left.
+const STALLED: Duration = Duration::from_secs(30);
 
 /// A run in a dump.
 #[derive(Debug, Serialize, Deserialize)]
@@ -65,20 +70,22 @@ pub async fn line(store: &Store, stored: Stored, with_secret: bool) -> Result<Op
 
 /// All runs, one on each line, with their documents.
 #[utoipa::path(get, path = "/api/v1/dump.jsonl", responses((status = 200, description = "Lines of JSON", content_type = "application/x-ndjson", body = String)))]
-pub async fn json_lines(State(app): State<Arc<App>>) -> Response {
+pub async fn json_lines(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+    let turn = app.dumping()?;
     let (send, receive) = channel::<io::Result<Bytes>>(4);
     tokio::spawn(async move {
+        let _turn = turn;
         let runs: Vec<Stored> = app.index.read().await.runs().map(|run| run.stored.clone()).collect();
         for stored in runs {
             let line = line(&app.store, stored, false).await.map_err(io::Error::other);
             let Some(line) = line.transpose() else { continue };
             let is_last = line.is_err();
-            if send.send(line.map(Bytes::from)).await.is_err() || is_last {
+            if send.send_timeout(line.map(Bytes::from), STALLED).await.is_err() || is_last {
                 return;
             }
         }
     });
-    streamed(receive, "application/x-ndjson")
+    Ok(streamed(receive, "application/x-ndjson"))
 }
 
 fn streamed(receive: tokio::sync::mpsc::Receiver<io::Result<Bytes>>, kind: &'static str) -> Response {
@@ -88,7 +95,7 @@ fn streamed(receive: tokio::sync::mpsc::Receiver<io::Result<Bytes>>, kind: &'sta
 }
 
 /// Of each row group: a place with all methods may take it beyond.
-const ROWS_OF_GROUP: usize = 1 << 16;
+const ROWS_OF_GROUP: usize = 1 << 13;
 
 /// The columns: texts, integers, and figures.
 fn schema() -> String {
@@ -110,8 +117,10 @@ fn schema() -> String {
 /// The figures of all runs that count, and of simulated disks: a row for each method of each contest.
 #[utoipa::path(get, path = "/api/v1/dump.parquet", responses((status = 200, description = "A file of Parquet, compressed by Snappy", content_type = "application/vnd.apache.parquet", body = String)))]
 pub async fn parquet(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+    let turn = app.dumping()?;
     let (send, receive) = channel::<io::Result<Bytes>>(4);
     spawn_blocking(move || {
+        let _turn = turn;
         if let Err(error) = write(&app, Sending(send.clone())) {
             let _ = send.blocking_send(Err(io::Error::other(error)));
         }
@@ -124,7 +133,8 @@ struct Sending(Sender<io::Result<Bytes>>);
 
 impl Write for Sending {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes)));
+        let sending = self.0.send_timeout(Ok(Bytes::copy_from_slice(bytes)), STALLED);
+        let sent = Handle::current().block_on(sending);
         sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 

@@ -1,7 +1,8 @@
 //! The server: its routes, and what keeps strangers from exhausting it.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -11,8 +12,8 @@ use axum::http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use seekless_results::Known;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{RwLock, Semaphore};
 use tokio::time::{sleep, timeout};
 use tower_governor::governor::GovernorConfigBuilder;
-use tower_governor::key_extractor::{KeyExtractor, PeerIpKeyExtractor, SmartIpKeyExtractor};
+use tower_governor::key_extractor::{KeyExtractor, PeerIpKeyExtractor};
 use tower_governor::{GovernorError, GovernorLayer};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
@@ -66,6 +67,8 @@ pub enum ServeError {
 
 /// So many connections at a time; others wait.
 const MOST_CONNECTIONS: usize = 1000;
+/// The same of one network, which nobody else is kept out by.
+const MOST_OF_NETWORK: usize = 250;
 /// How long the headers of a request, a request with its answer, and a connection may take.
 const FOR_HEADERS: Duration = Duration::from_secs(10);
 const FOR_REQUEST: Duration = Duration::from_secs(30);
@@ -114,8 +117,13 @@ pub fn serve(options: &Options, known: Known, ready: impl FnOnce(SocketAddr)) ->
             let router = limited_by_address(router(app), options);
             ready(address);
             let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+            let most = if options.behind_proxy {
+                MOST_CONNECTIONS
+            } else {
+                MOST_OF_NETWORK
+            };
             tokio::select! {
-                () = accept_all(listener, router, free.clone()) => {}
+                () = accept_all(listener, router, free.clone(), most) => {}
                 ended = asked_to_end() => ended?,
             }
             // Requests that have begun are answered.
@@ -175,11 +183,22 @@ impl KeyExtractor for Sender {
     type Key = IpAddr;
 
     fn extract<T>(&self, request: &Request<T>) -> Result<IpAddr, GovernorError> {
-        if self.behind_proxy {
-            SmartIpKeyExtractor.extract(request)
-        } else {
-            PeerIpKeyExtractor.extract(request)
-        }
+        // What a proxy appends is the last; what stands before it, the sender may have written.
+        let forwarded = request.headers().get_all("x-forwarded-for").iter().next_back();
+        let forwarded = forwarded.and_then(|list| list.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
+        let address = match forwarded.filter(|_| self.behind_proxy) {
+            Some(address) => address,
+            None => PeerIpKeyExtractor.extract(request)?,
+        };
+        Ok(network(address))
+    }
+}
+
+/// What one sender may have all addresses of.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -207,16 +226,47 @@ fn limited_by_address(router: Router, options: &Options) -> Router {
     router.layer(GovernorLayer::new(config).error_handler(too_many))
 }
 
-async fn accept_all(listener: TcpListener, router: Router, free: Arc<Semaphore>) {
+/// The connections of each network.
+type Connections = Arc<Mutex<HashMap<IpAddr, usize>>>;
+
+/// A connection that is counted while it is open.
+struct Open(IpAddr, Connections);
+
+impl Open {
+    fn of(address: IpAddr, most: usize, connections: &Connections) -> Option<Self> {
+        let network = network(address);
+        let mut counted = connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counted.entry(network).or_default();
+        (*count < most).then(|| *count += 1)?;
+        Some(Self(network, connections.clone()))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut counted = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counted.get_mut(&self.0) {
+            *count -= 1;
+        }
+        counted.retain(|_, count| *count > 0);
+    }
+}
+
+/// `most` connections of each network are taken.
+async fn accept_all(listener: TcpListener, router: Router, free: Arc<Semaphore>, most: usize) {
+    let connections = Connections::default();
     loop {
         let Ok(permit) = free.clone().acquire_owned().await else {
             return;
         };
         match listener.accept().await {
             Ok((stream, address)) => {
+                let Some(open) = Open::of(address.ip(), most, &connections) else {
+                    continue;
+                };
                 let router = router.clone();
                 tokio::spawn(async move {
-                    let _permit = permit;
+                    let _held = (permit, open);
                     // A client that reads or sends slowly is left.
                     let _ = timeout(FOR_CONNECTION, answer(stream, address, router)).await;
                 });
@@ -236,9 +286,8 @@ async fn answer(stream: TcpStream, address: SocketAddr, router: Router) {
         let router = router.clone();
         async move { tower::ServiceExt::oneshot(router, request.map(Body::new)).await }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .max_buf_size(UNREAD)
         .timer(TokioTimer::new())
         .header_read_timeout(FOR_HEADERS);
@@ -252,5 +301,31 @@ async fn asked_to_end() -> std::io::Result<()> {
     tokio::select! {
         interrupted = ctrl_c() => interrupted,
         _ = terminated.recv() => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_is_whom_the_proxy_saw_and_a_network_of_ipv6_is_one() {
+        let key = |behind_proxy: bool, forwarded: &[&str]| {
+            let mut request = Request::new(());
+            request
+                .extensions_mut()
+                .insert(ConnectInfo(SocketAddr::from(([10, 0, 0, 1], 1))));
+            for list in forwarded {
+                let list = HeaderValue::from_str(list).unwrap();
+                request.headers_mut().append("x-forwarded-for", list);
+            }
+            Sender { behind_proxy }.extract(&request).unwrap().to_string()
+        };
+        assert_eq!(key(false, &["1.2.3.4"]), "10.0.0.1");
+        assert_eq!(key(true, &[]), "10.0.0.1");
+        assert_eq!(key(true, &["1.2.3.4, 5.6.7.8"]), "5.6.7.8");
+        assert_eq!(key(true, &["1.2.3.4", "5.6.7.8, 9.9.9.9"]), "9.9.9.9");
+        assert_eq!(key(true, &["2001:db8:1:2:3:4:5:6"]), "2001:db8:1:2::");
+        assert_eq!(key(true, &["::ffff:5.6.7.8"]), "5.6.7.8");
     }
 }

@@ -6,13 +6,6 @@
 //! Not here: how bytes move (the crate `seekless`), what follows from a run (`seekless_results`), and how results look on
 //! a terminal.
 
-/// Increased whenever trials are made, timed or checked in another way, so that times from before are no longer
-/// comparable.
-///
-/// 2: the bytes of a write are no longer computed inside the clock, where they took half of the time, which overlapping
-/// methods hid; and the first trial of a small warm round is discarded.
-pub const PROTOCOL: u32 = 2;
-
 pub mod experiment;
 pub mod read_ahead;
 pub mod regret;

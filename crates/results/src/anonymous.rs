@@ -131,7 +131,10 @@ fn day(time: &str) -> String {
 fn digits_and_dots(version: &str) -> Option<String> {
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.');
     let digits = version[..end.unwrap_or(version.len())].trim_matches('.');
-    (!digits.is_empty()).then(|| digits.to_owned())
+    // No version has more; more could be a message.
+    let is_version =
+        !digits.is_empty() && digits.split('.').count() <= 4 && digits.split('.').all(|part| part.len() <= 5);
+    is_version.then(|| digits.to_owned())
 }
 
 /// The name of a simulated disk, if its model may be one of this program's.

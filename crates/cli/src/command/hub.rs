@@ -27,7 +27,7 @@ Examples:
   seekless hub serve --database postgres://seekless@db.example/hub
   seekless hub verify                       # that all that is stored is whole
   seekless hub export --output hub.jsonl    # a backup
-  seekless hub import hub.jsonl --database sqlite:other.db
+  seekless hub import --own hub.jsonl --database sqlite:other.db
 
 For details, see `seekless hub COMMAND --help`.")]
 pub struct Arguments {
@@ -116,15 +116,21 @@ Examples:
         output: PathBuf,
     },
     /// Add the runs of an export, or of another hub's dump (/api/v1/dump.jsonl).
+    ///
+    /// Every run is checked as if it had been sent.
     #[command(after_help = "\
 Examples:
-  seekless hub import hub.jsonl --database postgres://seekless@db.example/hub")]
+  seekless hub import --own hub.jsonl --database postgres://db.example/hub
+  seekless hub import others.jsonl")]
     Import {
         #[command(flatten)]
         database: Database,
         /// The file; `-` is standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// Take over its bans, secrets and marks, too: only for a dump of your own `hub export`
+        #[arg(long)]
+        own: bool,
     },
 }
 
@@ -194,8 +200,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 file.sync_all().with_context(doing)?;
             }
         }
-        Action::Import { database, file } => {
-            let added = Admin::open(&database.url)?.import(opened(file)?, &KNOWN)?;
+        Action::Import { database, file, own } => {
+            let added = Admin::open(&database.url)?.import(opened(file)?, &KNOWN, *own)?;
             writeln!(stdout(), "{} added.", plural(added as u64, "run", "runs"))?;
         }
     }

@@ -1,10 +1,11 @@
 //! What a hub answers.
 
+use std::io::Write;
 use std::thread;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use seekless_hub::{Admin, client};
-use seekless_record::from_json;
+use seekless_record::{Ended, Revision, from_json};
 use seekless_results::DeviceKind;
 
 use crate::common::{Database, Hub, KNOWN};
@@ -151,9 +152,9 @@ fn an_export_that_is_imported_elsewhere_is_equal() {
         };
         let text = export(&admin);
         let other = Admin::open(&to.url).unwrap();
-        assert_eq!(other.import(text.as_bytes(), &KNOWN).unwrap(), 4);
+        assert_eq!(other.import(text.as_bytes(), &KNOWN, true).unwrap(), 4);
         assert_eq!(export(&other), text, "{} to {}", from.name, to.name);
-        assert_eq!(other.import(text.as_bytes(), &KNOWN).unwrap(), 0, "twice is once");
+        assert_eq!(other.import(text.as_bytes(), &KNOWN, true).unwrap(), 0, "twice is once");
         let verified = other.verify(&KNOWN).unwrap();
         assert_eq!((verified.runs, verified.damaged), (4, Vec::new()), "{}", to.name);
         let (hub, restored) = (Hub::start(&from), Hub::start(&to));
@@ -162,6 +163,81 @@ fn an_export_that_is_imported_elsewhere_is_equal() {
             assert_eq!(restored.get(path).body.len(), hub.get(path).body.len(), "{path}");
         }
     }
+}
+
+#[test]
+fn a_dump_of_somebody_else_bans_nobody_and_does_not_say_what_counts() {
+    let (database, elsewhere) = (Database::sqlite(), Database::sqlite());
+    let (hub, there) = (Hub::start(&database), Hub::start(&elsewhere));
+    hub.share(&generated::run(1, 1));
+    let mut busy = generated::run(2, 1);
+    busy.ended = Ended::Interrupted;
+    assert_eq!(there.share(&busy).json()["marks"].to_string(), "[\"unfinished\"]");
+    let mut dump = Vec::new();
+    Admin::open(&elsewhere.url).unwrap().export(&mut dump).unwrap();
+    let dump = String::from_utf8(dump)
+        .unwrap()
+        .replace("\"marks\":\"unfinished\"", "\"marks\":\"\"");
+    let admin = Admin::open(&database.url).unwrap();
+    let machine = "machine-0000000000000001";
+    let lines = format!("{{\"banned\":\"{machine}\"}}\n{dump}");
+    assert_eq!(admin.import(lines.as_bytes(), &KNOWN, false).unwrap(), 1);
+    let served = Hub::start(&database);
+    let runs = served.get("/api/v1/runs").json();
+    let counted: Vec<_> = runs["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["counted"].as_bool())
+        .collect();
+    assert_eq!(counted, [Some(false), Some(true)], "the newest first");
+    assert_eq!(served.share(&generated::run(1, 2)).status, 201, "it is not banned");
+}
+
+#[test]
+fn a_run_of_a_newer_revision_is_kept_apart() {
+    let hub = Hub::alone();
+    let mut run = generated::run(1, 1);
+    for revision in [
+        Revision {
+            protocol: u32::MAX,
+            mechanisms: 1,
+        },
+        Revision {
+            protocol: 1,
+            mechanisms: u32::MAX,
+        },
+    ] {
+        run.revision = Some(revision);
+        assert_eq!(hub.share(&run).json()["marks"].to_string(), "[\"newer than this hub\"]");
+    }
+    assert_eq!(hub.get("/api/v1/table").json().as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn dumps_that_nobody_reads_hold_no_more_than_two_turns() {
+    let hub = Hub::alone();
+    for machine in 0..40 {
+        hub.share(&generated::run(machine, 1));
+    }
+    let asked = || {
+        let mut stream = std::net::TcpStream::connect(hub.address).unwrap();
+        stream
+            .write_all(b"GET /api/v1/dump.jsonl HTTP/1.1\r\nHost: hub\r\n\r\n")
+            .unwrap();
+        stream
+    };
+    let unread: Vec<_> = (0..2).map(|_| asked()).collect();
+    let is_refused = || hub.get("/api/v1/dump.jsonl").status == 503;
+    assert!((0..50).any(|_| is_refused() || {
+        thread::sleep(std::time::Duration::from_millis(50));
+        false
+    }));
+    drop(unread);
+    assert!((0..100).any(|_| !is_refused() || {
+        thread::sleep(std::time::Duration::from_millis(100));
+        false
+    }));
 }
 
 #[test]

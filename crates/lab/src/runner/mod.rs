@@ -307,7 +307,7 @@ pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
 
 /// The revision that measures a run.
 const REVISION: Revision = Revision {
-    protocol: crate::PROTOCOL,
+    protocol: seekless_record::PROTOCOL,
     mechanisms: seekless::method::REVISION,
 };
 

@@ -42,17 +42,27 @@ impl Store {
     /// The receipts of a run by its ID here or there, or all of them, the newest first, each with its file.
     ///
     /// # Errors
-    /// If one cannot be read, or another user can have written it.
+    /// If none is found, and one cannot be read or another user can have written it.
     pub fn receipts(&self, id: Option<&str>) -> Result<Vec<(PathBuf, SharedRun)>, StoreError> {
-        let mut receipts = Vec::new();
+        let (mut receipts, mut unusable) = (Vec::new(), None);
         for document in list(&self.directory.join("shared"), Origin::File)? {
             let path = document.path;
             let own = open_own(&path, Access::Read).and_then(|file| read_within(file, MAX_RECEIPT_BYTES));
-            let text = own.map_err(system(&path, "use the receipt"))?;
-            let receipt: SharedRun = serde_json::from_slice(&text).map_err(|error| malformed(&path)(error.into()))?;
-            if id.is_none_or(|id| receipt.id == id || receipt.run == id) {
-                receipts.push((path, receipt));
+            let text = own.map_err(system(&path, "use the receipt"));
+            let receipt = text.and_then(|text| {
+                let receipt = serde_json::from_slice::<SharedRun>(&text);
+                receipt.map_err(|error| malformed(&path)(error.into()))
+            });
+            match receipt {
+                Ok(receipt) if id.is_none_or(|id| receipt.id == id || receipt.run == id) => {
+                    receipts.push((path, receipt));
+                }
+                Ok(_) => {}
+                Err(error) => unusable = Some(error),
             }
+        }
+        if let Some(error) = unusable.filter(|_| receipts.is_empty()) {
+            return Err(error);
         }
         receipts.sort_by(|one, other| other.1.shared.cmp(&one.1.shared));
         Ok(receipts)

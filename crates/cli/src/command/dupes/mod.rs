@@ -297,7 +297,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let started = Instant::now();
     begin(&paths, arguments.quiet);
     let found = dupes::find(&selection, &filter, &options, &stop, &|progress| {
-        tell(progress, "comparing")
+        tell(progress, "comparing");
     });
     LINE.end();
     let form = match arguments.json.form() {

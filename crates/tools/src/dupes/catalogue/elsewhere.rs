@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -51,10 +52,13 @@ pub struct FoundElsewhere {
     pub changed: Vec<Unlisted>,
 }
 
-/// Whether a file is a catalogue.
+/// Whether a file is a catalogue, perhaps a damaged one.
 #[must_use]
 pub fn is_catalogue(path: &Path) -> bool {
-    Reader::open(path).is_ok_and(|reader| reader.is_some())
+    match Reader::open(path) {
+        Ok(reader) => reader.is_some(),
+        Err(error) => error.kind() == io::ErrorKind::InvalidData,
+    }
 }
 
 /// Finds the files below the paths of a selection that catalogues have, too.

@@ -12,16 +12,17 @@ mod rows;
 mod tests;
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, BufWriter};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use seekless::files::{FileId, FileState};
+use seekless::files::{FileId, FileState, open_own};
 use seekless::plan::FIRST_BYTES;
+use seekless_sys::Access;
 
 use super::act::origin::SearchOrigin;
 use super::cache::Cache;
@@ -102,46 +103,60 @@ pub fn write(
 ) -> Result<Catalogued, CatalogueError> {
     let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(output, "write", reason);
     if fs::symlink_metadata(output).is_ok_and(|found| !found.is_file() || !is_catalogue(output)) {
-        return Err(failed(&"it exists and is not a catalogue"));
+        return Err(failed(&"it exists and is not a catalogue; it is not overwritten"));
     }
     let [journal, part] = [".journal", ".part"].map(|extension| beside(output, extension));
-    let is_continued = journal.exists();
-    // This keeps other runs out.
-    let cache = Cache::open(&journal).map_err(|reason| failed(&reason))?;
-    let mut out = File::options();
-    out.write(true).mode(0o600).custom_flags(NO_LINK);
-    // Only a run that was killed left a part of its own.
-    out.create_new(!is_continued)
-        .create(is_continued)
-        .truncate(is_continued);
-    let made = out
-        .open(&part)
-        .map_err(|error| CatalogueError::of(&part, "write", &error));
-    let written = made.and_then(|out| {
-        let own = [&journal, &part].map(|path| fs::metadata(path).map(|found| FileState::of(&found).id()).ok());
-        let filled = fill(
-            (selection, filter, origin),
-            options,
-            cache,
-            &own,
-            (&out, output),
-            (stop, tell),
-        );
-        let written = filled.and_then(|sum| {
-            if !sum.is_stopped {
-                persist(&out, &part, output).map_err(|error| failed(&error))?;
-            }
-            Ok(sum)
+    let out = reserved(&part).map_err(|error| CatalogueError::of(&part, "write", &error))?;
+    let written = Cache::open(&journal)
+        .map_err(|reason| failed(&format!("{reason}; remove {} to start over", journal.display())))
+        .and_then(|cache| {
+            let own = [&journal, &part].map(|path| fs::metadata(path).map(|found| FileState::of(&found).id()).ok());
+            fill(
+                (selection, filter, origin),
+                options,
+                cache,
+                &own,
+                (&out, output),
+                (stop, tell),
+            )
         });
-        // It has its name, or it is of no use.
-        let _ = fs::remove_file(&part);
-        written
+    let written = written.and_then(|sum| {
+        if !sum.is_stopped {
+            // As long as the part has its name, no other run begins.
+            let _ = fs::remove_file(&journal);
+            persist(&out, &part, output).map_err(|error| failed(&error))?;
+        }
+        Ok(sum)
     });
-    // What it knows only makes the next run faster.
-    if !written.as_ref().is_ok_and(|sum| sum.is_stopped) {
-        let _ = fs::remove_file(&journal);
+    if !written.as_ref().is_ok_and(|sum| !sum.is_stopped) {
+        let _ = fs::remove_file(&part);
     }
     written
+}
+
+/// Makes a file that becomes a catalogue, and keeps other runs out as long as it is open. One that a killed run left is replaced.
+fn reserved(part: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600).custom_flags(NO_LINK);
+    if let Ok(left) = options.open(part) {
+        locked(&left)?;
+        if !Reader::is_begun(&left) {
+            return Err(io::Error::other(
+                "it exists and no interrupted run made it; move it away",
+            ));
+        }
+        fs::remove_file(part)?;
+    }
+    let made = options.create_new(true).open(part)?;
+    locked(&made)?;
+    Ok(made)
+}
+
+fn locked(file: &File) -> io::Result<()> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::other("another run is writing it"),
+        TryLockError::Error(error) => error,
+    })
 }
 
 /// Lists files and writes their rows.
@@ -202,7 +217,7 @@ fn fill(
 /// Gives a complete catalogue its name, and the permissions of the older one.
 fn persist(out: &File, part: &Path, output: &Path) -> io::Result<()> {
     if let Ok(older) = fs::symlink_metadata(output) {
-        out.set_permissions(older.permissions())?;
+        out.set_permissions(Permissions::from_mode(older.permissions().mode() & 0o644))?;
     }
     out.sync_all()?;
     fs::rename(part, output)?;
@@ -220,7 +235,9 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
 /// Keeps the digests of an older catalogue.
 fn take_over(cache: &mut Cache, older: &Path) -> Result<(), CatalogueError> {
     let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(older, "use", reason);
-    let reader = Reader::open(older).map_err(|error| failed(&error))?;
+    // Its digests are trusted.
+    let file = open_own(older, Access::Read).map_err(|error| failed(&error))?;
+    let reader = Reader::of(file).map_err(|error| failed(&error))?;
     let reader = reader.ok_or_else(|| failed(&"it is not a catalogue"))?;
     let columns = [
         "storage",
@@ -292,10 +309,11 @@ impl Catalogue<'_> {
         let mut done = 0;
         for chunk in numbers.chunks(WHOLE) {
             let whole: Vec<u32> = chunk.iter().filter(wanted).copied().collect();
-            let mut whole = self
-                .search
-                .map(&whole, |number| self.search.whole_digest(*number))
-                .into_iter();
+            let digest = |number: &u32| match small.binary_search_by_key(number, |(number, _)| *number) {
+                Ok(at) => Ok((small[at].1, false)),
+                Err(_) => self.search.whole_digest(*number),
+            };
+            let mut whole = self.search.map(&whole, digest).into_iter();
             if self.search.stop.is_stopped() {
                 break;
             }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -158,16 +159,28 @@ impl Reader {
         if !fs::metadata(path)?.is_file() {
             return Ok(None);
         }
-        let file = File::open(path)?;
+        Self::of(File::open(path)?)
+    }
+
+    /// The same of an open file.
+    pub fn of(file: File) -> io::Result<Option<Self>> {
+        if !begins_as_parquet(&file) {
+            return Ok(None);
+        }
         let opened = || SerializedFileReader::new(file).map_err(|error| error.to_string());
         // What is damaged may make its reader panic.
-        let Ok(file) = without_panic(opened) else {
-            return Ok(None);
-        };
+        let file = without_panic(opened).map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))?;
         let marks = file.metadata().file_metadata().key_value_metadata();
         let is_mark = |mark: &KeyValue| (mark.key.as_str(), mark.value.as_deref()) == (MARK.0, Some(MARK.1));
         let is_catalogue = marks.is_some_and(|marks| marks.iter().any(is_mark));
         Ok(is_catalogue.then_some(Self { file }))
+    }
+
+    /// Whether a run that was killed may have left a file: it is empty, or has a beginning and no end.
+    pub fn is_begun(file: &File) -> bool {
+        let is_empty = file.metadata().is_ok_and(|found| found.len() == 0);
+        let complete = || Self::of(file.try_clone()?);
+        is_empty || begins_as_parquet(file) && complete().is_err()
     }
 
     /// Gives each row, with these columns only.
@@ -176,17 +189,22 @@ impl Reader {
     }
 
     fn read(&self, columns: &[&str], mut each: impl FnMut(Row)) -> Result<(), ParquetError> {
-        let schema = parse_message_type(SCHEMA)?;
+        let schema = self.file.metadata().file_metadata().schema();
         let wanted = schema
             .get_fields()
             .iter()
             .filter(|field| columns.contains(&field.name()));
-        let wanted = Type::group_type_builder("files").with_fields(wanted.cloned().collect());
+        let wanted = Type::group_type_builder(schema.name()).with_fields(wanted.cloned().collect());
         for record in self.file.get_row_iter(Some(wanted.build()?))? {
             each(Row::of(&record?));
         }
         Ok(())
     }
+}
+
+fn begins_as_parquet(file: &File) -> bool {
+    let mut magic = [0; 4];
+    file.read_exact_at(&mut magic, 0).is_ok() && &magic == b"PAR1"
 }
 
 impl Row {

@@ -52,7 +52,7 @@ fn rows(catalogue: &Path) -> BTreeMap<Vec<u8>, Row> {
 
 /// Files of all kinds: empty, small, of one page, large; some equal, some only alike at their beginnings, one with two names.
 fn filled(root: &Path) {
-    let long = |last: u8| [&[7; 20_000][..], &[last]].concat();
+    let long = |last: u8| [vec![7; 20_000], vec![last]].concat();
     let files: [(&str, Vec<u8>); 8] = [
         ("empty", Vec::new()),
         ("small", b"a".to_vec()),
@@ -160,7 +160,7 @@ fn only_what_changed_is_read_again_and_what_just_changed_is_not_trusted() {
     let now = rows(&output);
     let path = root.join("deep/long");
     let changed = &now[path.as_os_str().as_bytes()];
-    assert_eq!(changed.blake3, Some(*blake3::hash(&[9; 20_001]).as_bytes()));
+    assert_eq!(changed.blake3, Some(*blake3::hash(&vec![9; 20_001]).as_bytes()));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_stopped_run_leaves_the_older_catalogue_and_a_journal_from_which_the_next_go
             stop.stop();
         }
     };
-    let origin = SearchOrigin::here(&[root.clone()], &[]).unwrap();
+    let origin = SearchOrigin::here(std::slice::from_ref(&root), &[]).unwrap();
     let stopped = write(
         &selection,
         &Filter::default(),
@@ -237,7 +237,7 @@ fn what_is_no_catalogue_is_neither_written_over_nor_read() {
         if damage % 3 == 0 {
             damaged.truncate(random.usize(..bytes.len()));
         } else {
-            for _ in 0..1 + damage % 5 {
+            for _ in 0..=(damage % 5) {
                 let at = random.usize(..damaged.len());
                 damaged[at] = random.u8(..);
             }
@@ -258,8 +258,8 @@ fn files_that_a_catalogue_has_are_found_by_their_digests() {
     fs::create_dir(&here).unwrap();
     for (name, bytes) in [
         ("small", b"a".to_vec()),
-        ("long", [&[7; 20_000][..], &[1]].concat()),
-        ("like long", [&[7; 20_000][..], &[9]].concat()),
+        ("long", [vec![7; 20_000], vec![1]].concat()),
+        ("like long", [vec![7; 20_000], vec![9]].concat()),
         ("perhaps", vec![3; 5000]),
         ("other", b"b".to_vec()),
     ] {
