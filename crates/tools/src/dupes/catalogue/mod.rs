@@ -106,8 +106,13 @@ pub fn write(
         return Err(failed(&"it exists and is not a catalogue; it is not overwritten"));
     }
     let [journal, part] = [".journal", ".part"].map(|extension| beside(output, extension));
-    let out = reserved(&part).map_err(|error| CatalogueError::of(&part, "write", &error))?;
+    let (out, was_killed) = reserved(&part).map_err(|error| CatalogueError::of(&part, "write", &error))?;
     let written = Cache::open(&journal)
+        .or_else(|reason| {
+            // A kill while it was made leaves one that cannot be opened.
+            let is_removed = was_killed && fs::remove_file(&journal).is_ok();
+            if is_removed { Cache::open(&journal) } else { Err(reason) }
+        })
         .map_err(|reason| failed(&format!("{reason}; remove {} to start over", journal.display())))
         .and_then(|cache| {
             let own = [&journal, &part].map(|path| fs::metadata(path).map(|found| FileState::of(&found).id()).ok());
@@ -134,8 +139,10 @@ pub fn write(
     written
 }
 
-/// Makes a file that becomes a catalogue, and keeps other runs out as long as it is open. One that a killed run left is replaced.
-fn reserved(part: &Path) -> io::Result<File> {
+/// Makes a file that becomes a catalogue, and keeps other runs out as long as it is open. One that a killed run left is replaced, and
+/// told.
+fn reserved(part: &Path) -> io::Result<(File, bool)> {
+    let mut was_killed = false;
     let mut options = File::options();
     options.read(true).write(true).mode(0o600).custom_flags(NO_LINK);
     if let Ok(left) = options.open(part) {
@@ -146,10 +153,11 @@ fn reserved(part: &Path) -> io::Result<File> {
             ));
         }
         fs::remove_file(part)?;
+        was_killed = true;
     }
     let made = options.create_new(true).open(part)?;
     locked(&made)?;
-    Ok(made)
+    Ok((made, was_killed))
 }
 
 fn locked(file: &File) -> io::Result<()> {
