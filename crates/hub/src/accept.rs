@@ -133,9 +133,9 @@ fn limited(run: &Run) -> Result<(), Refusal> {
     let entries = run.contests.iter().map(|contest| contest.entries.len()).max();
     for (what, found, most) in [
         ("contests", run.contests.len(), MOST_CONTESTS),
-        ("pairs of entries", pairs, MOST_PAIRS),
         ("entries in a contest", entries.unwrap_or(0), MOST_ENTRIES),
         ("trials", run.trials.len(), MOST_TRIALS),
+        ("pairs of entries", pairs, MOST_PAIRS),
     ] {
         if found > most {
             return Err(Refusal::TooMany { what, found, most });

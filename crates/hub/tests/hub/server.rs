@@ -197,8 +197,7 @@ fn a_dump_of_somebody_else_bans_nobody_and_does_not_say_what_counts() {
 #[test]
 fn a_run_of_a_newer_revision_is_kept_apart() {
     let hub = Hub::alone();
-    let mut run = generated::run(1, 1);
-    for revision in [
+    for (machine, revision) in (1..).zip([
         Revision {
             protocol: u32::MAX,
             mechanisms: 1,
@@ -207,7 +206,8 @@ fn a_run_of_a_newer_revision_is_kept_apart() {
             protocol: 1,
             mechanisms: u32::MAX,
         },
-    ] {
+    ]) {
+        let mut run = generated::run(machine, 1);
         run.revision = Some(revision);
         assert_eq!(hub.share(&run).json()["marks"].to_string(), "[\"newer than this hub\"]");
     }
