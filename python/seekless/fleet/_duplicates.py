@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import urllib.parse
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ def run(arguments: argparse.Namespace) -> None:
     settings = dict(one.split("=", 1) for one in arguments.set)
     spark = arguments.engine == "spark"
     engine: Engine = Spark(arguments.output, settings, arguments.master) if spark else DuckDb(arguments.output, settings)
-    find(engine, arguments.catalogues, arguments.min_size, arguments.action)
+    with contextlib.closing(engine):
+        find(engine, arguments.catalogues, arguments.min_size, arguments.action)
 
 
 def find(engine: Engine, catalogues: list[str], min_size: int, action: str) -> None:

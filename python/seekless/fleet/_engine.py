@@ -88,6 +88,10 @@ class DuckDb:
         """Removes a directory of the output."""
         shutil.rmtree(os.path.join(self.output, name), ignore_errors=True)
 
+    def close(self) -> None:
+        """Ends the engine."""
+        self.connection.close()
+
 
 class Spark:
     """Spark, from one machine to a cluster, with the methods of ``DuckDb``; paths are those of Hadoop."""
@@ -148,6 +152,9 @@ class Spark:
 
     def remove(self, name: str) -> None:
         self._path("").getFileSystem(self.hadoop).delete(self._path(name), True)
+
+    def close(self) -> None:
+        self.session.stop()
 
 
 Engine = DuckDb | Spark
