@@ -176,11 +176,15 @@ impl Reader {
         Ok(is_catalogue.then_some(Self { file }))
     }
 
-    /// Whether a run that was killed may have left a file: it is empty, or has a beginning and no end.
+    /// Whether a run that was killed may have left a file: it is empty, has a beginning and no end, or lacks only its name.
     pub fn is_begun(file: &File) -> bool {
         let is_empty = file.metadata().is_ok_and(|found| found.len() == 0);
-        let complete = || Self::of(file.try_clone()?);
-        is_empty || begins_as_parquet(file) && complete().is_err()
+        let is_foreign = || {
+            file.try_clone()
+                .and_then(Self::of)
+                .is_ok_and(|catalogue| catalogue.is_none())
+        };
+        is_empty || begins_as_parquet(file) && !is_foreign()
     }
 
     /// Gives each row, with these columns only.
