@@ -131,6 +131,8 @@ class Spark:
         self.view(os.path.basename(name), [path])
 
     def rows(self, sql: str) -> Iterator[Row]:
+        # Each part of the answer is in memory as a whole, in a worker and in the driver.
+        self.session.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "4m")
         for row in self.session.sql(sql).toLocalIterator(prefetchPartitions=True):
             yield tuple(bytes(value) if isinstance(value, bytearray) else value for value in row)
 
