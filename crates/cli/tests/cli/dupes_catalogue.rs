@@ -6,6 +6,18 @@ use std::time::Duration;
 
 use super::place::{Place, wait_for};
 
+/// Writes `c.parquet`.
+const CATALOGUE: [&str; 8] = [
+    "dupes",
+    "catalogue",
+    "files",
+    "--output",
+    "c.parquet",
+    "--digest",
+    "all",
+    "--quiet",
+];
+
 /// Files of 1 MiB in `files`, some of them equal.
 fn filled(place: &Place, files: usize) {
     for number in 0..files {
@@ -19,27 +31,17 @@ fn filled(place: &Place, files: usize) {
 fn a_run_that_is_killed_leaves_the_older_catalogue_and_the_next_one_is_complete() {
     let place = Place::new();
     filled(&place, 60);
-    let catalogue = [
-        "dupes",
-        "catalogue",
-        "files",
-        "--output",
-        "c.parquet",
-        "--digest",
-        "all",
-        "--quiet",
-    ];
-    place.run(&catalogue).succeeded();
+    place.run(&CATALOGUE).succeeded();
     filled(&place, 70);
     for milliseconds in [5, 10, 20, 40, 60, 80, 120, 160] {
         let mut command = place.command();
-        let mut running = command.args(catalogue).stdout(Stdio::null()).spawn().unwrap();
+        let mut running = command.args(CATALOGUE).stdout(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(milliseconds));
         running.kill().unwrap();
         running.wait().unwrap();
         place.run(&["dupes", "--against", "c.parquet", "files"]).succeeded();
     }
-    let told = place.run(&catalogue).succeeded().stdout;
+    let told = place.run(&CATALOGUE).succeeded().stdout;
     assert!(told.contains("70 files"), "{told}");
     let mut left: Vec<_> = fs::read_dir(place.directory())
         .unwrap()
@@ -53,19 +55,9 @@ fn a_run_that_is_killed_leaves_the_older_catalogue_and_the_next_one_is_complete(
 fn one_run_at_a_time_writes_a_catalogue() {
     let place = Place::new();
     filled(&place, 400);
-    let catalogue = [
-        "dupes",
-        "catalogue",
-        "files",
-        "--output",
-        "c.parquet",
-        "--digest",
-        "all",
-        "--quiet",
-    ];
-    let first = place.command().args(catalogue).stdout(Stdio::null()).spawn().unwrap();
+    let first = place.command().args(CATALOGUE).stdout(Stdio::null()).spawn().unwrap();
     wait_for("its journal", || place.path("c.parquet.part").exists());
-    let second = place.run(&catalogue);
+    let second = place.run(&CATALOGUE);
     let first = first.wait_with_output().unwrap();
     assert!(first.status.success());
     // It may have waited for a slow machine until the first was done.

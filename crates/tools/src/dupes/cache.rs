@@ -56,11 +56,11 @@ pub(super) struct Cache {
     today: u32,
 }
 
-/// What a search found out about a file: new digests or, if there are none, that its row needs a new day.
 /// Takes a row.
 pub(super) type Import<'a> = dyn FnMut(Key, Version, Digests<[u8; 32]>) + 'a;
 type Failure = Box<dyn std::error::Error>;
 
+/// What a search found out about a file: new digests or, if there are none, that its row needs a new day.
 type NewDigests = (u32, Option<u64>, Option<Box<[u8; 32]>>);
 
 impl Search<'_> {

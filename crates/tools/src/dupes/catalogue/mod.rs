@@ -142,22 +142,25 @@ pub fn write(
 /// Makes a file that becomes a catalogue, and keeps other runs out as long as it is open. One that a killed run left is replaced, and
 /// told.
 fn reserved(part: &Path) -> io::Result<(File, bool)> {
-    let mut was_killed = false;
     let mut options = File::options();
     options.read(true).write(true).mode(0o600).custom_flags(NO_LINK);
-    if let Ok(left) = options.open(part) {
-        locked(&left)?;
-        if !Reader::is_begun(&left) {
+    let left = options.open(part).ok();
+    if let Some(left) = &left {
+        // Locked until the new one is: meanwhile, another run may have given it its name, or replaced it.
+        locked(left)?;
+        if FileState::of(&left.metadata()?).id() != FileState::of(&fs::symlink_metadata(part)?).id() {
+            return Err(io::Error::other("another run is writing it"));
+        }
+        if !Reader::is_begun(left) {
             return Err(io::Error::other(
                 "it exists and no interrupted run made it; move it away",
             ));
         }
         fs::remove_file(part)?;
-        was_killed = true;
     }
     let made = options.create_new(true).open(part)?;
     locked(&made)?;
-    Ok((made, was_killed))
+    Ok((made, left.is_some()))
 }
 
 fn locked(file: &File) -> io::Result<()> {
