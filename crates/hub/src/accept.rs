@@ -8,6 +8,7 @@ use seekless_record::{DocumentError, Ended, PROTOCOL, Run, Standing, Storage, fr
 use seekless_results::{DeviceKind, Known, anonymous, busy, identity, standings, throttled};
 
 use crate::figure::{Figure, Place};
+use crate::receipt::digest;
 
 /// The largest document, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -121,11 +122,6 @@ pub fn accept(document: &[u8], known: &Known) -> Result<Accepted, Refusal> {
         places,
         run,
     })
-}
-
-/// The name of a text: the first half of its BLAKE3, in hexadecimal digits.
-pub fn digest(text: &[u8]) -> String {
-    blake3::hash(text).to_hex()[..32].to_owned()
 }
 
 fn limited(run: &Run) -> Result<(), Refusal> {

@@ -22,7 +22,7 @@ use crate::figure::Word;
 use crate::gzip::decompressed;
 use crate::index::{Filter, Index, Known};
 use crate::problem::{Problem, Query};
-use crate::receipt::Receipt;
+use crate::receipt::{Receipt, WITHDRAWAL, hidden, is_hex};
 use crate::store::Added;
 use crate::trends::{Cell, cells};
 
@@ -118,7 +118,9 @@ pub struct Pair {
 pub struct Api;
 
 /// Send a run: the document that `seekless runs export --anonymous` writes, plain or compressed by gzip. Sending it twice is once.
-#[utoipa::path(post, path = "/api/v1/runs", request_body(content = String, content_type = "application/json"), responses(
+#[utoipa::path(post, path = "/api/v1/runs", request_body(content = String, content_type = "application/json"), params(
+    ("Seekless-Withdrawal" = Option<String>, Header, description = "BLAKE3 of a secret by which you may withdraw the run, in hexadecimal digits")
+), responses(
     (status = 201, description = "It is stored", body = Receipt),
     (status = 200, description = "It was there already", body = Receipt),
     (status = 403, description = "Runs of this machine are refused", body = Problem),
@@ -126,6 +128,13 @@ pub struct Api;
     (status = 422, description = "It is not a run, or not anonymous; the detail says why", body = Problem),
 ))]
 pub async fn post_run(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Answer<Response> {
+    let secret = headers
+        .get(WITHDRAWAL)
+        .map_or("", |value| value.to_str().unwrap_or("?"));
+    if !secret.is_empty() && !is_hex(secret, 64) {
+        let detail = "Seekless-Withdrawal is not the BLAKE3 of a secret in 64 hexadecimal digits";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
     let is_plain = match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
         None | Some(b"identity") => true,
         Some(b"gzip") => false,
@@ -148,26 +157,23 @@ pub async fn post_run(State(app): State<Arc<App>>, headers: HeaderMap, body: Bod
         Ok(accept(&document, &known)?)
     };
     let accepted = app.with_sent(body, checked).await??;
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no random numbers"))?;
-    let secret = blake3::Hash::from_bytes(random).to_hex().to_string();
-    let (status, secret, marks) = match app.store.add(&accepted, &hidden(&secret), now(), true).await? {
-        Added::New(marks) => (StatusCode::CREATED, Some(secret), marks),
-        Added::Known(marks) => (StatusCode::OK, None, marks),
+    let (status, kept, marks) = match app.store.add(&accepted, secret, now(), true).await? {
+        Added::New(marks) => (StatusCode::CREATED, secret.to_owned(), marks),
+        Added::Known(marks, kept) => (StatusCode::OK, kept, marks),
         Added::Banned => return Err(Problem::new(StatusCode::FORBIDDEN, "runs of this machine are refused")),
     };
     app.follow().await?;
     let receipt = Receipt {
         url: format!("{}/runs/{}", app.public_url, accepted.id),
         id: accepted.id,
-        secret,
+        withdrawable: !kept.is_empty() && kept == secret,
         counted: marks.is_empty(),
         marks: listed(&marks),
     };
     Ok((status, Json(receipt)).into_response())
 }
 
-/// Withdraw a run by the secret of its receipt.
+/// Withdraw a run by the secret whose digest was sent with it.
 #[utoipa::path(delete, path = "/api/v1/runs/{id}", params(("id" = String, Path, description = "The run"),
     ("Authorization" = String, Header, description = "`Bearer SECRET`")), responses(
     (status = 204, description = "It is removed"),
@@ -185,7 +191,8 @@ pub async fn withdraw_run(
         .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     // Digests are compared, so the time tells nothing of the secret.
     if given.is_none_or(|given| hidden(given.trim()) != stored.secret) {
-        let detail = "withdrawing a run needs the secret of its receipt, as `Authorization: Bearer SECRET`";
+        let detail =
+            "withdrawing a run needs the secret whose digest was sent with it, as `Authorization: Bearer SECRET`";
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
     }
     app.store.remove(&id).await?;
@@ -299,11 +306,6 @@ fn to_digest(index: &Index, filter: &Filter) -> (String, Vec<Vec<String>>) {
 fn listed(marks: &str) -> Vec<String> {
     let marks = marks.split(", ").filter(|mark| !mark.is_empty());
     marks.map(str::to_owned).collect()
-}
-
-/// What is stored of a secret.
-fn hidden(secret: &str) -> String {
-    blake3::hash(secret.as_bytes()).to_hex().to_string()
 }
 
 pub fn now() -> i64 {

@@ -9,8 +9,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use quick_cache::Weighter;
 
-use crate::accept::digest;
 use crate::app::App;
+use crate::receipt::digest;
 use crate::store::Counters;
 
 /// The most bytes of answers that are kept.

@@ -2,7 +2,7 @@
 //! secret and a run reach the hub that the user named, and no other host.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::time::Duration;
 
 use seekless_record::{DocumentError, MAX_PROFILE_BYTES, Profile, Run};
@@ -13,6 +13,7 @@ use ureq::{Agent, Body};
 
 use crate::gzip::compressed;
 pub use crate::receipt::Receipt;
+use crate::receipt::{WITHDRAWAL, digest, hidden, is_hex};
 
 /// Why something could not be done at a hub.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,15 @@ pub enum ClientFailure {
     Document(#[from] DocumentError),
 }
 
+impl ClientError {
+    /// Whether the hub has certainly not kept what was sent.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.failure, ClientFailure::Address | ClientFailure::Redirected(_))
+            || matches!(self.failure, ClientFailure::Refused { status, .. } if status < 500)
+    }
+}
+
 /// What to try after a status.
 fn advice(status: u16) -> &'static str {
     match status {
@@ -101,27 +111,46 @@ fn pseudonym_of(machine_id: &str, hub: &str) -> Option<String> {
     Some(format!("{PSEUDONYM}{}", &digits[..16]))
 }
 
-/// Sends a run as it is, which must be anonymous.
+/// A new secret by which a run can be withdrawn: 64 hexadecimal digits.
+///
+/// # Errors
+/// If the system has no random numbers.
+pub fn new_secret() -> io::Result<String> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random)?;
+    Ok(blake3::Hash::from_bytes(random).to_hex().to_string())
+}
+
+/// The ID that an anonymous run gets at a hub of this version.
+///
+/// # Errors
+/// If it cannot be written as a document.
+pub fn id(run: &Run) -> Result<String, DocumentError> {
+    Ok(digest(&serde_json::to_vec(run)?))
+}
+
+/// Sends a run as it is, which must be anonymous, and lets it be withdrawn by this secret, of which the hub gets a digest.
 ///
 /// # Errors
 /// If the hub cannot be reached or refuses the run.
-pub fn share(hub: &str, run: &Run) -> Result<Receipt, ClientError> {
+pub fn share(hub: &str, run: &Run, secret: &str) -> Result<Receipt, ClientError> {
     let call = Call::of(hub, "runs", "send the run")?;
     call.done(|url| {
         let document = seekless_record::to_json(run)?;
         let body = compressed(document.as_bytes());
         let request = agent().post(url).content_type("application/json");
-        let request = request.header(header::CONTENT_ENCODING, "gzip");
+        let request = request
+            .header(header::CONTENT_ENCODING, "gzip")
+            .header(WITHDRAWAL, hidden(secret));
         let answer = accepted(request.send(&body.map_err(ureq::Error::from)?[..])?)?;
         let receipt: Receipt =
             serde_json::from_slice(&read(answer, MAX_ANSWER_BYTES)?).map_err(|_| ClientFailure::NotAHub)?;
-        let is_secret = receipt.secret.as_ref().is_none_or(|secret| is_hex(secret, 64));
-        let is_receipt = is_hex(&receipt.id, 32) && is_secret && receipt.url.len() <= MAX_DETAIL;
+        let is_receipt = is_hex(&receipt.id, 32) && receipt.url.len() <= MAX_DETAIL;
         is_receipt.then_some(receipt).ok_or(ClientFailure::NotAHub)
     })
 }
 
-/// Withdraws a run by the secret of its receipt.
+/// Withdraws a run by the secret that it was sent with.
 ///
 /// # Errors
 /// If the hub cannot be reached, has no such run, or the secret is another run's.
@@ -164,10 +193,6 @@ pub fn fetch_profile(
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// The longest reason of a hub that is told, in characters.
 const MAX_DETAIL: usize = 500;
-
-fn is_hex(text: &str, digits: usize) -> bool {
-    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
 
 /// One call of the API.
 struct Call {
@@ -323,29 +348,20 @@ mod tests {
 
     #[test]
     fn a_run_is_sent_as_its_compressed_document_and_its_receipt_is_read() {
-        let receipt = format!(
-            r#"{{"id":"{ID}","url":"https://h/runs/{ID}","secret":"{}","counted":true,"marks":[]}}"#,
-            secret()
-        );
+        let receipt =
+            format!(r#"{{"id":"{ID}","url":"https://h/runs/{ID}","withdrawable":true,"counted":true,"marks":[]}}"#);
         let (address, request) = answering("201 Created", "", &receipt);
-        let found = share(&format!("{address}/"), &run()).unwrap();
-        assert_eq!(
-            (found.id.as_str(), found.secret, found.counted),
-            (ID, Some(secret()), true)
-        );
+        let found = share(&format!("{address}/"), &run(), &secret()).unwrap();
+        assert_eq!((found.id.as_str(), found.withdrawable, found.counted), (ID, true, true));
         let (head, body) = request.join().unwrap();
         assert!(head.starts_with("POST /api/v1/runs HTTP/1.1\r\n"), "{head}");
+        assert!(
+            head.contains(&blake3::hash(secret().as_bytes()).to_hex()[..]) && !head.contains(&secret()),
+            "{head}"
+        );
         let mut document = Vec::new();
         GzDecoder::new(&body[..]).read_to_end(&mut document).unwrap();
         assert_eq!(seekless_record::from_json(&document).unwrap(), run());
-    }
-
-    #[test]
-    fn a_run_that_the_hub_had_already_has_no_secret() {
-        let receipt = format!(r#"{{"id":"{ID}","url":"u","secret":null,"counted":false,"marks":["busy"]}}"#);
-        let (address, _request) = answering("200 OK", "", &receipt);
-        let found = share(&address, &run()).unwrap();
-        assert_eq!((found.secret, found.marks), (None, vec!["busy".to_owned()]));
     }
 
     #[test]
@@ -356,11 +372,11 @@ mod tests {
             "Content-Type: application/problem+json\r\n",
             problem,
         );
-        let why = share(&address, &run()).unwrap_err().to_string();
+        let why = share(&address, &run(), &secret()).unwrap_err().to_string();
         let expected = "/api/v1/runs: cannot send the run: trials[3].seconds: is   negative (status 422)";
         assert_eq!(why, format!("{address}{expected}"));
         let (address, _request) = answering("429 Too Many Requests", "", "<html>");
-        let why = share(&address, &run()).unwrap_err().to_string();
+        let why = share(&address, &run(), &secret()).unwrap_err().to_string();
         assert!(
             why.ends_with("Too Many Requests (status 429); wait, then try again"),
             "{why}"
@@ -372,16 +388,19 @@ mod tests {
         let half = b"HTTP/1.1 201 Created\r\nContent-Length: 900\r\n\r\n{\"id\":".to_vec();
         for answer in [half, Vec::new()] {
             let (address, _request) = hub(answer, false);
-            let why = share(&address, &run()).unwrap_err();
+            let why = share(&address, &run(), &secret()).unwrap_err();
             assert!(matches!(why.failure, ClientFailure::Connection(_)), "{why}");
+            assert!(!why.is_refusal(), "the hub may have it");
         }
-        for body in ["<html>", r#"{"id":"../x","url":"","secret":null,"counted":true}"#] {
+        for body in ["<html>", r#"{"id":"../x","url":"","withdrawable":true,"counted":true}"#] {
             let (address, _request) = answering("200 OK", "", body);
-            let why = share(&address, &run()).unwrap_err();
+            let why = share(&address, &run(), &secret()).unwrap_err();
             assert!(matches!(why.failure, ClientFailure::NotAHub), "{why}");
         }
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let why = share(&format!("http://{nobody}"), &run()).unwrap_err().to_string();
+        let why = share(&format!("http://{nobody}"), &run(), &secret())
+            .unwrap_err()
+            .to_string();
         assert!(
             why.ends_with("check the address and the network, then try again"),
             "{why}"
@@ -424,7 +443,7 @@ mod tests {
             assert!(request.join().unwrap().0.contains(&format!("Bearer {}", secret())));
             let (address, _request) = answering(status, &location, "");
             assert!(matches!(
-                share(&address, &run()).unwrap_err().failure,
+                share(&address, &run(), &secret()).unwrap_err().failure,
                 ClientFailure::Redirected(_)
             ));
         }
@@ -486,7 +505,7 @@ mod tests {
             "http://h#a",
             "http://h\n",
         ] {
-            let why = share(address, &run()).unwrap_err();
+            let why = share(address, &run(), &secret()).unwrap_err();
             assert!(matches!(why.failure, ClientFailure::Address), "{address}");
         }
     }

@@ -80,8 +80,8 @@ pub struct News {
 pub enum Added {
     /// It is stored, with these marks.
     New(String),
-    /// It was there already.
-    Known(String),
+    /// It was there already, with these marks and the digest of this secret.
+    Known(String, String),
     /// Its machine is banned.
     Banned,
 }
@@ -124,7 +124,8 @@ impl Store {
         Ok(Self { pool })
     }
 
-    /// Stores a run, if it is new, and marks it if it has samples of another one and that is asked for.
+    /// Stores a run, if it is new, with the digest of a secret, or an empty text; and marks it if it has samples of another one and
+    /// that is asked for.
     pub async fn add(
         &self,
         accepted: &Accepted,
@@ -139,9 +140,9 @@ impl Store {
         if banned.fetch_optional(&mut *transaction).await?.is_some() {
             return Ok(Added::Banned);
         }
-        let known = sqlx::query_scalar("SELECT marks FROM runs WHERE id = $1").bind(&accepted.id);
-        if let Some(marks) = known.fetch_optional(&mut *transaction).await? {
-            return Ok(Added::Known(marks));
+        let known = sqlx::query_as("SELECT marks, secret FROM runs WHERE id = $1").bind(&accepted.id);
+        if let Some((marks, secret)) = known.fetch_optional(&mut *transaction).await? {
+            return Ok(Added::Known(marks, secret));
         }
         let mut marks = accepted.marks.clone();
         if marks_copies && !marks.contains(COPIES) && are_copies(&mut transaction, &accepted.samples).await? {

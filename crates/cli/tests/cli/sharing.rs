@@ -32,7 +32,11 @@ fn listener() -> (TcpListener, String) {
 /// A hub that gives one answer. Returns its address, and the head of the request.
 fn hub(status: &'static str, answer: String) -> (String, JoinHandle<String>) {
     let (listener, address) = listener();
-    let request = thread::spawn(move || {
+    (address, answering(listener, status, answer))
+}
+
+fn answering(listener: TcpListener, status: &'static str, answer: String) -> JoinHandle<String> {
+    thread::spawn(move || {
         let mut stream = BufReader::new(listener.accept().unwrap().0);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -48,8 +52,7 @@ fn hub(status: &'static str, answer: String) -> (String, JoinHandle<String>) {
         )
         .unwrap();
         head
-    });
-    (address, request)
+    })
 }
 
 const ID: &str = "00112233445566778899aabbccddeeff";
@@ -101,7 +104,8 @@ fn on_a_terminal_a_run_is_sent_after_yes_only() {
         "{printed}"
     );
     assert_eq!(silent.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
-    let answer = format!(r#"{{"id":"{ID}","url":"http://h/runs/{ID}","secret":null,"counted":true,"marks":[]}}"#);
+    let answer =
+        format!(r#"{{"id":"{ID}","url":"http://h/runs/{ID}","withdrawable":false,"counted":true,"marks":[]}}"#);
     let (address, request) = hub("200 OK", answer);
     let (printed, code) = answered(&address, "y\n");
     assert!(
@@ -115,26 +119,25 @@ fn on_a_terminal_a_run_is_sent_after_yes_only() {
 #[test]
 fn a_shared_run_is_withdrawn_by_its_receipt() {
     let place = with_a_run();
-    let secret = "5e".repeat(32);
     let answer =
-        format!(r#"{{"id":"{ID}","url":"http://h/runs/{ID}","secret":"{secret}","counted":false,"marks":["busy"]}}"#);
+        format!(r#"{{"id":"{ID}","url":"http://h/runs/{ID}","withdrawable":true,"counted":false,"marks":["busy"]}}"#);
     let (address, request) = hub("201 Created", answer);
     let mut command = place.command();
     command
         .args(["runs", "share", "--yes"])
         .env("SEEKLESS_HUB", format!("{address}/"));
     let told = Ended::of(command.spawn().unwrap()).succeeded().stdout;
-    assert!(request.join().unwrap().starts_with("POST /api/v1/runs "));
+    let sent = request.join().unwrap();
+    assert!(sent.starts_with("POST /api/v1/runs "));
     let apart = "the hub keeps it apart from its figures: busy";
-    assert!(
-        told.contains(&secret) && told.contains("http://h/runs/") && told.contains(apart),
-        "{told}"
-    );
+    assert!(told.contains("http://h/runs/") && told.contains(apart), "{told}");
     let [receipt] = &receipts(&place)[..] else { panic!() };
     assert_eq!(fs::metadata(receipt).unwrap().permissions().mode() & 0o777, 0o600);
     // The hub has moved to another port.
     let (address, request) = hub("204 No Content", String::new());
     let text = fs::read_to_string(receipt).unwrap();
+    let secret = text.split("\"secret\": \"").nth(1).unwrap()[..64].to_owned();
+    assert!(!sent.contains(&secret), "only its digest is sent: {sent}");
     let moved = text.lines().map(|line| {
         let is_hub = line.contains("\"hub\"");
         if is_hub {
@@ -153,6 +156,34 @@ fn a_shared_run_is_withdrawn_by_its_receipt() {
     assert!(receipts(&place).is_empty());
     let gone = place.run(&["runs", "share", "--withdraw", ID]).refused();
     assert!(gone.contains("there is no receipt of"), "{gone}");
+}
+
+#[test]
+fn a_run_whose_answer_is_lost_can_be_withdrawn_and_is_sent_again_with_its_secret() {
+    let place = with_a_run();
+    let withdrawal = |head: &str| {
+        let mut lines = head.lines();
+        lines
+            .find_map(|line| line.strip_prefix("seekless-withdrawal: ").map(str::to_owned))
+            .unwrap()
+    };
+    let (address, request) = hub("500 Internal Server Error", String::new());
+    assert_eq!(place.run(&["runs", "share", "--yes", "--hub", &address]).code, Some(2));
+    let first = request.join().unwrap();
+    let [receipt] = &receipts(&place)[..] else { panic!() };
+    let text = fs::read_to_string(receipt).unwrap();
+    // The same hub is there again.
+    let listener = TcpListener::bind(address.strip_prefix("http://").unwrap()).unwrap();
+    let answer = format!(r#"{{"id":"{ID}","url":"http://h/runs/{ID}","withdrawable":true,"counted":true,"marks":[]}}"#);
+    let again = answering(listener, "200 OK", answer);
+    place.run(&["runs", "share", "--yes", "--hub", &address]).succeeded();
+    assert_eq!(withdrawal(&again.join().unwrap()), withdrawal(&first));
+    let [receipt] = &receipts(&place)[..] else { panic!() };
+    let known = fs::read_to_string(receipt).unwrap();
+    assert!(
+        known.contains(ID) && !text.contains(ID),
+        "the hub's ID is kept: {known}"
+    );
 }
 
 #[test]

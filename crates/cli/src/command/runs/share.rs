@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -114,22 +115,73 @@ pub fn share(store: &Store, arguments: &Share) -> Result<(), Failure> {
             "nobody can be asked without a terminal; use --yes to send the run, or --dry-run to see it",
         )?;
     }
-    let receipt = client::share(&hub, &run)?;
-    tell(&mut page, &receipt)?;
-    if let Some(secret) = receipt.secret {
+    send(store, &mut page, &hub, &document.id, &run)?;
+    Ok(page.flush()?)
+}
+
+/// Sends a run. Its receipt is kept before, so that the run can be withdrawn even if no answer arrives.
+fn send(store: &Store, page: &mut Page<'_>, hub: &str, named: &str, run: &Run) -> anyhow::Result<()> {
+    // One that is damaged does not keep from sharing.
+    let earlier = receipts(store, Some(named), Some(hub))
+        .unwrap_or_default()
+        .into_iter()
+        .next();
+    let is_first = earlier.is_none();
+    let (mut path, mut shared) = if let Some(earlier) = earlier {
+        earlier
+    } else {
         let shared = SharedRun {
-            hub,
-            run: document.id,
-            id: receipt.id,
-            secret,
+            hub: hub.to_owned(),
+            run: named.to_owned(),
+            id: client::id(run)?,
+            secret: client::new_secret().context("cannot make a secret")?,
             shared: Timestamp::now().to_string(),
         };
-        let kept = store.keep_receipt(&shared);
-        let path = kept.context("the run was sent, but its receipt was not kept; note the secret")?;
-        page.labelled(PLAIN, "Receipt", 9, &visible(&path.display().to_string()))?;
-        page.labelled(PLAIN, "Withdraw", 9, "seekless runs share --withdraw latest")?;
+        (store.keep_receipt(&shared)?, shared)
+    };
+    let receipt = match client::share(hub, run, &shared.secret) {
+        Ok(receipt) => receipt,
+        Err(error) if error.is_refusal() => {
+            if is_first {
+                store.forget_receipt(&path)?;
+            }
+            return Err(error.into());
+        }
+        Err(error) => {
+            bail!("{error}; if it arrived nevertheless, `seekless runs share --withdraw {named}` withdraws it")
+        }
+    };
+    if !receipt.withdrawable {
+        if is_first {
+            store.forget_receipt(&path)?;
+        }
+    } else if receipt.id != shared.id {
+        let old = std::mem::replace(&mut shared.id, receipt.id.clone());
+        tracing::debug!(old, new = shared.id, "the hub gives the run another ID");
+        let new = store.keep_receipt(&shared)?;
+        store.forget_receipt(&path)?;
+        path = new;
     }
-    Ok(page.flush()?)
+    tell(page, &receipt)?;
+    if receipt.withdrawable {
+        page.labelled(PLAIN, "Receipt", 9, &visible(&path.display().to_string()))?;
+        page.labelled(
+            PLAIN,
+            "Withdraw",
+            9,
+            &format!("seekless runs share --withdraw {}", visible(named)),
+        )?;
+    }
+    Ok(())
+}
+
+/// The receipts of a run, or of all, at a hub, or at all, the newest first.
+fn receipts(store: &Store, id: Option<&str>, hub: Option<&str>) -> anyhow::Result<Vec<(PathBuf, SharedRun)>> {
+    let mut receipts = store.receipts(id)?;
+    if let Some(hub) = hub {
+        receipts.retain(|(_, receipt)| receipt.hub.trim_end_matches('/') == hub.trim_end_matches('/'));
+    }
+    Ok(receipts)
 }
 
 /// What is about to be sent.
@@ -163,25 +215,21 @@ fn summarise(page: &mut Page<'_>, hub: &str, id: &str, run: &Run) -> anyhow::Res
 
 /// What the hub said.
 fn tell(page: &mut Page<'_>, receipt: &Receipt) -> io::Result<()> {
-    let word = if receipt.secret.is_some() { "Shared" } else { "Exists" };
+    let word = if receipt.withdrawable { "Shared" } else { "Exists" };
     page.labelled(PLAIN, word, 9, &visible(&receipt.url))?;
     if !receipt.counted {
         let why = format!("the hub keeps it apart from its figures: {}", receipt.marks.join(", "));
         page.note(&visible(&why))?;
     }
-    match &receipt.secret {
-        Some(secret) => page.labelled(PLAIN, "Secret", 9, secret),
-        None => page.note("The hub had this run already; the receipt of the first time withdraws it."),
+    if receipt.withdrawable {
+        return Ok(());
     }
+    page.note("The hub had this run already; only who sent it first can withdraw it.")
 }
 
 fn withdraw(store: &Store, id: &str, hub: Option<&str>) -> anyhow::Result<()> {
     let named = (id != "latest" && id != "last").then_some(id);
-    let mut receipts = store.receipts(named)?;
-    if let Some(hub) = hub {
-        receipts.retain(|(_, receipt)| receipt.hub.trim_end_matches('/') == hub.trim_end_matches('/'));
-    }
-    let Some((path, receipt)) = receipts.into_iter().next() else {
+    let Some((path, receipt)) = receipts(store, named, hub)?.into_iter().next() else {
         bail!("there is no receipt of `{id}`; only runs that were shared from here can be withdrawn");
     };
     client::withdraw(&receipt.hub, &receipt.id, &receipt.secret)?;
