@@ -26,7 +26,8 @@ const TEST_DIRS: &str = "SEEKLESS_TEST_DIRS";
 /// The variable that makes the tests try everything they can.
 const TEST_LONG: &str = "SEEKLESS_TEST_LONG";
 
-/// The tests that run on file systems, with their arguments, and whether they also run on layered ones. The first
+/// The tests that run on file systems, or in one directory where none can be mounted, with their arguments, and whether they also
+/// run on layered ones. The first
 /// compares each method with an oracle. The second runs the methods of 2014 in the lab; its output says which are
 /// unavailable where, and why. The third compares `storage` and `cache` with other programs.
 const ON_FILE_SYSTEMS: [(&str, &[&str], bool); 3] = [
@@ -69,11 +70,11 @@ enum Step {
     Unit,
     /// Compile the tests and the command
     Build,
-    /// Unit, property, contract and golden tests
+    /// Unit, property and golden tests
     Test,
     /// The examples of the documentation
     DocTest,
-    /// The integration tests on ext4, XFS, btrfs and tmpfs; on overlay and FUSE, only `storage` and `cache`
+    /// Contract and integration tests on ext4, XFS, btrfs and tmpfs; on overlay and FUSE, only `storage` and `cache`
     FileSystems,
     /// The content of a device right after an update was killed, and a few losses of power, on ext4, XFS and btrfs
     Crash,
@@ -107,7 +108,7 @@ impl Step {
             Self::SetUp => found.skipped.extend(setup::install_missing()?),
             Self::Build => drop(built::build(&[])?),
             Self::Test => {
-                let timed = built::run(&built::build(&[])?, |_| true, &[], long)?;
+                let timed = built::run(&built::build(&[])?, |one| !is_on_file_systems(one), &[], long)?;
                 found.timed.extend(timed);
                 // It takes the place of the plain command until the next step builds that again.
                 let hub = built::build(&HUB_COMMAND)?;
@@ -216,9 +217,18 @@ fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {
     }
 }
 
+fn is_on_file_systems(one: &Built) -> bool {
+    ON_FILE_SYSTEMS.iter().any(|(target, ..)| *target == one.target)
+}
+
 fn test_file_systems(variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
     let built = built::build(&[])?;
     let matrix = Matrix::mount(TestFileSystem::value_variants())?;
+    if matrix.mounted.is_empty() {
+        found
+            .timed
+            .extend(built::run(&built, is_on_file_systems, &[], variables)?);
+    }
     for (test, arguments, on_layered) in ON_FILE_SYSTEMS {
         let mounted = matrix.mounted.iter();
         let wanted = mounted.filter(|mounted| on_layered || !mounted.file_system().is_layered());

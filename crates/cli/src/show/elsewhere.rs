@@ -53,7 +53,7 @@ pub fn show_elsewhere(found: &FoundElsewhere, form: Option<JsonForm>) -> io::Res
     let perhaps = if perhaps == 0 {
         String::new()
     } else {
-        format!("; {perhaps} more perhaps, without a digest there")
+        format!("; {perhaps} more may be the same, but the catalogue has no digest of them")
     };
     writeln!(
         page,

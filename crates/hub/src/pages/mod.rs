@@ -29,12 +29,13 @@ use crate::problem::{self, Problem};
 use crate::trends::{Class, Task};
 
 /// The navigation of all pages.
-const SITE: Frame<'_> = Frame::Site(&[
+const LINKS: [(&str, &str); 4] = [
     ("seekless hub", "/"),
     ("Runs", "/runs"),
     ("API", "/api"),
     ("About", "/about"),
-]);
+];
+const SITE: Frame<'_> = Frame::Site(&LINKS, "");
 /// With fewer machines, a page says so.
 const FEW: usize = 3;
 
@@ -101,7 +102,13 @@ pub async fn runs(State(app): Shared, Query(filter): Query<Filter>, Query(part):
 /// `/runs/ID`: the report of a run.
 pub async fn run(State(app): Shared, Path(id): Path<String>) -> Page {
     let document = format!("/api/v1/runs/{}", encoded(&id));
-    let page = move |runs: &[Run]| run_page(&runs[0], &document, SITE).into_string();
+    let stored = app.store.run(&id).await.map_err(Problem::from)?;
+    let marks = stored.map(|stored| stored.marks).filter(|marks| !marks.is_empty());
+    let note = marks.map(|marks| format!("This run is kept apart from the figures of this hub: {marks}."));
+    let page = move |runs: &[Run]| {
+        let frame = Frame::Site(&LINKS, note.as_deref().unwrap_or_default());
+        run_page(&runs[0], &document, frame).into_string()
+    };
     Ok(Html(app.with_runs(&[id], page).await?))
 }
 

@@ -218,7 +218,10 @@ fn a_run_of_a_newer_revision_is_kept_apart() {
     ]) {
         let mut run = generated::run(machine, 1);
         run.revision = Some(revision);
-        assert_eq!(hub.share(&run).json()["marks"].to_string(), "[\"newer than this hub\"]");
+        let receipt = hub.share(&run);
+        assert_eq!(receipt.json()["marks"].to_string(), "[\"newer than this hub\"]");
+        let page = hub.get(&format!("/runs/{}", receipt.field("id"))).text();
+        assert!(page.contains("kept apart from the figures of this hub: newer than this hub."));
     }
     assert_eq!(hub.get("/api/v1/table").json().as_array().map(Vec::len), Some(0));
 }

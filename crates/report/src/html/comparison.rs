@@ -11,6 +11,7 @@ pub(super) fn page(comparison: &Comparison, objections: &[String], frame: Frame<
     let [first, second] = comparison.runs.each_ref().map(|id| visible(id));
     let answer = comparison.answer_in_words();
     let (answer, rests_on) = answer.split_once(". ").unwrap_or((&answer, ""));
+    let notes = comparison.notes(objections);
     let body = html! {
         a.skip href="#contests" { "To the contests" }
         header {
@@ -21,8 +22,8 @@ pub(super) fn page(comparison: &Comparison, objections: &[String], frame: Frame<
             p.facts { "Second run: " (second) }
         }
         main {
-            section id="notes" {
-                ul.warnings { @for (label, note) in comparison.notes(objections) { li { b { (label) } " " (note) } } }
+            @if !notes.is_empty() {
+                section id="notes" { ul.warnings { @for (label, note) in notes { li { b { (label) } " " (note) } } } }
             }
             section id="contests" {
                 h2 { "Contests" }

@@ -53,8 +53,8 @@ pub enum Frame<'a> {
     /// The page stands alone: its style and script are inside, and its policy is that nothing else is loaded.
     Alone,
     /// The page is one of a site that has no scripts: [`STYLE`] is part of `/style.css`, and its server sends the policy. The
-    /// navigation at the top is of these names and addresses.
-    Site(&'a [(&'a str, &'a str)]),
+    /// navigation at the top is of these names and addresses. Below it stands a note, unless that is empty.
+    Site(&'a [(&'a str, &'a str)], &'a str),
 }
 
 /// A page around a body.
@@ -72,15 +72,16 @@ pub fn framed(title: &str, body: &Markup, frame: Frame<'_>) -> Markup {
                 title { "seekless " (title) }
                 @match frame {
                     Frame::Alone => style { (PreEscaped(STYLE)) },
-                    Frame::Site(_) => {
+                    Frame::Site(..) => {
                         link rel="stylesheet" href="/style.css";
                         link rel="icon" href="/icon.svg";
                     },
                 }
             }
             body {
-                @if let Frame::Site(links) = frame {
+                @if let Frame::Site(links, note) = frame {
                     nav.site aria-label="Site" { @for (name, address) in links { a href=(address) { (name) } } }
+                    @if !note.is_empty() { div.note { p.warnings { (note) } } }
                 }
                 (body)
                 @if let Frame::Alone = frame { script { (PreEscaped(SCRIPT)) } }

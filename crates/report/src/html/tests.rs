@@ -76,7 +76,7 @@ fn the_page_says_what_to_use_and_carries_the_run() {
     assert!(page.contains("default-src 'none'") && page.contains("<title>seekless simulated</title>"));
 }
 
-const SITE: Frame<'_> = Frame::Site(&[("Hub", "/"), ("About", "/about?a=1&b=\"2\"")]);
+const SITE: Frame<'_> = Frame::Site(&[("Hub", "/"), ("About", "/about?a=1&b=\"2\"")], "<a note>");
 
 /// Whether nothing of a page needs more than a policy that allows the linked style alone.
 fn is_of_site(page: &str) -> bool {
@@ -100,7 +100,12 @@ fn pages_of_a_site_have_its_navigation_and_neither_script_nor_style() {
     assert!(page.contains(r#"<a href="/about?a=1&amp;b=&quot;2&quot;">About</a>"#));
     assert!(page.contains(r#"href="/api/v1/runs/1""#) && page.contains("Use read/sync,block=128K: the best"));
     let comparison = compare(&run, &run).expect("the same contests");
-    assert!(is_of_site(&comparison_page(&comparison, &[], SITE).into_string()));
+    let compared = comparison_page(&comparison, &[], SITE).into_string();
+    assert!(
+        is_of_site(&compared) && !compared.contains(r#"id="notes""#),
+        "{compared}"
+    );
+    assert!([page, compared].iter().all(|page| page.contains("&lt;a note&gt;")));
 }
 
 #[test]

@@ -21,8 +21,8 @@ use crate::signals::stopping;
 /// List files with digests, to compare machines and drives.
 ///
 /// A catalogue is a Parquet file with one row per name of a regular file: host, storage, inode, path, size, times, hard links, a digest
-/// of the first 4 KiB, and the BLAKE3 digest of small files and of those whose size and beginning another file here has. Written again
-/// to the same FILE, it reads only what has changed. After an interruption, it goes on from the journal beside FILE.
+/// of the first 4 KiB, and the BLAKE3 digest of small files and of those whose size and beginning another file here has. If FILE
+/// exists, only files that changed are read again. An interrupted run continues from FILE.journal.
 ///
 /// `seekless dupes --against FILE` searches for files that a catalogue has; `seekless-fleet duplicates` compares catalogues of
 /// many machines.
@@ -59,7 +59,7 @@ pub struct CatalogueArguments {
 const DIGESTS: [Word<Digests>; 2] = [
     (
         "first",
-        "The first 4 KiB, and all of files that another one here resembles",
+        "The first 4 KiB, and whole files if they are small or begin like another",
         Digests::First,
     ),
     ("all", "All of each file", Digests::All),
@@ -98,7 +98,7 @@ pub fn run(arguments: &CatalogueArguments) -> Result<u8, Failure> {
     if written.is_stopped {
         let _ = writeln!(
             stderr(),
-            "seekless dupes catalogue: stopped; the same command goes on from here"
+            "seekless dupes catalogue: interrupted; run the same command to continue"
         );
     }
     unless_stopped(&caught)?;
