@@ -37,9 +37,9 @@ def find(engine: Engine, catalogues: list[str], min_size: int, action: str) -> N
             raise ValueError(f"{file} is no catalogue of version {VERSION}")
         hosts.setdefault(keys["host"], []).append(keys)
     run_queries(engine, "duplicates.sql", min_size=max(min_size, 1), heavy=HEAVY)
-    for host, rows in groupby(engine.rows("SELECT host, path FROM wanted ORDER BY host, path"), lambda row: str(row[0])):
+    for host, rows in groupby(engine.many_rows("lists", "SELECT host, path FROM wanted ORDER BY host, path"), lambda row: str(row[0])):
         engine.write(f"wanted/{file_name(host)}.list", (row[1] + b"\0" for row in rows))
-    for host, rows in groupby(engine.rows(_plans.query(action)), lambda row: str(row[0])):
+    for host, rows in groupby(engine.many_rows("lines", _plans.query(action)), lambda row: str(row[0])):
         origin = _plans.origin_of(hosts.get(host, []))
         if origin is not None:
             engine.write(f"plans/{file_name(host)}.plan", _plans.plan(host, origin, action, rows))

@@ -23,6 +23,7 @@ from typing import Any
 
 Row = tuple[Any, ...]
 ROWS_AT_ONCE = 10_000
+ROWS_OF_FILE = 50_000
 
 
 def run_queries(engine: DuckDb | Spark, script: str, **values: object) -> None:
@@ -65,10 +66,14 @@ class DuckDb:
         self.view(os.path.basename(name), [path])
 
     def rows(self, sql: str) -> Iterator[Row]:
-        """The answer, a part at a time."""
+        """The rows of a short answer."""
         answer = self.connection.cursor().execute(sql)
         while rows := answer.fetchmany(ROWS_AT_ONCE):
             yield from rows
+
+    def many_rows(self, name: str, sql: str) -> Iterator[Row]:
+        """The same, for answers of any length; the name is that of a table that is removed with ``work``."""
+        return self.rows(sql)
 
     def metadata(self) -> dict[str, dict[str, str]]:
         """What the footers of the files of the view ``catalogue`` say, by file."""
@@ -131,9 +136,20 @@ class Spark:
         self.view(os.path.basename(name), [path])
 
     def rows(self, sql: str) -> Iterator[Row]:
-        # Each part of the answer is in memory as a whole, in a worker and in the driver.
-        self.session.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "4m")
-        for row in self.session.sql(sql).toLocalIterator(prefetchPartitions=True):
+        return self._collected(self.session.sql(sql))
+
+    def many_rows(self, name: str, sql: str) -> Iterator[Row]:
+        # Spark hands over a part as a whole, and equal rows are small until then. So a part is a file of so many rows.
+        path = self._path(f"work/{name}")
+        self.session.sql(sql).write.option("maxRecordsPerFile", ROWS_OF_FILE).parquet(str(path))
+        found = [str(one.getPath()) for one in path.getFileSystem(self.hadoop).listStatus(path)]
+        # In the order of the rows.
+        for file in sorted(file for file in found if file.endswith(".parquet")):
+            yield from self._collected(self.session.read.parquet(file))
+
+    @staticmethod
+    def _collected(data: Any) -> Iterator[Row]:
+        for row in data.collect():
             yield tuple(bytes(value) if isinstance(value, bytearray) else value for value in row)
 
     def metadata(self) -> dict[str, dict[str, str]]:
