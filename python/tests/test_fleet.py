@@ -33,7 +33,7 @@ SCHEMA = pyarrow.schema([
 
 def write(directory: Path, rows: Rows, origins: dict[str, Any] | None = None) -> list[str]:
     """A catalogue for each host, as `seekless dupes catalogue` writes them: digests have a fixed length. `origins` are not simulated."""
-    directory.mkdir(exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for host in sorted({row["host"] for row in rows}):
         path = directory / f"{len(list(directory.iterdir()))}.parquet"
@@ -233,7 +233,7 @@ def test_a_simulated_fleet_is_the_same_for_a_seed_and_is_solved(tmp_path: Path) 
     assert max(row[4] for row in found["groups"]) > 900
 
 
-@pytest.mark.parametrize("what", ["no catalogue", "two machines", "output exists"])
+@pytest.mark.parametrize("what", ["no catalogue", "no metadata", "two machines", "output exists"])
 def test_what_cannot_be_right_is_an_error(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                           capsys: pytest.CaptureFixture[str]) -> None:
     rows = [file("a", inode, b"/%d" % inode, 5, 1) for inode in range(2)]
@@ -241,12 +241,49 @@ def test_what_cannot_be_right_is_an_error(what: str, tmp_path: Path, monkeypatch
     if what == "no catalogue":
         parquet.write_table(pyarrow.Table.from_pylist(rows, SCHEMA), tmp_path / "plain.parquet")
         paths = [str(tmp_path / "plain.parquet")]
+    if what == "no metadata":
+        duckdb.sql(f"COPY (SELECT * FROM '{paths[0]}') TO '{tmp_path / 'plain.parquet'}' (FORMAT parquet)")
+        paths = [paths[0], str(tmp_path / "plain.parquet")]
     if what == "output exists":
         (tmp_path / "output").mkdir()
     monkeypatch.setattr(sys, "argv", ["seekless-fleet", "duplicates", *paths, "--output", str(tmp_path / "output")])
     assert _main.main() == 2
-    expected = {"no catalogue": "is no catalogue", "two machines": "two machines have the same name", "output exists": "exists"}
-    assert expected[what] in capsys.readouterr().err
+    expected = {"two machines": "two machines have the same name, 'a'", "output exists": "exists; name a new directory"}
+    assert expected.get(what, "plain.parquet is not a catalogue of version 1") in capsys.readouterr().err
+
+
+def test_names_of_directories_are_no_columns_and_a_catalogue_may_be_empty(tmp_path: Path) -> None:
+    rows = [file("a", inode, b"/%d" % inode, 5000, 1) for inode in range(2)]
+    paths = write(tmp_path / "host=other/size=7", rows)
+    output = tmp_path / "it's/host=else"
+    _duplicates.find(_engine.DuckDb(str(output), {}), paths, 1, "remove")
+    assert (output / "plans/a.plan").exists()
+    assert [row[:2] + row[2:4] for row in answer(output)["groups"]] == [(5000, rows[0]["blake3"], 1, 2)]
+    table = pyarrow.Table.from_pylist([], SCHEMA.with_metadata(simulated.metadata("empty")))
+    parquet.write_table(table, tmp_path / "empty.parquet")
+    _duplicates.find(_engine.DuckDb(str(tmp_path / "none"), {}), [str(tmp_path / "empty.parquet")], 1, "remove")
+    assert "0 files" in (tmp_path / "none/duplicates.html").read_text()
+
+
+def test_a_line_of_a_host_name_is_no_line_of_its_plan(tmp_path: Path) -> None:
+    rows = [file("a\nremove x /etc/passwd", inode, b"/%d" % inode, 5000, 1) for inode in range(2)]
+    _duplicates.find(_engine.DuckDb(str(tmp_path / "output"), {}), write(tmp_path / "catalogues", rows), 1, "remove")
+    (plan,) = (tmp_path / "output/plans").iterdir()
+    assert not any(line.endswith("/etc/passwd") for line in plan.read_text().splitlines() if not line.startswith("#"))
+
+
+@pytest.mark.parametrize("text", ["null", "5", "{}", "[" * 100_000, '{"machine": {"kernel": 6}, "contests": []}', "{"])
+def test_what_is_no_run_is_named(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.json").write_text(text)
+    monkeypatch.setattr(sys, "argv", ["seekless-fleet", "results", str(tmp_path / "run.json"), "--output", str(tmp_path / "output")])
+    assert _main.main() == 2
+    assert "run.json has something that is not a run of seekless" in capsys.readouterr().err
+
+
+def test_times_that_are_no_numbers_do_not_count(tmp_path: Path) -> None:
+    run = a_run("a", float("nan"))
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    assert not list(_results.figures_of(str(tmp_path / "run.json")))
 
 
 def a_run(host: str, seconds: float, kernel: str = "6.1.0", method: str = "read/sync", number: int = 0) -> dict[str, Any]:

@@ -21,6 +21,8 @@ SHOWN = 20
 
 def run(arguments: argparse.Namespace) -> None:
     """Runs the subcommand."""
+    if wrong := [one for one in arguments.set if "=" not in one]:
+        raise ValueError(f"--set {wrong[0]}: it needs KEY=VALUE")
     settings = dict(one.split("=", 1) for one in arguments.set)
     spark = arguments.engine == "spark"
     engine: Engine = Spark(arguments.output, settings, arguments.master) if spark else DuckDb(arguments.output, settings)
@@ -34,7 +36,7 @@ def find(engine: Engine, catalogues: list[str], min_size: int, action: str) -> N
     hosts: dict[str, list[dict[str, str]]] = {}
     for file, keys in engine.metadata().items():
         if keys.get("seekless.catalogue") != VERSION or "host" not in keys:
-            raise ValueError(f"{file} is no catalogue of version {VERSION}")
+            raise ValueError(f"{file} is not a catalogue of version {VERSION}")
         hosts.setdefault(keys["host"], []).append(keys)
     run_queries(engine, "duplicates.sql", min_size=max(min_size, 1), heavy=HEAVY)
     for host, rows in groupby(engine.many_rows("lists", "SELECT host, path FROM wanted ORDER BY host, path"), lambda row: str(row[0])):
@@ -55,7 +57,8 @@ def file_name(host: str) -> str:
 def parts(engine: Engine, hosts: dict[str, list[dict[str, str]]], min_size: int) -> Iterator[str]:
     """The page."""
     files, size, empty, wanted, wanted_bytes = next(engine.rows(
-        "SELECT sum(inodes), sum(bytes), sum(empty_files), sum(wanted), sum(wanted_bytes) FROM hosts"))
+        "SELECT " + ", ".join(f"coalesce(sum({name}), 0)" for name in ["inodes", "bytes", "empty_files", "wanted", "wanted_bytes"])
+        + " FROM hosts"))
     groups, gain = next(engine.rows("SELECT count(*), coalesce(sum(gain), 0) FROM groups"))
     started = sorted(keys.get("started", "") for all_of in hosts.values() for keys in all_of)
     yield said(f"{len(hosts):,} hosts, {int(files):,} files of {Bytes(size)}. {int(groups):,} groups of equal files: {Bytes(gain)} would be "

@@ -41,7 +41,10 @@ class DuckDb:
     def __init__(self, output: str, settings: dict[str, str]):
         import duckdb
 
-        os.makedirs(output)
+        try:
+            os.makedirs(output)
+        except FileExistsError:
+            raise ValueError(f"{output} exists; name a new directory") from None
         self.output = output
         config: dict[str, Any] = {"preserve_insertion_order": "false", "temp_directory": os.path.join(output, "work/spilled")}
         self.connection = duckdb.connect(config=config | settings)
@@ -54,15 +57,17 @@ class DuckDb:
         inside = [os.path.join(path, "**/*.parquet") if os.path.isdir(path) else path for path in paths]
         found = [file for path in inside for file in (glob.glob(path, recursive=True) if glob.has_magic(path) else [path])]
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in found)
-        self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
+        # The name of a directory is no column.
+        self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)")
         if name == "catalogue":
-            self.catalogues = listed
+            self.catalogues = found
 
     def table(self, name: str, sql: str) -> None:
         """Writes the answer to ``NAME.parquet`` in the output directory, and names it by the last part of its name."""
         path = os.path.join(self.output, f"{name}.parquet")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        self.connection.execute(f"COPY ({sql}) TO '{path}' (FORMAT parquet, COMPRESSION zstd)".replace("\n", " \n"))
+        quoted = path.replace("'", "''")
+        self.connection.execute(f"COPY ({sql}) TO '{quoted}' (FORMAT parquet, COMPRESSION zstd)".replace("\n", " \n"))
         self.view(os.path.basename(name), [path])
 
     def rows(self, sql: str) -> Iterator[Row]:
@@ -77,9 +82,9 @@ class DuckDb:
 
     def metadata(self) -> dict[str, dict[str, str]]:
         """What the footers of the files of the view ``catalogue`` say, by file."""
-        found: dict[str, dict[str, str]] = {}
-        for file, key, value in self.rows(f"SELECT file_name, key, value FROM parquet_kv_metadata([{self.catalogues}])"):
-            found.setdefault(file, {})[key.decode()] = value.decode(errors="replace")
+        found: dict[str, dict[str, str]] = {file: {} for file in self.catalogues}
+        for file, key, value in self.connection.execute("SELECT file_name, key, value FROM parquet_kv_metadata($1)", [self.catalogues]).fetchall():
+            found[file][key.decode(errors="replace")] = value.decode(errors="replace")
         return found
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
@@ -107,9 +112,10 @@ class Spark:
 
         os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
         builder = SparkSession.builder.master(master).appName("seekless-fleet")
-        # The files that others read have no sums beside them.
-        defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.parquet.compression.codec": "zstd",
-                    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}
+        defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.parquet.compression.codec": "zstd"}
+        if "://" not in output:
+            # Local files that others read have no sums beside them. S3A needs the usual class for its own.
+            defaults["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
         for key, value in (defaults | settings).items():
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
@@ -119,13 +125,14 @@ class Spark:
         self.java, self.hadoop = context._jvm, context._jsc.hadoopConfiguration()
         self.output = output
         if self._path("").getFileSystem(self.hadoop).exists(self._path("")):
-            raise FileExistsError(17, "the output exists", output)
+            raise ValueError(f"{output} exists; name a new directory")
 
     def _path(self, name: str) -> Any:
         return self.java.org.apache.hadoop.fs.Path(os.path.join(self.output, name).rstrip("/"))
 
     def view(self, name: str, paths: list[str]) -> None:
-        data = self.session.read.parquet(*paths)
+        # The name of a directory is no column.
+        data = self.session.read.option("recursiveFileLookup", "true").parquet(*paths)
         data.createOrReplaceTempView(name)
         if name == "catalogue":
             self.catalogues = data.inputFiles()

@@ -8,7 +8,7 @@ again, and compares the bytes, before it does anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -32,17 +32,17 @@ def query(action: str) -> str:
     return QUERY.format(storage="''" if action == "remove" else "storage")
 
 
-def origin_of(metadata: Iterable[dict[str, str]]) -> dict[str, Any] | None:
+def origin_of(metadata: Collection[dict[str, str]]) -> dict[str, Any] | None:
     """Where the searches of a host were made; ``None`` if a catalogue does not say it.
 
     ``ValueError`` if they were made on several machines.
     """
     found = [json.loads(one["origin"]) if "origin" in one else None for one in metadata]
-    origins = [one for one in found if one is not None]
+    origins = [one for one in found if isinstance(one, dict) and {"machine", "roots", "file_systems"} <= one.keys()]
     if len(origins) < len(found) or not origins:
         return None
     if len({one["machine"] for one in origins}) > 1:
-        raise ValueError("two machines have the same name")
+        raise ValueError(f"two machines have the same name, {next(iter(metadata))['host']!r}; make their catalogues with --host")
     merged = {key: value for key, value in origins[0].items() if key != "digest"}
     for key in ("roots", "file_systems"):
         # Each once, in their order.
@@ -57,7 +57,7 @@ def plan(host: str, origin: dict[str, Any], action: str, rows: Iterable[Row]) ->
 
     header = origin | {"action": action}
     digest = _digest("seekless dupes: where a report was made", dump(header, False).encode(), 16)
-    yield f"plan {dump(header | {'digest': digest}, True)}\n".encode() + ABOUT.format(host=host, action=action).encode()
+    yield f"plan {dump(header | {'digest': digest}, True)}\n".encode() + ABOUT.format(host=ascii(host)[1:-1], action=action).encode()
     width = max(len(action), len("keep"))
     for number, ((size, *_), group) in enumerate(groupby(rows, lambda row: row[1:4]), 1):
         kept = f"\n# Equal files of {size} B\n".encode()

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Runs the subcommand."""
     engine = DuckDb(arguments.output, {})
     dumps = [path for path in arguments.runs if path.endswith(".parquet")]
-    rows = (row for path in arguments.runs if path not in dumps for document in documents(path) for row in figures(document))
+    rows = (row for path in arguments.runs if path not in dumps for row in figures_of(path))
     engine.write("work/figures.json", (json.dumps(row).encode() + b"\n" for row in rows))
     read = f"SELECT {', '.join(COLUMNS)} FROM "
     sources = [read + f"read_json('{arguments.output}/work/figures.json', format = 'newline_delimited', columns = {COLUMNS})"]
@@ -53,6 +53,15 @@ def run(arguments: argparse.Namespace) -> None:
     run_queries(engine, "results.sql", fewest=FEWEST)
     engine.write("results.html", [page("Results of a fleet", parts(engine))])
     engine.remove("work")
+
+
+def figures_of(path: str) -> Iterator[dict[str, Any]]:
+    """The rows of all runs of a file."""
+    try:
+        for document in documents(path):
+            yield from (row for row in figures(document) if math.isfinite(row["seconds"]) and math.isfinite(row["ratio"]))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} has something that is not a run of seekless: {type(error).__name__}: {error}") from error
 
 
 def documents(path: str) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,10 @@ use super::visible::visible_path;
 /// Writes the files that catalogues have, too, each with where it is there.
 pub fn show_elsewhere(found: &FoundElsewhere, form: Option<JsonForm>) -> io::Result<()> {
     let mut page = Page::stdout();
-    let same = found.matches.iter().filter(|found| !found.same.is_empty());
+    let same = found
+        .matches
+        .iter()
+        .filter(|found| found.same.iter().any(|place| !place.is_itself));
     let of_bytes: u64 = same.clone().map(|found| found.bytes).sum();
     let perhaps = found.matches.iter().filter(|found| found.same.is_empty()).count() as u64;
     if let Some(form) = form {
@@ -38,18 +41,14 @@ pub fn show_elsewhere(found: &FoundElsewhere, form: Option<JsonForm>) -> io::Res
             writeln!(page, "{}", visible_path(path))?;
         }
         for (word, places) in [("same digest", same), ("same size and beginning", perhaps)] {
-            for Elsewhere { host, path } in places {
-                writeln!(
-                    page,
-                    "  {word}, {}: {}:{}",
-                    bytes(*size),
-                    visible(host),
-                    visible_path(path)
-                )?;
+            for Elsewhere { host, path, is_itself } in places {
+                let itself = if *is_itself { ", perhaps this file itself" } else { "" };
+                let (host, path) = (visible(host), visible_path(path));
+                writeln!(page, "  {word}{itself}, {}: {host}:{path}", bytes(*size))?;
             }
         }
     }
-    let same = counted(same.count() as u64, "file");
+    let same = same.count();
     let perhaps = if perhaps == 0 {
         String::new()
     } else {
@@ -57,8 +56,8 @@ pub fn show_elsewhere(found: &FoundElsewhere, form: Option<JsonForm>) -> io::Res
     };
     writeln!(
         page,
-        "{same} of {} with the same digest there, {}{perhaps}.",
-        found.files,
+        "{same} of {} have the same digest there, {}{perhaps}.",
+        counted(found.files, "file"),
         bytes(of_bytes)
     )?;
     page.flush()

@@ -95,7 +95,7 @@ fn what_a_catalogue_has_is_told_and_never_acted_on() {
         "{found}"
     );
     assert!(
-        found.contains("1 file of 2 with the same digest there, 1.00 MiB."),
+        found.contains("1 of 2 files have the same digest there, 1.00 MiB."),
         "{found}"
     );
     let json = place
@@ -116,4 +116,64 @@ fn what_a_catalogue_has_is_told_and_never_acted_on() {
         .run(&["dupes", "--against", "c.parquet", "--against", "files", "here"])
         .refused();
     assert!(mixed.contains("not a catalogue"), "{mixed}");
+    // Files 0 and 7 are equal; of the others, the catalogue has only themselves.
+    let own = place
+        .run(&["dupes", "--against", "c.parquet", "files"])
+        .succeeded()
+        .stdout;
+    assert_eq!(own.matches("perhaps this file itself").count(), 8, "{own}");
+    assert!(own.contains("2 of 8 files have the same digest there"), "{own}");
+}
+
+#[test]
+fn paths_in_a_catalogue_are_without_links_and_dots() {
+    let place = Place::new();
+    filled(&place, 2);
+    std::os::unix::fs::symlink("files", place.path("link")).unwrap();
+    let real = place.path("files/0").canonicalize().unwrap();
+    for given in ["link", "files/../files", "link/0"] {
+        let _ = fs::remove_file(place.path("c.parquet"));
+        place
+            .run(&["dupes", "catalogue", given, "--output", "c.parquet"])
+            .succeeded();
+        let found = place
+            .run(&["dupes", "--against", "c.parquet", "files/0"])
+            .succeeded()
+            .stdout;
+        assert!(found.contains(&format!(":{}\n", real.display())), "{given}: {found}");
+    }
+}
+
+#[test]
+fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_called_empty() {
+    let place = Place::new();
+    filled(&place, 2);
+    place
+        .run(&["dupes", "catalogue", "files", "--output", "c.parquet"])
+        .succeeded();
+    let good = fs::read(place.path("c.parquet")).unwrap();
+    let changed = |from: &[u8], at: usize, to: u8| {
+        let mut bytes = good.clone();
+        for start in 0..good.len() - from.len() {
+            if good[start..].starts_with(from) {
+                bytes[start + at] = to;
+            }
+        }
+        bytes
+    };
+    let mark = b"seekless.catalogue\x18\x011";
+    for (bytes, why) in [
+        (
+            changed(mark, mark.len() - 1, b'2'),
+            "version 2 of catalogues is not known here",
+        ),
+        (
+            changed(b"size", 3, b'f'),
+            "its column `size` is not that of a catalogue",
+        ),
+    ] {
+        fs::write(place.path("other.parquet"), bytes).unwrap();
+        let refused = place.run(&["dupes", "--against", "other.parquet", "files"]).refused();
+        assert!(refused.contains(why), "{refused}");
+    }
 }

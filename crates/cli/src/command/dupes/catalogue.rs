@@ -68,7 +68,9 @@ const DIGESTS: [Word<Digests>; 2] = [
 pub fn run(arguments: &CatalogueArguments) -> Result<u8, Failure> {
     seekless_sys::hold_little_free_memory();
     raise_open_files();
-    let paths = arguments.chosen.paths()?;
+    let origin = SearchOrigin::here(&arguments.chosen.paths()?, &[]).context("cannot find the working directory")?;
+    // Without links and `..`, as a plan needs them.
+    let paths = origin.paths();
     let filter = filter(&arguments.chosen, &paths)?;
     let selection = Selection::new(&paths, !arguments.chosen.one_file_system);
     let host = arguments.host.clone().or_else(seekless_sys::host_name);
@@ -81,7 +83,6 @@ pub fn run(arguments: &CatalogueArguments) -> Result<u8, Failure> {
     };
     let (stop, caught) = stopping(Stop::stop)?;
     begin(&paths, arguments.quiet);
-    let origin = SearchOrigin::here(&paths, &[]).context("cannot find the working directory")?;
     let written = write(
         &selection,
         &filter,

@@ -13,7 +13,7 @@ use crate::Stop;
 use crate::dupes::heads::AllHeads;
 use crate::dupes::{Search, SearchOptions, SearchProgress, Tell, distinct, planned};
 use crate::json;
-use crate::walk::{Files, Filter, Selection, Unlisted};
+use crate::walk::{Files, Filter, Listed, Selection, Unlisted};
 
 /// A name of a file in a catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,6 +23,8 @@ pub struct Elsewhere {
     /// Its path there.
     #[serde(with = "json::path")]
     pub path: PathBuf,
+    /// Whether inode number and times are also the same, so that it may be the file itself.
+    pub is_itself: bool,
 }
 
 /// A file that a catalogue has, too, as far as digests tell.
@@ -110,7 +112,17 @@ pub fn elsewhere(
     for (digest, number) in &heads {
         wanted.entry((bytes(number), *digest)).or_default();
     }
-    read(&["host", "path", "size", "first", "blake3"], &mut |row| {
+    let columns = [
+        "host",
+        "path",
+        "size",
+        "inode",
+        "mtime_ns",
+        "changed_ns",
+        "first",
+        "blake3",
+    ];
+    read(&columns, &mut |row| {
         if let Some(rows) = row.first.and_then(|first| wanted.get_mut(&(row.bytes, first))) {
             rows.push(row);
         }
@@ -133,8 +145,13 @@ pub fn elsewhere(
                 continue;
             }
         };
-        let those =
-            |is_it: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| is_it(row)).map(Row::place).collect::<Vec<_>>();
+        let here = found.files.get(number);
+        let those = |is_it: &dyn Fn(&Row) -> bool| -> Vec<Elsewhere> {
+            rows.iter()
+                .filter(|row| is_it(row))
+                .map(|row| row.place(here))
+                .collect()
+        };
         let mut paths: Vec<PathBuf> = search.names_of(number).map(|name| found.files.path(name)).collect();
         paths.sort();
         let found = Match {
@@ -156,10 +173,12 @@ pub fn elsewhere(
 }
 
 impl Row {
-    fn place(&self) -> Elsewhere {
+    fn place(&self, here: &Listed) -> Elsewhere {
+        let state = |row: &Self| (row.inode, row.modified_ns, row.changed_ns);
         Elsewhere {
             host: self.host.clone(),
             path: OsString::from_vec(self.path.clone()).into(),
+            is_itself: state(self) == (here.inode, here.modified_ns, here.changed_ns),
         }
     }
 }

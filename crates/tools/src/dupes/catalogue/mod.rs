@@ -107,11 +107,16 @@ pub fn write(
     }
     let [journal, part] = [".journal", ".part"].map(|extension| beside(output, extension));
     let (out, was_killed) = reserved(&part).map_err(|error| CatalogueError::of(&part, "write", &error))?;
+    let is_ours = was_killed || fs::symlink_metadata(&journal).is_err();
     let written = Cache::open(&journal)
         .or_else(|reason| {
-            // A kill while it was made leaves one that cannot be opened.
-            let is_removed = was_killed && fs::remove_file(&journal).is_ok();
-            if is_removed { Cache::open(&journal) } else { Err(reason) }
+            // A kill or a full disk while it was made leaves one that cannot be opened.
+            let is_removed = is_ours && fs::remove_file(&journal).is_ok();
+            if is_removed && was_killed {
+                Cache::open(&journal)
+            } else {
+                Err(reason)
+            }
         })
         .map_err(|reason| failed(&format!("{reason}; remove {} to start over", journal.display())))
         .and_then(|cache| {

@@ -170,10 +170,22 @@ impl Reader {
         let opened = || SerializedFileReader::new(file).map_err(|error| error.to_string());
         // What is damaged may make its reader panic.
         let file = without_panic(opened).map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))?;
-        let marks = file.metadata().file_metadata().key_value_metadata();
-        let is_mark = |mark: &KeyValue| (mark.key.as_str(), mark.value.as_deref()) == (MARK.0, Some(MARK.1));
-        let is_catalogue = marks.is_some_and(|marks| marks.iter().any(is_mark));
-        Ok(is_catalogue.then_some(Self { file }))
+        let mut marks = file
+            .metadata()
+            .file_metadata()
+            .key_value_metadata()
+            .into_iter()
+            .flatten();
+        let version = marks.find(|mark| mark.key == MARK.0).map(|mark| mark.value.as_deref());
+        let unknown = |version: Option<&str>| {
+            let reason = format!("version {} of catalogues is not known here", version.unwrap_or("?"));
+            io::Error::new(io::ErrorKind::InvalidData, reason)
+        };
+        match version {
+            None => Ok(None),
+            Some(version) if version == Some(MARK.1) => Ok(Some(Self { file })),
+            Some(version) => Err(unknown(version)),
+        }
     }
 
     /// Whether a run that was killed may have left a file: it is empty, has a beginning and no end, or lacks only its name.
@@ -194,11 +206,16 @@ impl Reader {
 
     fn read(&self, columns: &[&str], mut each: impl FnMut(Row)) -> Result<(), ParquetError> {
         let schema = self.file.metadata().file_metadata().schema();
-        let wanted = schema
-            .get_fields()
-            .iter()
-            .filter(|field| columns.contains(&field.name()));
-        let wanted = Type::group_type_builder(schema.name()).with_fields(wanted.cloned().collect());
+        let ours = parse_message_type(SCHEMA)?;
+        let of = |schema: &Type, name: &str| schema.get_fields().iter().find(|field| field.name() == name).cloned();
+        let mut fields = Vec::new();
+        for name in columns {
+            let kind = |field: &Arc<Type>| field.is_primitive().then(|| field.get_physical_type());
+            let field = of(schema, name).filter(|field| Some(kind(field)) == of(&ours, name).as_ref().map(kind));
+            let why = || ParquetError::General(format!("its column `{name}` is not that of a catalogue"));
+            fields.push(field.ok_or_else(why)?);
+        }
+        let wanted = Type::group_type_builder(schema.name()).with_fields(fields);
         for record in self.file.get_row_iter(Some(wanted.build()?))? {
             each(Row::of(&record?));
         }
