@@ -62,11 +62,14 @@ pub enum ClientFailure {
 }
 
 impl ClientError {
-    /// Whether the hub has certainly not kept what was sent.
+    /// Whether the hub has certainly not kept what was sent. After a timeout (408), it may have.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        matches!(self.failure, ClientFailure::Address | ClientFailure::Redirected(_))
-            || matches!(self.failure, ClientFailure::Refused { status, .. } if status < 500)
+        match self.failure {
+            ClientFailure::Address | ClientFailure::Redirected(_) => true,
+            ClientFailure::Refused { status, .. } => status < 500 && status != 408,
+            _ => false,
+        }
     }
 }
 
@@ -376,11 +379,18 @@ mod tests {
         let expected = "/api/v1/runs: cannot send the run: trials[3].seconds: is   negative (status 422)";
         assert_eq!(why, format!("{address}{expected}"));
         let (address, _request) = answering("429 Too Many Requests", "", "<html>");
-        let why = share(&address, &run(), &secret()).unwrap_err().to_string();
+        let why = share(&address, &run(), &secret()).unwrap_err();
+        assert!(why.is_refusal(), "the hub has not looked at it");
+        let why = why.to_string();
         assert!(
             why.ends_with("Too Many Requests (status 429); wait, then try again"),
             "{why}"
         );
+        for status in ["408 Request Timeout", "503 Service Unavailable"] {
+            let (address, _request) = answering(status, "", "");
+            let why = share(&address, &run(), &secret()).unwrap_err();
+            assert!(!why.is_refusal(), "{status}: its work may have gone on");
+        }
     }
 
     #[test]

@@ -26,6 +26,11 @@ ROWS_AT_ONCE = 10_000
 ROWS_OF_FILE = 50_000
 
 
+def quoted(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def run_queries(engine: DuckDb | Spark, script: str, **values: object) -> None:
     """Makes the tables of a script in this package, in their order. A table's header is ``-- table NAME``."""
     text = Template(files("seekless.fleet").joinpath(script).read_text()).substitute({key: str(value) for key, value in values.items()})
@@ -56,7 +61,7 @@ class DuckDb:
         """Names the rows of Parquet files."""
         inside = [os.path.join(path, "**/*.parquet") if os.path.isdir(path) else path for path in paths]
         found = [file for path in inside for file in (glob.glob(path, recursive=True) if glob.has_magic(path) else [path])]
-        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in found)
+        listed = ", ".join(map(quoted, found))
         # The name of a directory is no column.
         self.connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)")
         if name == "catalogue":
@@ -66,8 +71,7 @@ class DuckDb:
         """Writes the answer to ``NAME.parquet`` in the output directory, and names it by the last part of its name."""
         path = os.path.join(self.output, f"{name}.parquet")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        quoted = path.replace("'", "''")
-        self.connection.execute(f"COPY ({sql}) TO '{quoted}' (FORMAT parquet, COMPRESSION zstd)".replace("\n", " \n"))
+        self.connection.execute(f"COPY ({sql}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)".replace("\n", " \n"))
         self.view(os.path.basename(name), [path])
 
     def rows(self, sql: str) -> Iterator[Row]:
@@ -83,7 +87,8 @@ class DuckDb:
     def metadata(self) -> dict[str, dict[str, str]]:
         """What the footers of the files of the view ``catalogue`` say, by file."""
         found: dict[str, dict[str, str]] = {file: {} for file in self.catalogues}
-        for file, key, value in self.connection.execute("SELECT file_name, key, value FROM parquet_kv_metadata($1)", [self.catalogues]).fetchall():
+        listed = ", ".join(map(quoted, self.catalogues))
+        for file, key, value in self.rows(f"SELECT file_name, key, value FROM parquet_kv_metadata([{listed}])"):
             found[file][key.decode(errors="replace")] = value.decode(errors="replace")
         return found
 

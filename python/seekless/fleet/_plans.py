@@ -57,7 +57,8 @@ def plan(host: str, origin: dict[str, Any], action: str, rows: Iterable[Row]) ->
 
     header = origin | {"action": action}
     digest = _digest("seekless dupes: where a report was made", dump(header, False).encode(), 16)
-    yield f"plan {dump(header | {'digest': digest}, True)}\n".encode() + ABOUT.format(host=ascii(host)[1:-1], action=action).encode()
+    about = ABOUT.format(host=_written(host.encode()), action=action)
+    yield f"plan {dump(header | {'digest': digest}, True)}\n".encode() + about.encode()
     width = max(len(action), len("keep"))
     for number, ((size, *_), group) in enumerate(groupby(rows, lambda row: row[1:4]), 1):
         kept = f"\n# Equal files of {size} B\n".encode()
@@ -82,10 +83,10 @@ def _digest(context: str, text: bytes, length: int) -> str:
 
 
 def _written(path: bytes) -> str:
-    """A path as a plan has it: what is not printable, a backslash, and a space at the end are escaped."""
+    """A path, or a host, as a plan has it: what is not printable, a backslash, and a space at the end are escaped."""
     text = path.decode(errors="surrogateescape")
-    if text.isprintable() and "\\" not in text and text[-1] != " ":
+    if text.isprintable() and "\\" not in text and not text.endswith(" "):
         return text
     text = "".join(one if one.isprintable() else "".join(f"\\x{byte:02x}" for byte in one.encode(errors="surrogateescape"))
                    for one in text.replace("\\", "\\\\"))
-    return text.removesuffix(" ") + "\\x20" if text[-1] == " " else text
+    return text.removesuffix(" ") + "\\x20" if text.endswith(" ") else text

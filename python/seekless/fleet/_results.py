@@ -16,7 +16,7 @@ from itertools import groupby
 from statistics import NormalDist, median
 from typing import Any
 
-from ._engine import DuckDb, run_queries
+from ._engine import DuckDb, quoted, run_queries
 from ._page import Bytes, page, said, table
 
 # Those of a hub's dump.
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
     rows = (row for path in arguments.runs if path not in dumps for row in figures_of(path))
     engine.write("work/figures.json", (json.dumps(row).encode() + b"\n" for row in rows))
     read = f"SELECT {', '.join(COLUMNS)} FROM "
-    sources = [read + f"read_json('{arguments.output}/work/figures.json', format = 'newline_delimited', columns = {COLUMNS})"]
+    sources = [read + f"read_json({quoted(arguments.output + '/work/figures.json')}, format = 'newline_delimited', columns = {COLUMNS})"]
     if dumps:
         engine.view("dumped", dumps)
         sources.append(read + "dumped")

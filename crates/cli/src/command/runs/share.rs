@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -156,23 +156,13 @@ fn send(store: &Store, page: &mut Page<'_>, hub: &str, named: &str, run: &Run) -
             store.forget_receipt(&path)?;
         }
     } else if receipt.id != shared.id {
-        let old = std::mem::replace(&mut shared.id, receipt.id.clone());
-        tracing::debug!(old, new = shared.id, "the hub gives the run another ID");
+        // Its version is another one.
+        shared.id.clone_from(&receipt.id);
         let new = store.keep_receipt(&shared)?;
         store.forget_receipt(&path)?;
         path = new;
     }
-    tell(page, &receipt)?;
-    if receipt.withdrawable {
-        page.labelled(PLAIN, "Receipt", 9, &visible(&path.display().to_string()))?;
-        page.labelled(
-            PLAIN,
-            "Withdraw",
-            9,
-            &format!("seekless runs share --withdraw {}", visible(named)),
-        )?;
-    }
-    Ok(())
+    Ok(tell(page, &receipt, &path, named)?)
 }
 
 /// The receipts of a run, or of all, at a hub, or at all, the newest first.
@@ -213,18 +203,20 @@ fn summarise(page: &mut Page<'_>, hub: &str, id: &str, run: &Run) -> anyhow::Res
     Ok(())
 }
 
-/// What the hub said.
-fn tell(page: &mut Page<'_>, receipt: &Receipt) -> io::Result<()> {
+/// What the hub said of a run with this name, whose receipt is in a file.
+fn tell(page: &mut Page<'_>, receipt: &Receipt, path: &Path, named: &str) -> io::Result<()> {
     let word = if receipt.withdrawable { "Shared" } else { "Exists" };
     page.labelled(PLAIN, word, 9, &visible(&receipt.url))?;
     if !receipt.counted {
         let why = format!("the hub keeps it apart from its figures: {}", receipt.marks.join(", "));
         page.note(&visible(&why))?;
     }
-    if receipt.withdrawable {
-        return Ok(());
+    if !receipt.withdrawable {
+        return page.note("The hub had this run already; only who sent it first can withdraw it.");
     }
-    page.note("The hub had this run already; only who sent it first can withdraw it.")
+    page.labelled(PLAIN, "Receipt", 9, &visible(&path.display().to_string()))?;
+    let withdraw = format!("seekless runs share --withdraw {}", visible(named));
+    page.labelled(PLAIN, "Withdraw", 9, &withdraw)
 }
 
 fn withdraw(store: &Store, id: &str, hub: Option<&str>) -> anyhow::Result<()> {

@@ -174,11 +174,11 @@ pub fn elsewhere(
 
 impl Row {
     fn place(&self, here: &Listed) -> Elsewhere {
-        let state = |row: &Self| (row.inode, row.modified_ns, row.changed_ns);
+        let state = (self.inode, self.modified_ns, self.changed_ns);
         Elsewhere {
             host: self.host.clone(),
             path: OsString::from_vec(self.path.clone()).into(),
-            is_itself: state(self) == (here.inode, here.modified_ns, here.changed_ns),
+            is_itself: state == (here.inode, here.modified_ns, here.changed_ns),
         }
     }
 }

@@ -170,21 +170,15 @@ impl Reader {
         let opened = || SerializedFileReader::new(file).map_err(|error| error.to_string());
         // What is damaged may make its reader panic.
         let file = without_panic(opened).map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))?;
-        let mut marks = file
-            .metadata()
-            .file_metadata()
-            .key_value_metadata()
-            .into_iter()
-            .flatten();
-        let version = marks.find(|mark| mark.key == MARK.0).map(|mark| mark.value.as_deref());
-        let unknown = |version: Option<&str>| {
-            let reason = format!("version {} of catalogues is not known here", version.unwrap_or("?"));
-            io::Error::new(io::ErrorKind::InvalidData, reason)
-        };
-        match version {
+        let marks = file.metadata().file_metadata().key_value_metadata();
+        let mark = marks.into_iter().flatten().find(|mark| mark.key == MARK.0);
+        match mark.map(|mark| mark.value.as_deref().unwrap_or("?")) {
             None => Ok(None),
-            Some(version) if version == Some(MARK.1) => Ok(Some(Self { file })),
-            Some(version) => Err(unknown(version)),
+            Some(version) if version == MARK.1 => Ok(Some(Self { file })),
+            Some(version) => {
+                let reason = format!("version {version} of catalogues is not known here");
+                Err(io::Error::new(io::ErrorKind::InvalidData, reason))
+            }
         }
     }
 
