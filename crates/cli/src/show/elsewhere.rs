@@ -34,17 +34,25 @@ pub fn show_elsewhere(found: &FoundElsewhere, form: Option<JsonForm>) -> io::Res
         paths,
         bytes: size,
         same,
+        more_same,
         perhaps,
+        more_perhaps,
     } in &found.matches
     {
         for path in paths {
             writeln!(page, "{}", visible_path(path))?;
         }
-        for (word, places) in [("same digest", same), ("same size and beginning", perhaps)] {
+        for (word, places, more) in [
+            ("same digest", same, more_same),
+            ("same size and beginning", perhaps, more_perhaps),
+        ] {
             for Elsewhere { host, path, is_itself } in places {
                 let itself = if *is_itself { ", perhaps this file itself" } else { "" };
                 let (host, path) = (visible(host), visible_path(path));
                 writeln!(page, "  {word}{itself}, {}: {host}:{path}", bytes(*size))?;
+            }
+            if *more > 0 {
+                writeln!(page, "  {word}: {more} more")?;
             }
         }
     }

@@ -1,10 +1,12 @@
 //! `seekless dupes catalogue`, and searching against catalogues.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::place::{Place, wait_for};
+use super::dupes_disks::{btrfs, disk};
+use super::place::{Mount, Place, wait_for};
 
 /// Writes `c.parquet`.
 const CATALOGUE: [&str; 8] = [
@@ -175,5 +177,44 @@ fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_calle
         fs::write(place.path("other.parquet"), bytes).unwrap();
         let refused = place.run(&["dupes", "--against", "other.parquet", "files"]).refused();
         assert!(refused.contains(why), "{refused}");
+    }
+}
+
+/// On btrfs, files of two subvolumes have the same inode numbers.
+#[test]
+fn digests_are_used_again_when_the_drive_has_another_device_number() {
+    for kind in ["ext4", "btrfs"] {
+        let place = Place::new();
+        let Some(mount) = disk(&place, kind) else { return };
+        let directories = if kind == "btrfs" {
+            ["disk/one", "disk/two"]
+        } else {
+            ["disk", "disk"]
+        };
+        for (number, directory) in directories.into_iter().enumerate() {
+            assert!(kind != "btrfs" || btrfs(&place, &["create", directory]));
+            fs::write(place.path(directory).join("a"), vec![number as u8; 5000]).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(2100));
+        let is_read = || {
+            let all = ["dupes", "catalogue", "disk", "--output", "c.parquet", "--digest", "all"];
+            !place.run(&all).succeeded().stdout.contains("; 0 B read")
+        };
+        assert_eq!([is_read(), is_read()], [true, false], "{kind}");
+        let device = || fs::metadata(place.path("disk")).unwrap().dev();
+        let before = device();
+        drop(mount);
+        // Its number is taken, so the drive gets another one.
+        let image = place.directory().parent().unwrap().join("image");
+        let other = place.directory().parent().unwrap().join("other");
+        fs::create_dir(place.path("taken")).unwrap();
+        let Some(_taken) = Mount::image(kind, 128 << 20, &other, &place.path("taken")) else {
+            return;
+        };
+        let Some(_again) = Mount::image_again(&image, "noatime", &place.path("disk")) else {
+            return;
+        };
+        assert_ne!(device(), before);
+        assert!(!is_read(), "{kind}");
     }
 }

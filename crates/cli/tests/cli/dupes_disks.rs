@@ -343,7 +343,7 @@ fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
     }
 }
 
-fn btrfs(place: &Place, arguments: &[&str]) -> bool {
+pub fn btrfs(place: &Place, arguments: &[&str]) -> bool {
     let mut command = place.command_of("btrfs");
     let output = command.args(["-q", "subvolume"]).args(arguments).output();
     output.is_ok_and(|output| output.status.success())

@@ -1,7 +1,8 @@
 //! Plans promise nothing that acting then refuses, and nothing is acted on that undo cannot restore.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::Command;
 
 use super::dupes_disks::disk;
@@ -95,6 +96,57 @@ fn what_a_user_may_not_do_is_said_beforehand() {
     require(&["remove", "in"], "may not change names");
 }
 
+/// Two devices with one image, of which the second may show an older state: its files look like others, and are not.
+#[test]
+fn a_file_that_another_device_shows_as_it_was_is_not_removed() {
+    let place = Place::new();
+    for directory in ["now", "then"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    let image = place.directory().parent().unwrap().join("image");
+    let Some(_now) = Mount::image("ext4", 16 << 20, &image, &place.path("now")) else {
+        return;
+    };
+    place.file("now/only", &[b'x'; 5000]);
+    place.file("now/twin", &[b'x'; 5000]);
+    assert!(done("sync", &["-f", "now"], &place));
+    let device = Command::new("losetup")
+        .args(["-f", "-r", "--show"])
+        .arg(&image)
+        .output();
+    let device = String::from_utf8(device.unwrap().stdout).unwrap();
+    let device = device.trim();
+    let options = ["-o", "ro,noload", device].map(OsStr::new);
+    let then = Mount::by("mount", &options, &place.path("then"));
+    // It goes when it is unmounted.
+    assert!(done("losetup", &["-d", device], &place));
+    let Some(_then) = then else { return };
+    fs::set_permissions(place.path("now/only"), Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(place.path("now/twin"), Permissions::from_mode(0o600)).unwrap();
+    let remove = [
+        "dupes",
+        "--action",
+        "remove",
+        "--keep",
+        "under:then",
+        "--yes",
+        "now",
+        "then",
+    ];
+    let ended = place.run(&remove);
+    let told = "on the same file system, shown by another device";
+    assert_eq!(
+        ended.stdout.matches(told).count(),
+        2,
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
+    for name in ["now/only", "now/twin"] {
+        assert!(place.path(name).exists(), "{name}");
+    }
+}
+
 #[test]
 fn nothing_moves_to_where_something_is_and_no_name_crosses_a_mount() {
     let place = Place::new();
@@ -173,7 +225,7 @@ fn a_group_without_a_number_in_a_user_namespace_is_left_alone() {
     chown(place.path("in/b"), None, Some(2000)).unwrap();
     chown(place.path("in"), None, Some(3000)).unwrap();
     let mut permissions = fs::metadata(place.path("in")).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o2775);
+    PermissionsExt::set_mode(&mut permissions, 0o2775);
     fs::set_permissions(place.path("in"), permissions).unwrap();
     let run = |all: &[&str]| {
         let mut command = place.command_of("unshare");

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 use seekless::files::{Exposed, open_own};
-use seekless_sys::{Access, Support, file_system_uuid, write_back};
+use seekless_sys::{Access, Support, file_system_of, file_system_uuid, write_back};
 
 use super::Search;
 use crate::walk::{Files, Listed};
@@ -74,7 +74,7 @@ impl Search<'_> {
         let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
         let identity = *systems.entry(device).or_insert_with(|| {
             let (file, _) = self.files.open(number).ok()?;
-            identity_of(&file, device)
+            identity_of(&file)
         });
         identity.map(|_| cache)
     }
@@ -248,11 +248,20 @@ impl Cache {
     }
 }
 
-/// What identifies the file system with this device number: a new one on the same device has another UUID. `None` if it has none.
-fn identity_of(file: &File, device: u64) -> Option<u64> {
-    let uuid = file_system_uuid(file).ok()?.available()?;
-    let digest = blake3::hash(&[&uuid[..], &device.to_le_bytes()].concat());
-    digest.as_bytes().first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+/// What identifies the file system of a file or directory, whatever number its device has: its UUID; and on btrfs the ID that
+/// statfs(2) reports, which is made of the UUID and the number of the subvolume, as inode numbers are those of a subvolume. `None` if it
+/// has none.
+pub(super) fn identity_of(file: &File) -> Option<u64> {
+    let uuid = file_system_uuid(file).ok().and_then(Support::available);
+    let mut identity = uuid
+        .filter(|uuid| uuid.iter().any(|byte| *byte != 0))
+        .unwrap_or_default();
+    if file_system_of(file).is_ok_and(|found| found.type_name == "btrfs") {
+        identity.extend(rustix::fs::fstatvfs(file).ok()?.f_fsid.to_le_bytes());
+    }
+    let digest = blake3::hash(&identity);
+    let number = digest.as_bytes().first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    number.filter(|_| !identity.is_empty())
 }
 
 /// Opens a file of digests that only this user can read and write, or makes it. No link is followed.

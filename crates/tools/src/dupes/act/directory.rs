@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -268,7 +268,7 @@ pub(super) fn examine(
     }
     session.require_owner(&place, &found)?;
     session.require_removable(&place, &[&found])?;
-    let behind = session.systems.of(found.device, place.directory.as_fd());
+    let behind = session.systems.of(found.device, &place.directory);
     if behind.map_err(cannot("examine its file system"))?.is_read_only {
         return Err(RefusalReason::ReadOnly);
     }

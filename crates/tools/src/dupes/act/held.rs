@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -136,7 +135,7 @@ impl Session<'_> {
         if found.kind != FileType::RegularFile {
             return Err(RefusalReason::NotRegular);
         }
-        let behind = self.systems.of(found.device, place.directory.as_fd());
+        let behind = self.systems.of(found.device, &place.directory);
         let behind = behind.map_err(cannot("examine its file system"))?;
         if !self.is_expected(expected, found) {
             return Err(RefusalReason::Changed);
@@ -289,19 +288,24 @@ pub(super) fn digest_of(
     Ok(digest.finalize().to_hex().to_string())
 }
 
-/// Why two paths may show one file, whether or not their numbers differ.
-pub(super) fn one_file(one: &StatFacts, other: &StatFacts, is_overlay: bool, keep: &Path) -> Option<RefusalReason> {
-    if one.id() == other.id() {
-        return Some(RefusalReason::IsKept(keep.to_owned()));
+impl Session<'_> {
+    /// Why two paths may show one file, whether or not their numbers differ. Their file systems are known.
+    pub fn one_file(&self, kept: &StatFacts, facts: &StatFacts, keep: &Path) -> Option<RefusalReason> {
+        if kept.id() == facts.id() {
+            return Some(RefusalReason::IsKept(keep.to_owned()));
+        }
+        if kept.device == facts.device {
+            return None;
+        }
+        // An overlay shows files of its layers, perhaps with metadata of its own.
+        if self.is_overlay(kept) || self.is_overlay(facts) {
+            return Some(RefusalReason::MayBeKeptInOverlay(keep.to_owned()));
+        }
+        // One image may be mounted through two devices. Then one may show what was there before the other changed it.
+        let identity = |facts: &StatFacts| self.systems.known(facts.device).and_then(|behind| behind.identity);
+        let is_one_system = identity(kept).is_some_and(|one| Some(one) == identity(facts));
+        let same = |facts: &StatFacts| (facts.inode, facts.bytes, facts.modified_ns, facts.changed_ns);
+        let is_same = is_one_system || same(kept) == same(facts);
+        is_same.then(|| RefusalReason::MayBeKeptOnDevice(keep.to_owned()))
     }
-    if one.device == other.device {
-        return None;
-    }
-    // An overlay shows files of its layers, perhaps with metadata of its own.
-    if is_overlay {
-        return Some(RefusalReason::MayBeKeptInOverlay(keep.to_owned()));
-    }
-    // One image may be mounted through two devices.
-    let same = |facts: &StatFacts| (facts.inode, facts.bytes, facts.modified_ns, facts.changed_ns);
-    (same(one) == same(other)).then(|| RefusalReason::MayBeKeptOnDevice(keep.to_owned()))
 }

@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,6 +16,7 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Directory, LeaseScope, Support, file_system_of};
 
 use super::kept_time::keeping_times;
+use crate::dupes::cache::identity_of;
 use crate::walk::{StatFacts, System};
 
 /// A name in a directory of which is known who else may change it, and what it gives to new files.
@@ -83,6 +83,8 @@ pub(super) struct DirectoryLimits {
 #[derive(Clone, Debug)]
 pub(super) struct Behind {
     pub system: System,
+    /// What identifies it, whichever device shows it; `None` if it has no identity, or no directory of it can be read.
+    pub identity: Option<u64>,
     pub is_read_only: bool,
     /// What a lease proves, or why nothing.
     pub leases: Result<LeaseScope, String>,
@@ -178,15 +180,17 @@ impl Directories {
 }
 
 impl Systems {
-    /// What the file system of an open file or directory is like.
-    pub fn of(&self, device: u64, file: impl AsFd) -> io::Result<Behind> {
+    /// What the file system of a directory is like.
+    pub fn of(&self, device: u64, directory: &Directory) -> io::Result<Behind> {
         let mut systems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(behind) = systems.get(&device) {
             return Ok(behind.clone());
         }
-        let found = file_system_of(&file)?;
+        let found = file_system_of(directory)?;
+        let readable = directory.open_plain(OsStr::new("."), Access::Read);
         let behind = Behind {
-            leases: Lease::scope_with_mappings(file).map_err(|why| why.to_string()),
+            leases: Lease::scope_with_mappings(directory).map_err(|why| why.to_string()),
+            identity: readable.ok().as_ref().and_then(identity_of),
             system: System::of(&found),
             is_read_only: found.read_only,
         };

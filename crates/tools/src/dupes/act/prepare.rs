@@ -15,7 +15,7 @@ use seekless::facts::ProcessFacts;
 use seekless::files::{self, Attributes, shared_bytes};
 use seekless_sys::{self as sys, Protection, Support};
 
-use super::held::{HeldFile, HeldKept, one_file};
+use super::held::{HeldFile, HeldKept};
 use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, OldFile, StepRecord};
 use super::session::{Session, require_project};
@@ -127,7 +127,7 @@ fn examine(
     let found = |path: &Path| {
         let place = directories.place(path).map_err(cannot("open its directory"))?;
         let facts = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
-        let behind = session.systems.of(facts.device, place.directory.as_fd());
+        let behind = session.systems.of(facts.device, &place.directory);
         session.require_proof(&behind.map_err(cannot("examine its file system"))?)?;
         Ok::<_, RefusalReason>((place, facts))
     };
@@ -188,10 +188,9 @@ fn examine(
     if is_broken_up(&facts) || *action == Action::Hardlink && is_broken_up(&kept_facts) {
         return Err(RefusalReason::OverlayLinks.into());
     }
-    let is_overlay = session.is_overlay(&facts) || session.is_overlay(&kept_facts);
     if *action == Action::Names {
         require_another_name(step, &facts, &kept_facts)?;
-    } else if let Some(why) = one_file(&kept_facts, &facts, is_overlay, &step.keep.path) {
+    } else if let Some(why) = session.one_file(&kept_facts, &facts, &step.keep.path) {
         return Err(why.into());
     }
     require_one_mount(action, &places, &kept)?;

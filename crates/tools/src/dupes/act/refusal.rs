@@ -94,7 +94,7 @@ pub enum RefusalReason {
     #[error("it may be the kept file, shown by an overlay: {} is on another file system", visible_path(.0))]
     MayBeKeptInOverlay(PathBuf),
     /// The path of the kept file.
-    #[error("it may be the kept file, shown by another device: {} has the same number and times", visible_path(.0))]
+    #[error("it may be the kept file: {} is on the same file system, shown by another device, or on a copy of it", visible_path(.0))]
     MayBeKeptOnDevice(PathBuf),
     /// The directory that was equal, and what differs.
     #[error("not equal to {}: {} is only in one of them, or differs in kind or size", visible_path(.0), visible_path(.1))]

@@ -35,11 +35,30 @@ pub struct Match {
     pub paths: Vec<PathBuf>,
     /// Its size.
     pub bytes: u64,
-    /// The files there with the same digest.
+    /// Names there with the same digest.
     pub same: Vec<Elsewhere>,
-    /// The files there with the same size and the same beginning, of whose content the catalogue has no digest.
+    /// How many there are besides.
+    pub more_same: u64,
+    /// Names there of files with the same size and the same beginning, of whose content the catalogue has no digest.
     pub perhaps: Vec<Elsewhere>,
+    /// How many there are besides.
+    pub more_perhaps: u64,
 }
+
+/// Of the names of one content in catalogues, those that are told. A small catalogue may have millions of them.
+const TOLD: usize = 10;
+
+/// The names of one content in catalogues.
+#[derive(Default)]
+struct Places {
+    others: Vec<Row>,
+    /// Files that may be files here, each once.
+    own: Vec<Row>,
+    more: u64,
+}
+
+/// What is told of the names of one content.
+type Named = (Vec<Elsewhere>, u64);
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -108,9 +127,11 @@ pub fn elsewhere(
         mut failed,
         ..
     } = search.all_heads(&numbers, |_| ());
-    let mut wanted: HashMap<(u64, u64), Vec<Row>> = HashMap::new();
+    let mut wanted: HashMap<(u64, u64), HashMap<Option<[u8; 32]>, Places>> = HashMap::new();
+    let mut own = HashSet::new();
     for (digest, number) in &heads {
         wanted.entry((bytes(number), *digest)).or_default();
+        own.insert(found.files.get(*number).mark());
     }
     let columns = [
         "host",
@@ -123,21 +144,25 @@ pub fn elsewhere(
         "blake3",
     ];
     read(&columns, &mut |row| {
-        if let Some(rows) = row.first.and_then(|first| wanted.get_mut(&(row.bytes, first))) {
-            rows.push(row);
+        if let Some(contents) = row.first.and_then(|first| wanted.get_mut(&(row.bytes, first))) {
+            contents.entry(row.blake3).or_default().add(row, &own);
         }
     })?;
-    let mut alike: Vec<(u32, &[Row])> = Vec::new();
+    let mut alike = Vec::new();
     for (digest, number) in &heads {
-        let rows = wanted.get(&(bytes(number), *digest)).map_or(&[][..], Vec::as_slice);
-        alike.extend((!rows.is_empty()).then_some((*number, rows)));
+        let contents = wanted.get(&(bytes(number), *digest));
+        alike.extend(
+            contents
+                .filter(|contents| !contents.is_empty())
+                .map(|contents| (*number, contents)),
+        );
     }
-    let digests = search.map(&alike, |(number, rows)| {
-        let is_needed = rows.iter().any(|row| row.blake3.is_some());
+    let digests = search.map(&alike, |(number, contents)| {
+        let is_needed = contents.keys().any(Option::is_some);
         is_needed.then(|| search.whole_digest(*number)).transpose()
     });
     let mut matches = Vec::new();
-    for ((number, rows), digest) in alike.into_iter().zip(digests) {
+    for ((number, contents), digest) in alike.into_iter().zip(digests) {
         let digest = match digest {
             Ok(digest) => digest.map(|(digest, _)| *digest.as_bytes()),
             Err(error) => {
@@ -146,19 +171,22 @@ pub fn elsewhere(
             }
         };
         let here = found.files.get(number);
-        let those = |is_it: &dyn Fn(&Row) -> bool| -> Vec<Elsewhere> {
-            rows.iter()
-                .filter(|row| is_it(row))
-                .map(|row| row.place(here))
-                .collect()
+        let named = |digest| {
+            contents
+                .get(&digest)
+                .map_or_else(Named::default, |places| places.told(here))
         };
+        let (same, more_same) = digest.map_or_else(Named::default, |digest| named(Some(digest)));
+        let (perhaps, more_perhaps) = named(None);
         let mut paths: Vec<PathBuf> = search.names_of(number).map(|name| found.files.path(name)).collect();
         paths.sort();
         let found = Match {
             paths,
             bytes: bytes(&number),
-            same: those(&|row| digest.is_some() && row.blake3 == digest),
-            perhaps: those(&|row| row.blake3.is_none()),
+            same,
+            more_same,
+            perhaps,
+            more_perhaps,
         };
         matches.extend((!found.same.is_empty() || !found.perhaps.is_empty()).then_some(found));
     }
@@ -172,13 +200,44 @@ pub fn elsewhere(
     })
 }
 
+/// Inode number, mtime and ctime.
+type Mark = (u64, i64, i64);
+
+impl Listed {
+    fn mark(&self) -> Mark {
+        (self.inode, self.modified_ns, self.changed_ns)
+    }
+}
+
+impl Places {
+    fn add(&mut self, row: Row, own: &HashSet<Mark>) {
+        let is_own = own.contains(&row.mark());
+        let told = if is_own { &mut self.own } else { &mut self.others };
+        let is_again = is_own && told.iter().any(|other| other.mark() == row.mark());
+        if told.len() < TOLD && !is_again {
+            told.push(row);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn told(&self, here: &Listed) -> Named {
+        let all = self.others.iter().chain(&self.own);
+        let more = all.clone().count().saturating_sub(TOLD) as u64;
+        (all.take(TOLD).map(|row| row.place(here)).collect(), self.more + more)
+    }
+}
+
 impl Row {
+    fn mark(&self) -> Mark {
+        (self.inode, self.modified_ns, self.changed_ns)
+    }
+
     fn place(&self, here: &Listed) -> Elsewhere {
-        let state = (self.inode, self.modified_ns, self.changed_ns);
         Elsewhere {
             host: self.host.clone(),
             path: OsString::from_vec(self.path.clone()).into(),
-            is_itself: state == (here.inode, here.modified_ns, here.changed_ns),
+            is_itself: self.mark() == here.mark(),
         }
     }
 }

@@ -306,3 +306,40 @@ fn files_that_a_catalogue_has_are_found_by_their_digests() {
     let expected = expected.map(|(name, same, perhaps)| (name.to_owned(), owned(same), owned(perhaps)));
     assert_eq!(found, expected);
 }
+
+/// A file here that has many names may not hide that another one is there, too.
+#[test]
+fn of_many_names_there_ten_are_told_and_the_others_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let [there, here] = ["there", "here"].map(|name| place.path().join(name));
+    for directory in [&there, &here] {
+        fs::create_dir(directory).unwrap();
+        fs::write(directory.join("a"), "same").unwrap();
+    }
+    for number in 0..40 {
+        fs::hard_link(there.join("a"), there.join(format!("name {number}"))).unwrap();
+    }
+    fs::write(there.join("twin"), "same").unwrap();
+    let output = place.path().join("catalogue");
+    catalogue(&there, &output, &CatalogueOptions::default()).unwrap();
+    let told = |root: &Path| {
+        let (filter, stop) = (Filter::default(), Stop::default());
+        let selection = Selection::new([root], true);
+        let found = elsewhere(
+            &selection,
+            &filter,
+            std::slice::from_ref(&output),
+            false,
+            &stop,
+            &|_| (),
+        )
+        .unwrap();
+        let told = |found: &Match| {
+            let itself = found.same.iter().filter(|place| place.is_itself).count();
+            (found.paths.len(), itself, found.same.len() - itself, found.more_same)
+        };
+        found.matches.iter().map(told).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&here), [(1, 0, 10, 32)]);
+    assert_eq!(told(&there), [(41, 1, 1, 40), (1, 1, 1, 40)]);
+}
