@@ -96,6 +96,44 @@ fn what_a_user_may_not_do_is_said_beforehand() {
     require(&["remove", "in"], "may not change names");
 }
 
+/// As plans are that `seekless-fleet` makes of two catalogues.
+#[test]
+fn names_that_two_mounts_show_are_restored_once() {
+    let place = Place::new();
+    two(&place);
+    fs::create_dir(place.path("shown")).unwrap();
+    let Some(_mount) = Mount::bind(&place.path("in"), &place.path("shown")) else {
+        return;
+    };
+    for action in ["remove", "hardlink"] {
+        let before = place.content();
+        place
+            .run(&[
+                "dupes",
+                "--action",
+                action,
+                "--keep",
+                "first",
+                "--plan-file",
+                "plan",
+                "in",
+                "shown",
+            ])
+            .succeeded();
+        let plan = fs::read_to_string(place.path("plan")).unwrap();
+        let twice = plan.lines().map(|line| match line.starts_with(action) {
+            true => format!("{line}\n{}\n", line.replace("/in/", "/shown/")),
+            false => format!("{line}\n"),
+        });
+        fs::write(place.path("plan"), twice.collect::<String>()).unwrap();
+        place.run(&["dupes", "act", "--plan", "plan", "--yes"]).succeeded();
+        let undone = place.run(&["dupes", "undo"]).succeeded().stdout;
+        assert!(undone.contains("1 file restored"), "{undone}");
+        fs::remove_file(place.path("plan")).unwrap();
+        assert_eq!(place.content(), before);
+    }
+}
+
 /// Two devices with one image, of which the second may show an older state: its files look like others, and are not.
 #[test]
 fn a_file_that_another_device_shows_as_it_was_is_not_removed() {

@@ -25,7 +25,9 @@ pub struct CopyPlaces<'a> {
     origin: &'a SearchOrigin,
     /// The devices of the given paths.
     devices: HashSet<u64>,
-    references: Vec<&'a Path>,
+    /// The given paths, and those of them that are references: of a list, they may be many.
+    roots: HashSet<&'a Path>,
+    references: HashSet<&'a Path>,
     /// Whether all given paths are in memory: then no copy is safer than one there.
     is_all_in_memory: bool,
     known: HashMap<PathBuf, ResolvedDirectory>,
@@ -44,10 +46,12 @@ impl<'a> CopyPlaces<'a> {
     /// For files of a search.
     #[must_use]
     pub fn new(origin: &'a SearchOrigin) -> Self {
-        let references = origin.roots.iter().filter(|root| root.is_reference);
+        let roots = origin.roots.iter();
+        let references = roots.clone().filter(|root| root.is_reference);
         Self {
             origin,
             devices: origin.roots.iter().map(|root| root.device).collect(),
+            roots: roots.map(|root| root.path.as_path()).collect(),
             references: references.map(|root| root.path.as_path()).collect(),
             is_all_in_memory: origin.roots.iter().all(|root| is_in_memory(&root.path)),
             known: HashMap::new(),
@@ -121,12 +125,12 @@ impl<'a> CopyPlaces<'a> {
     /// Whether a path is in a reference.
     #[must_use]
     pub fn is_reference(&self, path: &Path) -> bool {
-        self.references.iter().any(|reference| path.starts_with(reference))
+        path.ancestors().any(|above| self.references.contains(above))
     }
 
     /// Whether a path is one of those that were given, or below it.
     pub(super) fn is_below_a_root(&self, path: &Path) -> bool {
-        self.origin.roots.iter().any(|root| path.starts_with(&root.path))
+        path.ancestors().any(|above| self.roots.contains(above))
     }
 
     /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, in memory (tmpfs), on a device

@@ -179,12 +179,13 @@ pub(super) fn steps_of(
 /// The steps for directories that acting leaves empty, the inner ones first. Those that were named stay, and those that hold anything
 /// that is not acted on, such as an empty directory.
 pub fn emptied<'a>(steps: impl Iterator<Item = &'a Step>, roots: &[PathBuf]) -> Vec<Step> {
+    let roots: HashSet<&Path> = roots.iter().map(PathBuf::as_path).collect();
     let mut gone: HashSet<PathBuf> = steps.flat_map(|step| step.file.paths.iter().cloned()).collect();
     let above = |path: &Path| {
         let directory = path
             .parent()
-            .filter(|directory| !roots.iter().any(|root| root == directory))?;
-        let is_below = roots.iter().any(|root| directory.starts_with(root));
+            .filter(|directory| !roots.contains(directory))?;
+        let is_below = directory.ancestors().any(|above| roots.contains(above));
         is_below.then(|| (Reverse(directory.components().count()), directory.to_owned()))
     };
     let mut open: BTreeSet<(Reverse<usize>, PathBuf)> = gone.iter().filter_map(|path| above(path)).collect();

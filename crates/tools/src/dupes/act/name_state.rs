@@ -282,6 +282,10 @@ impl Names<'_> {
     ) -> Result<(), RefusalReason> {
         let (place, name) = (&wanted.place, &entry.names[wanted.at]);
         let temporary = OsStr::new(&name.temporary);
+        // Two mounts may show one name, and it was given by the other.
+        if KnownFile::of(file).is_ok_and(|file| file.is_at(place, &place.name)) {
+            return Ok(());
+        }
         let link = |called: &OsStr| {
             self.watch.announce(StepKind::Make, &place.beside(called))?;
             place.link(file, called)
