@@ -42,7 +42,9 @@ pub use comparison::show_comparison;
 pub use dupes::{DuplicatesForm, show_duplicates, show_failures, show_numbered};
 pub use elsewhere::show_elsewhere;
 pub use explain::{explained, planned_batches, tell_scan, tell_why};
-pub use holes::{HoleLines, HolesPicture, HolesSum, level, show_punched};
+#[cfg(feature = "sim")]
+pub use holes::level;
+pub use holes::{HoleLines, HolesPicture, HolesSum, show_punched};
 pub use known::show_known;
 pub use methods::{
     list_method, list_methods, method_json, methods_json, methods_page, summarize_methods, tried_methods,

@@ -182,9 +182,7 @@ pub fn emptied<'a>(steps: impl Iterator<Item = &'a Step>, roots: &[PathBuf]) -> 
     let roots: HashSet<&Path> = roots.iter().map(PathBuf::as_path).collect();
     let mut gone: HashSet<PathBuf> = steps.flat_map(|step| step.file.paths.iter().cloned()).collect();
     let above = |path: &Path| {
-        let directory = path
-            .parent()
-            .filter(|directory| !roots.contains(directory))?;
+        let directory = path.parent().filter(|directory| !roots.contains(directory))?;
         let is_below = directory.ancestors().any(|above| roots.contains(above));
         is_below.then(|| (Reverse(directory.components().count()), directory.to_owned()))
     };
