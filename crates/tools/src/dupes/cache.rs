@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -249,15 +249,18 @@ impl Cache {
 }
 
 /// What identifies the file system of a file or directory, whatever number its device has: its UUID; and on btrfs the ID that
-/// statfs(2) reports, which is made of the UUID and the number of the subvolume, as inode numbers are those of a subvolume. `None` if it
-/// has none.
+/// statfs(2) reports, which is made of the UUID and the number of the subvolume, as inode numbers are those of a subvolume. Images may have
+/// a UUID of zeros: then the number of the device identifies it. `None` if it has no UUID.
 pub(super) fn identity_of(file: &File) -> Option<u64> {
-    let uuid = file_system_uuid(file).ok().and_then(Support::available);
-    let mut identity = uuid
-        .filter(|uuid| uuid.iter().any(|byte| *byte != 0))
+    let mut identity = file_system_uuid(file)
+        .ok()
+        .and_then(Support::available)
         .unwrap_or_default();
     if file_system_of(file).is_ok_and(|found| found.type_name == "btrfs") {
         identity.extend(rustix::fs::fstatvfs(file).ok()?.f_fsid.to_le_bytes());
+    }
+    if identity.iter().all(|byte| *byte == 0) && !identity.is_empty() {
+        identity.extend(file.metadata().ok()?.dev().to_le_bytes());
     }
     let digest = blake3::hash(&identity);
     let number = digest.as_bytes().first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
