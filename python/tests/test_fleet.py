@@ -1,6 +1,7 @@
 """Duplicates and results of many machines: both engines, compared with a naive finder."""
 
 import json
+import math
 import os
 import random
 import shutil
@@ -368,12 +369,24 @@ def test_bounds_of_a_median_are_those_of_order_statistics() -> None:
     ("tmpfs", None, None, "memory"), ("nfs4", None, None, "network"), ("fuse.bindfs", None, None, "fuse"), ("ext4", "nvme0n1p2", False, "nvme"),
     ("ext4", "vda1", True, "virtual-disk"), ("xfs", "xvdb", None, "virtual-disk"), ("ext4", "sda1", True, "virtual-disk"),
     ("ext4", "sda1", False, "hdd-sata"), ("ext4", "dm-0", None, "hdd-sata"), ("ext4", "mmcblk0p1", None, "card"), ("ext4", "loop3", None, "loop"),
-    ("ext4", "md127", None, "hdd-sata"), ("ext4", "zram0", None, "memory"), ("ext4", "simulated-x", None, "simulated")])
+    ("ext4", "md127", None, "hdd-sata"), ("ext4", "md5", None, "volume"), ("ext4", "zram0", None, "memory"), ("ext4", "simulated-x", None, "simulated")])
 def test_kinds_are_those_of_the_command(file_system: str, name: str | None, virtual: bool | None, kind: str) -> None:
-    below = ["sdb", "sdc"] if name in ("dm-0", "md127") else []
+    below = {"dm-0": ["sdb", "sdc"], "md127": ["sdb", "sdc"], "md5": ["sdb", "odd0"]}.get(name or "", [])
     device = {"name": name, "below": below, "is_virtual": virtual, "claims_rotational": True}
     assert _results.kind_of(file_system, device if name else None) == kind
 
 
 if __name__ == "__main__":
     solve_while_a_worker_is_killed(Path(sys.argv[1]))
+    for count in range(6, 201):
+        rank, below = 0, 1
+        while 40 * below <= 2**count:
+            rank += 1
+            below += math.comb(count, rank)
+        assert _results.bounds([math.log(at) for at in range(1, count + 1)]) == f"{rank}.00 to {count + 1 - rank}.00"
+
+
+def test_bounds_of_many_machines_take_no_time() -> None:
+    start = time.process_time()
+    assert _results.bounds([at / 20_000 for at in range(20_000)]) == "1.64 to 1.66"
+    assert time.process_time() - start < 2

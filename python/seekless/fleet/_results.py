@@ -111,8 +111,8 @@ def kind_of(file_system: str, device: dict[str, Any] | None) -> str:
     name = re.match(r"[a-z]*", device["name"])
     kind = DRIVERS.get(name[0][:-1] if name and name[0][:2] in ("vd", "xv") else name[0] if name else "")
     if kind == "volume":
-        below = {kind_of("", {**device, "name": one, "below": []}) for one in device["below"]} - {"unknown"}
-        return below.pop() if len(below) == 1 else kind
+        below = {kind_of("", {**device, "name": one, "below": []}) for one in device["below"]}
+        return below.pop() if len(below) == 1 and below != {"unknown"} else kind
     if kind is None and device.get("is_virtual"):
         return "virtual-disk"
     if kind is None and re.match(r"[sh]d", device["name"]):
@@ -136,7 +136,9 @@ def alarm(machines: int) -> float:
 def bounds(changes: list[float]) -> str:
     """Bounds of a median, by order statistics, with at least 95 %; there are none below 6 samples."""
     count, rank, below = len(changes), 0, 0.0
-    while (below := below + math.comb(count, rank) / 2**count) <= 0.025:
+    # Factorials of many machines are large.
+    while (below := below + math.exp(math.lgamma(count + 1) - math.lgamma(rank + 1) - math.lgamma(count - rank + 1)
+                                     - count * math.log(2))) <= 0.025:
         rank += 1
     ordered = sorted(changes)
     return f"{math.exp(ordered[rank - 1]):.2f} to {math.exp(ordered[-rank]):.2f}" if rank else "fewer than 6 machines"

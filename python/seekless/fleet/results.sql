@@ -51,6 +51,6 @@ WINDOW its AS (PARTITION BY kind, model)
 SELECT o.kind, o.machine, o.kernel AS older, n.kernel AS newer, median(n.log_seconds - o.log_seconds) AS change, count(*) AS tasks
 FROM machines AS o JOIN machines AS n USING (kind, model, file_system, machine, operation, cache, target, durability, work, revision,
                                              size_bytes, method)
-WHERE list_transform(regexp_extract_all(o.kernel, '[0-9]+'), lambda x: CAST(x AS BIGINT))
-    < list_transform(regexp_extract_all(n.kernel, '[0-9]+'), lambda x: CAST(x AS BIGINT))
+WHERE list_transform(regexp_extract_all(o.kernel, '[0-9]+'), lambda x: TRY_CAST(x AS BIGINT))
+    < list_transform(regexp_extract_all(n.kernel, '[0-9]+'), lambda x: TRY_CAST(x AS BIGINT))
 GROUP BY ALL
