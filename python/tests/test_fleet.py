@@ -10,9 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import simulated_fleet as simulated
@@ -134,11 +135,45 @@ def real_files(place: Path) -> tuple[Rows, dict[str, Any]]:
     return rows, {key: report["summary"][key] for key in ("version", "machine", "directory", "roots", "file_systems", "digest")}
 
 
+def wrong_catalogues(place: Path) -> dict[str, list[str]]:
+    """Files that are not catalogues of one host, and what is said of each."""
+    good = [file("a", inode, b"/%d" % inode, 5000 + inode, inode) for inode in range(2000)]
+    without = SCHEMA.remove(SCHEMA.get_field_index("storage"))
+    cases: dict[str, tuple[Rows, Any, list[str]]] = {
+        "other host": ([*good, file("b", 1, b"/etc", 5000, 1)], SCHEMA, ["host 'a', and has files of host 'b'"]),
+        "no host": ([*good, good[0] | {"host": None}], SCHEMA, ["a row without one of host"]),
+        "no path": ([*good, good[0] | {"path": None}], SCHEMA, ["a row without one of host, storage, path"]),
+        "negative": ([file("a", 1, b"/x", -1, 1)], SCHEMA, ["a negative size"]),
+        "huge": ([file("a", inode, b"/%d" % inode, 2**63 - 1, 1) for inode in range(3)], SCHEMA, ["too many to count; leave out", "huge.parquet"]),
+        "no column": (good, without, ["its column `storage` is not that of a catalogue"]),
+        "damaged": (good, SCHEMA, ["damaged.parquet", "\nhint: if the file is damaged, make it again"]),
+        "cut": (good, SCHEMA, ["cut.parquet cannot be read as Parquet"]), "text": (good, SCHEMA, ["text.parquet cannot be read as Parquet"])}
+    place.mkdir()
+    for name, (rows, schema, _) in cases.items():
+        table = pyarrow.Table.from_pylist(rows, schema.with_metadata(simulated.metadata("a")))
+        parquet.write_table(table, place / f"{name}.parquet")
+        bytes_ = bytearray((place / f"{name}.parquet").read_bytes())
+        if name == "damaged":
+            bytes_[30_000:40_000] = random.Random(1).randbytes(10_000)
+        (place / f"{name}.parquet").write_bytes({"cut": bytes_[:9000], "text": b"a text"}.get(name, bytes_))
+    (place / "none").mkdir()
+    none = {path: ["no files found"] for path in [str(place / "none"), str(place / "missing.parquet"), str(place / "missing*")]}
+    return {str(place / f"{name}.parquet"): [f"{name}.parquet", *said] for name, (_, _, said) in cases.items()} | none
+
+
 def solve(place: Path, engine: _engine.Engine) -> None:
-    """Finds all cases: `output` is what was found, and `files` are those of the host that is this one."""
+    """Finds all cases: `output` is what was found, `files` are those of the host that is this one, and `told` is of other files."""
     here, origin = real_files(place / "files")
     rows = drawn(1) + CASES + here
-    find(engine, place / "output", write(place / "catalogues", rows, {"here": origin}), rows)
+    catalogues = write(place / "catalogues", rows, {"here": origin})
+    find(engine, place / "output", [*catalogues[1:], str(place / "catalogues")], rows)
+    told = {}
+    for path in wrong_catalogues(place / "wrong"):
+        try:
+            _duplicates.read(engine, [path])
+        except Exception as error:
+            told[path] = _engine.told(error) or f"{type(error).__name__}: {error}"
+    (place / "told").write_text(json.dumps(told))
 
 
 def solve_while_a_worker_is_killed(place: Path) -> None:
@@ -169,7 +204,9 @@ def is_mine(process: int) -> bool:
 @pytest.fixture(scope="module", params=["duckdb", "spark"])
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where an engine has found all cases; Spark although a worker was killed."""
-    place = tmp_path_factory.mktemp(request.param)
+    # What is in its name is no pattern.
+    place = tmp_path_factory.mktemp(request.param) / "it's [1]{a,b}*?"
+    place.mkdir()
     if request.param == "duckdb":
         solve(place, _engine.DuckDb(str(place / "output"), {}))
     elif reason := why_no_spark():
@@ -192,6 +229,14 @@ def test_both_engines_find_what_a_naive_finder_finds_and_list_what_is_wanted(fou
     listed = {(host, path) for host in {host for host, _ in wanted}
               for path in (found / "output/wanted" / f"{host.replace(' ', '%20')}.list").read_bytes().split(b"\0") if path}
     assert listed == wanted and len(wanted) > 50
+
+
+def test_what_is_no_catalogue_of_one_host_is_named_without_sql_and_calls(found: Path) -> None:
+    told, expected = json.loads((found / "told").read_text()), wrong_catalogues(found / "wrong again")
+    assert [Path(path).name for path in told] == [Path(path).name for path in expected]
+    for text, words in zip(told.values(), expected.values()):
+        assert all(word in text for word in words), (words, text)
+        assert not any(word in text for word in ["SELECT", "SQLSTATE", "\tat ", "Exception", "LINE "]) and text.count("\n") < 2, text
 
 
 def test_names_of_one_file_are_no_gain_and_empty_files_are_no_group(found: Path) -> None:
@@ -234,10 +279,22 @@ def test_a_simulated_fleet_is_the_same_for_a_seed_and_is_solved(tmp_path: Path) 
     assert max(row[4] for row in found["groups"]) > 900
 
 
-@pytest.mark.parametrize("what", ["no catalogue", "no metadata", "two machines", "output exists"])
-def test_what_cannot_be_right_is_an_error(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                          capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [file("a", inode, b"/%d" % inode, 5, 1) for inode in range(2)]
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tuple[int, str]]:
+    """Runs the command with an output directory, `output`; returns its exit code and what it says."""
+    def called(*arguments: object, output: object = tmp_path / "output") -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["seekless-fleet", *map(str, arguments), "--output", str(output)])
+        return _main.main(), capsys.readouterr().err
+    return called
+
+
+def two_files(host: str) -> Rows:
+    return [file(host, inode, b"/%d" % inode, 5000, 1) for inode in range(2)]
+
+
+@pytest.mark.parametrize("what", ["no catalogue", "no metadata", "two machines"])
+def test_what_cannot_be_right_is_an_error(what: str, tmp_path: Path, call: Callable[..., tuple[int, str]]) -> None:
+    rows = two_files("a")
     paths = write(tmp_path / "1", rows) + write(tmp_path / "2", rows, {"a": simulated.origin("another a")})
     if what == "no catalogue":
         parquet.write_table(pyarrow.Table.from_pylist(rows, SCHEMA), tmp_path / "plain.parquet")
@@ -245,12 +302,63 @@ def test_what_cannot_be_right_is_an_error(what: str, tmp_path: Path, monkeypatch
     if what == "no metadata":
         duckdb.sql(f"COPY (SELECT * FROM '{paths[0]}') TO '{tmp_path / 'plain.parquet'}' (FORMAT parquet)")
         paths = [paths[0], str(tmp_path / "plain.parquet")]
-    if what == "output exists":
-        (tmp_path / "output").mkdir()
-    monkeypatch.setattr(sys, "argv", ["seekless-fleet", "duplicates", *paths, "--output", str(tmp_path / "output")])
-    assert _main.main() == 2
-    expected = {"two machines": "two machines have the same name, 'a'", "output exists": "exists; name a new directory"}
-    assert expected.get(what, "plain.parquet is not a catalogue of version 1") in capsys.readouterr().err
+    code, told = call("duplicates", *paths)
+    expected = {"two machines": "two machines have the same name, 'a'"}
+    assert code == 2 and expected.get(what, "plain.parquet is not a catalogue of version 1") in told
+
+
+@pytest.mark.parametrize(("arguments", "output", "told"), [
+    (["--set", "nonsense=1"], "output", "these settings: The following options were not recognized: nonsense"),
+    (["--set", "nonsense"], "output", "--set nonsense: it needs KEY=VALUE"),
+    (["--set", "memory_limit=1MB"], "output", "\nhint: allow more memory, as in --set memory_limit=4GB"),
+    ([], "s3a://bucket/output", "--engine spark writes to s3a://bucket/output"), ([], "a.parquet/output", "a.parquet/output: Not a directory"),
+    ([], "\udcff", "'\\udcff' is not in UTF-8"), ([], "a.parquet", "a.parquet exists; name a new directory")])
+def test_settings_and_outputs_that_cannot_be_are_told_in_a_line(arguments: list[str], output: str, told: str, tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str]]) -> None:
+    shutil.move(*write(tmp_path / "1", two_files("a")), tmp_path / "a.parquet")
+    monkeypatch.chdir(tmp_path)
+    code, said = call("duplicates", "a.parquet", *arguments, output=output)
+    assert code == 2 and told in said and "LINE 1" not in said
+    assert sorted(os.listdir()) == ["1", "a.parquet"]
+
+
+def test_spark_without_java_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str]]) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
+    assert call("duplicates", "x", "--engine", "spark")[1].startswith("seekless-fleet: there is no Java; Spark needs Java 17")
+
+
+def test_a_run_that_failed_or_was_interrupted_leaves_no_output_and_touches_no_other(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str]]) -> None:
+    paths = write(tmp_path / "catalogues", two_files("a"))
+    assert call("duplicates", tmp_path / "missing")[0] == call("results", tmp_path / "missing")[0] == 2
+    for error, code in [(KeyboardInterrupt(), 130), (OSError("full"), 2), (RuntimeError("Query interrupted"), 130)]:
+        with monkeypatch.context() as patch:
+            patch.setattr(_duplicates, "parts", Mock(side_effect=error))
+            assert call("duplicates", *paths)[0] == code
+        assert os.listdir(tmp_path) == ["catalogues"]
+    assert call("duplicates", *paths)[0] == 0
+    before = sorted((tmp_path / "output").rglob("*"))
+    assert call("duplicates", *paths) == (2, f"seekless-fleet: {tmp_path / 'output'} exists; name a new directory\n")
+    assert sorted((tmp_path / "output").rglob("*")) == before
+
+
+def test_hosts_with_long_names_have_files_of_their_own(tmp_path: Path) -> None:
+    hosts = ["h" * 300 + end for end in "ab"] + ["\U0001f600" * 60]
+    rows = [row for host in hosts for row in two_files(host)] + [file(host, 9, b"/wanted", 5000, 1, blake3=None) for host in hosts]
+    _duplicates.find(_engine.DuckDb(str(tmp_path / "output"), {}), write(tmp_path / "catalogues", rows), 1, "remove")
+    assert [len(list((tmp_path / "output" / name).iterdir())) for name in ["wanted", "plans"]] == [3, 3]
+    cut = _duplicates.file_name(hosts[0])
+    assert len({*map(_duplicates.file_name, [*hosts, cut, "A", "a", ".", "/", "%2F"])}) == 9
+
+
+def test_a_host_whose_origin_is_odd_gets_no_plan(tmp_path: Path) -> None:
+    odd = ["5", "{", "[" * 5000, '{"machine": {}, "roots": [], "file_systems": []}', '{"machine": "\\ud800", "roots": [], "file_systems": []}']
+    for at, text in enumerate(odd):
+        table = pyarrow.Table.from_pylist(two_files(f"{at}"), SCHEMA.with_metadata(simulated.metadata(f"{at}") | {"origin": text}))
+        parquet.write_table(table, tmp_path / f"{at}.parquet")
+    _duplicates.find(_engine.DuckDb(str(tmp_path / "output"), {}), [str(tmp_path)], 1, "remove")
+    assert not (tmp_path / "output/plans").exists()
 
 
 def test_names_of_directories_are_no_columns_and_a_catalogue_may_be_empty(tmp_path: Path) -> None:
@@ -263,7 +371,8 @@ def test_names_of_directories_are_no_columns_and_a_catalogue_may_be_empty(tmp_pa
     table = pyarrow.Table.from_pylist([], SCHEMA.with_metadata(simulated.metadata("empty")))
     parquet.write_table(table, tmp_path / "empty.parquet")
     _duplicates.find(_engine.DuckDb(str(tmp_path / "none"), {}), [str(tmp_path / "empty.parquet")], 1, "remove")
-    assert "0 files" in (tmp_path / "none/duplicates.html").read_text()
+    assert "1 host, 0 files of 0 B. 0 groups" in (tmp_path / "none/duplicates.html").read_text()
+    assert "Based on 1 catalogue, made at 2026" in (tmp_path / "none/duplicates.html").read_text()
 
 
 def test_a_line_of_a_host_name_is_no_line_of_its_plan(tmp_path: Path) -> None:
@@ -273,12 +382,20 @@ def test_a_line_of_a_host_name_is_no_line_of_its_plan(tmp_path: Path) -> None:
     assert not any(line.endswith("/etc/passwd") for line in plan.read_text().splitlines() if not line.startswith("#"))
 
 
-@pytest.mark.parametrize("text", ["null", "5", "{}", "[" * 100_000, '{"machine": {"kernel": 6}, "contests": []}', "{"])
-def test_what_is_no_run_is_named(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run.json").write_text(text)
-    monkeypatch.setattr(sys, "argv", ["seekless-fleet", "results", str(tmp_path / "run.json"), "--output", str(tmp_path / "output")])
-    assert _main.main() == 2
-    assert "run.json has something that is not a run of seekless" in capsys.readouterr().err
+@pytest.mark.parametrize("text", ["null", "5", "{}", "[" * 100_000, '{"machine": {"kernel": 6}, "contests": []}', "{", "id", "size", "host"])
+def test_what_is_no_run_is_named(text: str, tmp_path: Path, call: Callable[..., tuple[int, str]]) -> None:
+    run = a_run("\ud800" if text == "host" else "a", 0.1)
+    if text == "size":
+        run["contests"][0]["size_bytes"] = "large"
+    (tmp_path / "run.json").write_text({"id": json.dumps(run | {"id": {}}), "size": json.dumps(run), "host": json.dumps(run)}.get(text, text))
+    code, told = call("results", tmp_path / "run.json")
+    assert code == 2 and "run.json has something that is not a run of seekless" in told
+
+
+def test_a_dump_without_a_column_is_named(tmp_path: Path, call: Callable[..., tuple[int, str]]) -> None:
+    parquet.write_table(pyarrow.table({"run": ["a"]}), tmp_path / "dump.parquet")
+    assert call("results", tmp_path / "dump.parquet") == (
+        2, f"seekless-fleet: {tmp_path}/dump.parquet is not a dump of a hub: it has no column `cache`\n")
 
 
 def test_times_that_are_no_numbers_do_not_count(tmp_path: Path) -> None:
@@ -301,7 +418,7 @@ def a_run(host: str, seconds: float, kernel: str = "6.1.0", method: str = "read/
 
 def results(tmp_path: Path, runs: list[dict[str, Any]]) -> tuple[dict[str, Rows], str]:
     (tmp_path / "runs.jsonl").write_text("\n".join(map(json.dumps, runs)) + "\n")
-    output = tmp_path / "results"
+    output = tmp_path / "results[1]"
     _results.run(type("Arguments", (), {"runs": [str(tmp_path / "runs.jsonl")], "output": str(output)}))  # type: ignore[arg-type]
     tables = {path.stem: parquet.read_table(path).to_pylist() for path in output.glob("*.parquet")}
     return tables, (output / "results.html").read_text()
@@ -353,7 +470,7 @@ def test_few_machines_need_more_to_be_told_apart() -> None:
 def test_kernels_are_compared_on_machines_that_ran_both(tmp_path: Path) -> None:
     # Machines differ by far more than kernels.
     runs = [a_run(f"host-{at}", 0.01 * 2**at * factor, kernel) for at in range(7) for kernel, factor in [("6.9.1", 1.0), ("6.18.2", 1.1)]]
-    tables, page = results(tmp_path, [*runs, a_run("only old", 1.0, "6.9.1")])
+    tables, page = results(tmp_path, [*runs, a_run("only old", 1.0, "6.9.1"), a_run("odd", 1.0, "9" * 30 + ".1")])
     assert {(row["older"], row["newer"]) for row in tables["kernels"]} == {("Linux 6.9", "Linux 6.18")}
     assert len(tables["kernels"]) == 7
     assert "<td class=n>7</td><td>1.10x</td><td>1.10 to 1.10</td>" in page
@@ -363,6 +480,18 @@ def test_bounds_of_a_median_are_those_of_order_statistics() -> None:
     assert _results.bounds([0.0] * 5) == "fewer than 6 machines"
     assert _results.bounds([float(at) / 10 for at in range(6)]) == "1.00 to 1.65"
     assert _results.bounds([float(at) / 10 for at in range(9)]) == "1.11 to 2.01"
+    for count in range(6, 201):
+        rank, below = 0, 1
+        while 40 * below <= 2**count:
+            rank += 1
+            below += math.comb(count, rank)
+        assert _results.bounds([math.log(at) for at in range(1, count + 1)]) == f"{rank}.00 to {count + 1 - rank}.00"
+
+
+def test_bounds_of_many_machines_take_no_time() -> None:
+    start = time.process_time()
+    assert _results.bounds([at / 20_000 for at in range(20_000)]) == "1.64 to 1.66"
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(("file_system", "name", "virtual", "kind"), [
@@ -378,15 +507,3 @@ def test_kinds_are_those_of_the_command(file_system: str, name: str | None, virt
 
 if __name__ == "__main__":
     solve_while_a_worker_is_killed(Path(sys.argv[1]))
-    for count in range(6, 201):
-        rank, below = 0, 1
-        while 40 * below <= 2**count:
-            rank += 1
-            below += math.comb(count, rank)
-        assert _results.bounds([math.log(at) for at in range(1, count + 1)]) == f"{rank}.00 to {count + 1 - rank}.00"
-
-
-def test_bounds_of_many_machines_take_no_time() -> None:
-    start = time.process_time()
-    assert _results.bounds([at / 20_000 for at in range(20_000)]) == "1.64 to 1.66"
-    assert time.process_time() - start < 2

@@ -6,7 +6,10 @@ import argparse
 import sys
 
 from . import _duplicates, _results
+from ._engine import told
 from ._plans import ACTIONS
+
+INTERRUPTED = 130
 
 
 def main() -> int:
@@ -36,15 +39,25 @@ def main() -> int:
         command.add_argument("--output", required=True, metavar="DIR", help="a new directory for tables and a page")
     arguments = parser.parse_args()
     try:
+        arguments.output.encode()
         arguments.run(arguments)
-    except ImportError as error:
-        print(f"seekless-fleet: {error}; pip install 'seekless[fleet]' brings it", file=sys.stderr)
-        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except Exception as error:
-        # An engine's own errors tell what is wrong with a file, a setting or a cluster.
-        is_engines = type(error).__module__.partition(".")[0] in ("_duckdb", "duckdb", "py4j", "pyspark")
-        if not is_engines and not isinstance(error, (OSError, ValueError)):
+        said = told(error)
+        # So DuckDB says it.
+        if str(error) == "Query interrupted":
+            return INTERRUPTED
+        if isinstance(error, ImportError):
+            said = f"{error}; pip install 'seekless[fleet]' brings it"
+        elif isinstance(error, UnicodeEncodeError):
+            said = f"{error.object[:1000]!a} is not in UTF-8; rename it"
+        elif isinstance(error, OSError) and error.filename:
+            said = f"{error.filename}: {error.strerror}"
+        elif isinstance(error, (OSError, ValueError)):
+            said = str(error)
+        if said is None:
             raise
-        print(f"seekless-fleet: {error}", file=sys.stderr)
+        print(f"seekless-fleet: {said}", file=sys.stderr)
         return 2
     return 0

@@ -25,6 +25,11 @@ def said(*sentences: str) -> str:
     return f"<p>{html.escape(' '.join(sentences))}</p>"
 
 
+def counted(number: int, noun: str) -> str:
+    """As in ``1 host`` and ``2 hosts``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def table(title: str, about: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table; cells are texts, or figures, which are aligned to the right. A table without rows says so."""
     lines = [list(row) for row in rows]

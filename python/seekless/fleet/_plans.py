@@ -37,9 +37,8 @@ def origin_of(metadata: Collection[dict[str, str]]) -> dict[str, Any] | None:
 
     ``ValueError`` if they were made on several machines.
     """
-    found = [json.loads(one["origin"]) if "origin" in one else None for one in metadata]
-    origins = [one for one in found if isinstance(one, dict) and {"machine", "roots", "file_systems"} <= one.keys()]
-    if len(origins) < len(found) or not origins:
+    origins = [one for one in map(_origin, metadata) if one is not None]
+    if len(origins) < len(metadata):
         return None
     if len({one["machine"] for one in origins}) > 1:
         raise ValueError(f"two machines have the same name, {next(iter(metadata))['host']!r}; make their catalogues with --host")
@@ -48,6 +47,16 @@ def origin_of(metadata: Collection[dict[str, str]]) -> dict[str, Any] | None:
         # Each once, in their order.
         merged[key] = list({json.dumps(one): one for origin in origins for one in origin[key]}.values())
     return merged
+
+
+def _origin(metadata: dict[str, str]) -> dict[str, Any] | None:
+    try:
+        found = json.loads(metadata.get("origin", ""))
+        json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    kinds = {"machine": str, "roots": list, "file_systems": list}
+    return found if isinstance(found, dict) and all(isinstance(found.get(key), kind) for key, kind in kinds.items()) else None
 
 
 def plan(host: str, origin: dict[str, Any], action: str, rows: Iterable[Row]) -> Iterator[bytes]:

@@ -6,8 +6,10 @@ Runs are documents of ``seekless bench``, or dumps of a hub. The queries are in 
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import math
+import os
 import random
 import re
 from collections.abc import Iterator
@@ -16,13 +18,14 @@ from itertools import groupby
 from statistics import NormalDist, median
 from typing import Any
 
-from ._engine import DuckDb, quoted, run_queries
-from ._page import Bytes, page, said, table
+from ._engine import DuckDb, ended, footers, quoted, run_queries
+from ._page import Bytes, counted, page, said, table
 
 # Those of a hub's dump.
 COLUMNS = {name: "VARCHAR" for name in ["run", "machine", "kind", "model", "file_system", "kernel", "operation", "cache", "target",
                                         "durability", "work", "revision", "method"]}
 COLUMNS |= {"size_bytes": "BIGINT", "ratio": "DOUBLE", "seconds": "DOUBLE"}
+TYPES: dict[str, tuple[type, ...]] = {"VARCHAR": (str,), "BIGINT": (int,), "DOUBLE": (int, float)}
 # What makes a contest another task, beside its operation, cache state, target, durability and size.
 WORK = ["kernel", "work_ns_per_kib", "differ", "read_ahead_kib", "updates", "sustained", "random", "layout", "memory_bytes", "files",
         "cold_metadata", "part_of_bytes", "shared_blocks", "holes_skipped"]
@@ -41,25 +44,37 @@ TRIALS = 2000
 def run(arguments: argparse.Namespace) -> None:
     """Runs the subcommand."""
     engine = DuckDb(arguments.output, {})
-    dumps = [path for path in arguments.runs if path.endswith(".parquet")]
-    rows = (row for path in arguments.runs if path not in dumps for row in figures_of(path))
-    engine.write("work/figures.json", (json.dumps(row).encode() + b"\n" for row in rows))
-    read = f"SELECT {', '.join(COLUMNS)} FROM "
-    sources = [read + f"read_json({quoted(arguments.output + '/work/figures.json')}, format = 'newline_delimited', columns = {COLUMNS})"]
+    with ended(engine):
+        compare(engine, [path for path in arguments.runs if not path.endswith(".parquet")],
+                [path for path in arguments.runs if path.endswith(".parquet")])
+
+
+def compare(engine: DuckDb, runs: list[str], dumps: list[str]) -> None:
+    """Compares what runs and dumps have, and writes tables and the page."""
+    engine.write("work/figures.json", (row for path in runs for row in figures_of(path)))
+    of_runs = quoted(glob.escape(os.path.join(engine.output, "work/figures.json")))
+    sources = [f"SELECT * FROM read_json({of_runs}, format = 'newline_delimited', columns = {COLUMNS})"]
     if dumps:
-        engine.view("dumped", dumps)
-        sources.append(read + "dumped")
+        found = footers(engine, dumps)
+        for file, (_, columns) in found.items():
+            if missing := COLUMNS.keys() - columns.keys():
+                raise ValueError(f"{file} is not a dump of a hub: it has no column `{min(missing)}`")
+        engine.view("dumped", list(found), ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in COLUMNS.items()))
+        sources.append("SELECT * FROM dumped")
     engine.connection.execute(f"CREATE VIEW figures AS SELECT DISTINCT * FROM ({' UNION ALL '.join(sources)}) WHERE kind <> 'simulated'")
     run_queries(engine, "results.sql", fewest=FEWEST)
     engine.write("results.html", [page("Results of a fleet", parts(engine))])
     engine.remove("work")
 
 
-def figures_of(path: str) -> Iterator[dict[str, Any]]:
-    """The rows of all runs of a file."""
+def figures_of(path: str) -> Iterator[bytes]:
+    """The rows of all runs of a file, as lines of JSON."""
     try:
-        for document in documents(path):
-            yield from (row for row in figures(document) if math.isfinite(row["seconds"]) and math.isfinite(row["ratio"]))
+        for row in (row for document in documents(path) for row in figures(document)):
+            if wrong := [name for name, kind in COLUMNS.items() if not isinstance(row[name], TYPES[kind])]:
+                raise TypeError(f"{wrong[0]} is {row[wrong[0]]!r:.50}")
+            if math.isfinite(row["seconds"]) and math.isfinite(row["ratio"]) and abs(row["size_bytes"]) < 1 << 63:
+                yield json.dumps(row, ensure_ascii=False).encode() + b"\n"
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{path} has something that is not a run of seekless: {type(error).__name__}: {error}") from error
 
@@ -147,7 +162,7 @@ def bounds(changes: list[float]) -> str:
 def parts(engine: DuckDb) -> Iterator[str]:
     """The page."""
     machines, runs = next(engine.rows("SELECT count(DISTINCT machine), count(DISTINCT run) FROM figures"))
-    yield said(f"{machines:,} machines, {runs:,} runs. Each machine counts once, by the medians of its runs. Storages of one kind and model are "
+    yield said(f"{counted(machines, 'machine')}, {counted(runs, 'run')}. Each machine counts once, by the medians of its runs. Storages of one kind and model are "
                "compared at the same task: operation, size, cache state, target and durability. Simulated disks are left out.")
     slow = [row for row in engine.rows("SELECT kind, model, machine, machines, tasks, slower, z FROM hosts ORDER BY z DESC NULLS LAST")
             if row[-1] is not None and row[3] >= FEWEST and row[-1] > alarm(row[3])]
