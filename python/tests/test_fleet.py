@@ -322,10 +322,18 @@ def test_settings_and_outputs_that_cannot_be_are_told_in_a_line(arguments: list[
     assert sorted(os.listdir()) == ["1", "a.parquet"]
 
 
-def test_spark_without_java_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str]]) -> None:
+@pytest.mark.parametrize(("arguments", "java", "told"), [
+    ([], False, "there is no Java; Spark needs Java 17"), (["--master", "nonsense"], True, "--master nonsense is not a cluster"),
+    (["--set", "memory_limit=1GB"], True, "--set memory_limit: settings of Spark begin with `spark.`")])
+def test_what_spark_cannot_start_with_is_told_in_a_line(arguments: list[str], java: bool, told: str, monkeypatch: pytest.MonkeyPatch,
+                                                        tmp_path: Path, call: Callable[..., tuple[int, str]]) -> None:
     pytest.importorskip("pyspark")
-    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
-    assert call("duplicates", "x", "--engine", "spark")[1].startswith("seekless-fleet: there is no Java; Spark needs Java 17")
+    (tmp_path / "bin").mkdir()
+    if java:
+        (tmp_path / "bin/java").touch(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    code, said = call("duplicates", "x", "--engine", "spark", *arguments)
+    assert code == 2 and said.startswith(f"seekless-fleet: {told}") and said.count("\n") == 1
 
 
 def test_a_run_that_failed_or_was_interrupted_leaves_no_output_and_touches_no_other(

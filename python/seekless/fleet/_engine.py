@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
+import logging
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -34,7 +36,7 @@ HINTS = {
     "No space left on device": "free some space, or name another place with --output",
     "Out of Memory|OutOfMemory|heap space": "allow more memory, as in --set memory_limit=4GB or --set spark.executor.memory=8g",
     "[Ff]ailed to read file|error while reading|Could not read enough": "if the file is damaged, make it again or leave it out",
-    "[Mm]aster": "--master is as in local[*], spark://HOST:7077 or yarn",
+    "masters are unresponsive": "is the cluster of --master running?",
     "S3AFileSystem": "S3 needs --set spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, the version of Spark's Hadoop",
     "Java gateway": "Spark needs Java 17; what Java said is above",
 }
@@ -196,6 +198,11 @@ class Spark:
 
         if not shutil.which(os.path.join(os.environ["JAVA_HOME"], "bin/java") if "JAVA_HOME" in os.environ else "java"):
             raise ValueError("there is no Java; Spark needs Java 17, in PATH or JAVA_HOME. --engine duckdb does without")
+        # Spark itself says this with calls, or ignores the setting.
+        if not re.match("local|spark://|k8s://|yarn", master):
+            raise ValueError(f"--master {master} is not a cluster; it is as in local[*], spark://HOST:7077 or yarn")
+        if wrong := [key for key in settings if not key.startswith("spark.")]:
+            raise ValueError(f"--set {wrong[0]}: settings of Spark begin with `spark.`")
         os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
         builder = SparkSession.builder.master(master).appName("seekless-fleet")
         # What Spark logs of errors are calls; they are told as they arrive here.
@@ -207,6 +214,9 @@ class Spark:
         for key, value in (defaults | settings).items():
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
+        # Spark's own handler sends a message in the middle of another one. Interruptions are logged, with calls.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        logging.disable()
         context: Any = self.session.sparkContext
         java, self.hadoop = context._jvm, context._jsc.hadoopConfiguration()
         self.Path, self.URI = java.org.apache.hadoop.fs.Path, java.java.net.URI
