@@ -121,9 +121,9 @@ fn names_that_two_mounts_show_are_restored_once() {
             ])
             .succeeded();
         let plan = fs::read_to_string(place.path("plan")).unwrap();
-        let twice = plan.lines().map(|line| match line.starts_with(action) {
-            true => format!("{line}\n{}\n", line.replace("/in/", "/shown/")),
-            false => format!("{line}\n"),
+        let twice = plan.lines().map(|line| {
+            let again = line.starts_with(action).then(|| line.replace("/in/", "/shown/"));
+            format!("{line}\n{}\n", again.unwrap_or_default())
         });
         fs::write(place.path("plan"), twice.collect::<String>()).unwrap();
         place.run(&["dupes", "act", "--plan", "plan", "--yes"]).succeeded();

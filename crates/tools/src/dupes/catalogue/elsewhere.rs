@@ -57,8 +57,20 @@ struct Places {
     more: u64,
 }
 
-/// What is told of the names of one content.
-type Named = (Vec<Elsewhere>, u64);
+/// Files in catalogues with one size and beginning, by their digests; those of which there is none have none.
+type Alike = HashMap<Option<[u8; 32]>, Places>;
+
+/// What is needed of the files with a wanted size.
+const COLUMNS: [&str; 8] = [
+    "host",
+    "path",
+    "size",
+    "inode",
+    "mtime_ns",
+    "changed_ns",
+    "first",
+    "blake3",
+];
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -127,23 +139,13 @@ pub fn elsewhere(
         mut failed,
         ..
     } = search.all_heads(&numbers, |_| ());
-    let mut wanted: HashMap<(u64, u64), HashMap<Option<[u8; 32]>, Places>> = HashMap::new();
+    let mut wanted: HashMap<(u64, u64), Alike> = HashMap::new();
     let mut own = HashSet::new();
     for (digest, number) in &heads {
         wanted.entry((bytes(number), *digest)).or_default();
         own.insert(found.files.get(*number).mark());
     }
-    let columns = [
-        "host",
-        "path",
-        "size",
-        "inode",
-        "mtime_ns",
-        "changed_ns",
-        "first",
-        "blake3",
-    ];
-    read(&columns, &mut |row| {
+    read(&COLUMNS, &mut |row| {
         if let Some(contents) = row.first.and_then(|first| wanted.get_mut(&(row.bytes, first))) {
             contents.entry(row.blake3).or_default().add(row, &own);
         }
@@ -151,11 +153,8 @@ pub fn elsewhere(
     let mut alike = Vec::new();
     for (digest, number) in &heads {
         let contents = wanted.get(&(bytes(number), *digest));
-        alike.extend(
-            contents
-                .filter(|contents| !contents.is_empty())
-                .map(|contents| (*number, contents)),
-        );
+        let contents = contents.filter(|contents| !contents.is_empty());
+        alike.extend(contents.map(|contents| (*number, contents)));
     }
     let digests = search.map(&alike, |(number, contents)| {
         let is_needed = contents.keys().any(Option::is_some);
@@ -170,25 +169,9 @@ pub fn elsewhere(
                 continue;
             }
         };
-        let here = found.files.get(number);
-        let named = |digest| {
-            contents
-                .get(&digest)
-                .map_or_else(Named::default, |places| places.told(here))
-        };
-        let (same, more_same) = digest.map_or_else(Named::default, |digest| named(Some(digest)));
-        let (perhaps, more_perhaps) = named(None);
         let mut paths: Vec<PathBuf> = search.names_of(number).map(|name| found.files.path(name)).collect();
         paths.sort();
-        let found = Match {
-            paths,
-            bytes: bytes(&number),
-            same,
-            more_same,
-            perhaps,
-            more_perhaps,
-        };
-        matches.extend((!found.same.is_empty() || !found.perhaps.is_empty()).then_some(found));
+        matches.extend(Match::of(paths, found.files.get(number), contents, digest));
     }
     matches.sort_by(|one, other| one.paths.cmp(&other.paths));
     let (changed, failures) = search.sort_out(failed, found.gone, found.failures);
@@ -198,6 +181,28 @@ pub fn elsewhere(
         failures,
         changed,
     })
+}
+
+impl Match {
+    /// A file here, if there are names of its content, which has this digest.
+    fn of(paths: Vec<PathBuf>, here: &Listed, alike: &Alike, digest: Option<[u8; 32]>) -> Option<Self> {
+        let told = |digest| {
+            alike
+                .get(&digest)
+                .map_or_else(Default::default, |places: &Places| places.told(here))
+        };
+        let (same, more_same) = digest.map_or_else(Default::default, |digest| told(Some(digest)));
+        let (perhaps, more_perhaps) = told(None);
+        let found = Self {
+            paths,
+            bytes: here.bytes,
+            same,
+            more_same,
+            perhaps,
+            more_perhaps,
+        };
+        (!found.same.is_empty() || !found.perhaps.is_empty()).then_some(found)
+    }
 }
 
 /// Inode number, mtime and ctime.
@@ -221,7 +226,7 @@ impl Places {
         }
     }
 
-    fn told(&self, here: &Listed) -> Named {
+    fn told(&self, here: &Listed) -> (Vec<Elsewhere>, u64) {
         let all = self.others.iter().chain(&self.own);
         let more = all.clone().count().saturating_sub(TOLD) as u64;
         (all.take(TOLD).map(|row| row.place(here)).collect(), self.more + more)
