@@ -8,7 +8,6 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -42,9 +41,6 @@ pub const HUB_COMMAND: [&str; 4] = ["--features", "seekless-cli/hub", "--test", 
 
 /// So many tests that failed are run again, each alone: more have a cause of their own.
 const RUN_AGAIN: usize = 3;
-
-/// The target whose tests wait more than they compute, mostly for commands and disks: two for each processor run at once.
-const WAITING: &str = "cli";
 
 /// The cargo that runs us, at the top of the workspace.
 pub fn cargo_command() -> Command {
@@ -149,10 +145,6 @@ impl Built {
             .args(["-Zunstable-options", "--report-time"])
             .args(arguments)
             .envs(variables.iter().copied());
-        if self.target == WAITING {
-            let processors = available_parallelism().map_or(1, usize::from);
-            command.args(["--test-threads", &(2 * processors).to_string()]);
-        }
         command
     }
 }

@@ -787,6 +787,39 @@ fn a_file_of_digests_that_is_locked_or_closed_to_us_is_told_and_the_search_goes_
     );
 }
 
+/// A copy of an image has its UUID, and the inode numbers and times of its files.
+#[test]
+fn digests_of_a_drive_are_not_those_of_its_copy_beside_it() {
+    let place = Place::new();
+    for name in ["disk", "copy"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    let [image, copy] = ["image", "image of the copy"].map(|name| place.directory().parent().unwrap().join(name));
+    let Some(mount) = Mount::image("ext4", 16 << 20, &image, &place.path("disk")) else {
+        return;
+    };
+    let content = bytes(1, 30_000);
+    fs::write(place.path("disk/f"), &content).unwrap();
+    drop(mount);
+    let mut damaged = fs::read(&image).unwrap();
+    let at = damaged
+        .windows(100)
+        .position(|window| window == &content[..100])
+        .unwrap();
+    damaged[at] ^= 1;
+    fs::write(&copy, damaged).unwrap();
+    std::thread::sleep(Duration::from_millis(2100));
+    let mounts =
+        [(&image, "disk"), (&copy, "copy")].map(|(image, to)| Mount::image_again(image, "noatime", &place.path(to)));
+    if mounts.iter().any(Option::is_none) {
+        return;
+    }
+    for _ in 0..3 {
+        let found = place.run(&[&WITH_CACHE[..], &["disk", "copy"]].concat()).succeeded();
+        assert_eq!(Seen::of(&found).groups, groups(&[]));
+    }
+}
+
 #[test]
 fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
     let place = Place::new();

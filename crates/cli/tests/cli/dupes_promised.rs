@@ -137,51 +137,52 @@ fn names_that_two_mounts_show_are_restored_once() {
 /// Two devices with one image, of which the second may show an older state: its files look like others, and are not.
 #[test]
 fn a_file_that_another_device_shows_as_it_was_is_not_removed() {
-    let place = Place::new();
-    for directory in ["now", "then"] {
-        fs::create_dir(place.path(directory)).unwrap();
-    }
-    let image = place.directory().parent().unwrap().join("image");
-    let Some(_now) = Mount::image("ext4", 16 << 20, &image, &place.path("now")) else {
-        return;
-    };
-    place.file("now/only", &[b'x'; 5000]);
-    place.file("now/twin", &[b'x'; 5000]);
-    assert!(done("sync", &["-f", "now"], &place));
-    let device = Command::new("losetup")
-        .args(["-f", "-r", "--show"])
-        .arg(&image)
-        .output();
-    let device = String::from_utf8(device.unwrap().stdout).unwrap();
-    let device = device.trim();
-    let options = ["-o", "ro,noload", device].map(OsStr::new);
-    let then = Mount::by("mount", &options, &place.path("then"));
-    // It goes when it is unmounted.
-    assert!(done("losetup", &["-d", device], &place));
-    let Some(_then) = then else { return };
-    fs::set_permissions(place.path("now/only"), Permissions::from_mode(0o600)).unwrap();
-    fs::set_permissions(place.path("now/twin"), Permissions::from_mode(0o600)).unwrap();
-    let remove = [
-        "dupes",
-        "--action",
-        "remove",
-        "--keep",
-        "under:then",
-        "--yes",
-        "now",
-        "then",
-    ];
-    let ended = place.run(&remove);
-    let told = "on the same file system, shown by another device";
-    assert_eq!(
-        ended.stdout.matches(told).count(),
-        2,
-        "{}{}",
-        ended.stdout,
-        ended.stderr
-    );
-    for name in ["now/only", "now/twin"] {
-        assert!(place.path(name).exists(), "{name}");
+    for has_uuid in [true, false] {
+        let place = Place::new();
+        for directory in ["now", "then"] {
+            fs::create_dir(place.path(directory)).unwrap();
+        }
+        let image = place.directory().parent().unwrap().join("image");
+        let Some(now) = Mount::image("ext4", 16 << 20, &image, &place.path("now")) else {
+            return;
+        };
+        drop(now);
+        assert!(has_uuid || done("tune2fs", &["-U", "clear", "../image"], &place));
+        let mount_loop = ["-o", "loop"].map(OsStr::new);
+        let now = Mount::by(
+            "mount",
+            &[&mount_loop[..], &[image.as_os_str()]].concat(),
+            &place.path("now"),
+        );
+        place.file("now/only", &[b'x'; 5000]);
+        place.file("now/twin", &[b'x'; 5000]);
+        assert!(done("sync", &["-f", "now"], &place));
+        let device = Command::new("losetup")
+            .args(["-f", "-r", "--show"])
+            .arg(&image)
+            .output();
+        let device = String::from_utf8(device.unwrap().stdout).unwrap();
+        let device = device.trim();
+        let options = ["-o", "ro,noload", device].map(OsStr::new);
+        let then = Mount::by("mount", &options, &place.path("then"));
+        // It goes when it is unmounted.
+        assert!(done("losetup", &["-d", device], &place));
+        let (Some(_now), Some(_then)) = (now, then) else {
+            return;
+        };
+        for name in ["now/only", "now/twin"] {
+            fs::set_permissions(place.path(name), Permissions::from_mode(0o600)).unwrap();
+        }
+        let remove = "dupes --action remove --yes --keep under:then";
+        for files in [&["now", "then"][..], &["now/only", "then/only"]] {
+            let ended = place.run(&remove.split(' ').chain(files.iter().copied()).collect::<Vec<_>>());
+            let is_refused = ended
+                .stdout
+                .contains("on the same file system, shown by another device");
+            assert!(is_refused, "{has_uuid} {files:?}: {}{}", ended.stdout, ended.stderr);
+        }
+        let left = ["now/only", "now/twin"].map(|name| place.path(name).exists());
+        assert!(left.contains(&true), "{has_uuid}: {left:?}");
     }
 }
 

@@ -79,6 +79,23 @@ impl Search<'_> {
         identity.map(|_| cache)
     }
 
+    /// Looks at the file systems of files that are sorted by device. What two devices show has one identity, and may differ all the
+    /// same: no digests are kept of it.
+    pub(super) fn meet_systems(&self, numbers: &[u32]) {
+        for of_device in numbers.chunk_by(|one, other| self.files.get(*one).device == self.files.get(*other).device) {
+            self.cache_of(of_device[0]);
+        }
+        let Some(cache) = &self.cache else { return };
+        let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times: HashMap<u64, usize> = HashMap::new();
+        for identity in systems.values().flatten() {
+            *times.entry(*identity).or_default() += 1;
+        }
+        for known in systems.values_mut() {
+            *known = known.filter(|identity| times[identity] == 1);
+        }
+    }
+
     /// Whether digests of a file that is about to be read may be kept: any later change must show in its times.
     pub(super) fn may_keep(&self, number: u32, file: &File) -> bool {
         self.cache_of(number)

@@ -18,6 +18,7 @@ const LOOKED_AT: usize = 64;
 impl Search<'_> {
     /// Plans how files are read, and puts them in that order. They must be sorted by device and inode.
     pub fn look_at_devices(&mut self, numbers: &mut [u32]) {
+        self.meet_systems(numbers);
         if !spread(numbers, LOOKED_AT).any(|number| self.is_cold(*number)) {
             return;
         }

@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -289,23 +288,37 @@ pub(super) fn digest_of(
 }
 
 impl Session<'_> {
-    /// Why two paths may show one file, whether or not their numbers differ. Their file systems are known.
-    pub fn one_file(&self, kept: &StatFacts, facts: &StatFacts, keep: &Path) -> Option<RefusalReason> {
-        if kept.id() == facts.id() {
-            return Some(RefusalReason::IsKept(keep.to_owned()));
+    /// Why two names, with what they lead to, may be of one file, whether or not their numbers differ. Their file systems are known.
+    pub fn one_file(
+        &self,
+        (kept, kept_facts): (&ExaminedName, &StatFacts),
+        (place, facts): (&ExaminedName, &StatFacts),
+    ) -> Option<RefusalReason> {
+        let keep = || kept.path.clone();
+        if kept_facts.id() == facts.id() {
+            return Some(RefusalReason::IsKept(keep()));
         }
-        if kept.device == facts.device {
+        if kept_facts.device == facts.device {
             return None;
         }
         // An overlay shows files of its layers, perhaps with metadata of its own.
-        if self.is_overlay(kept) || self.is_overlay(facts) {
-            return Some(RefusalReason::MayBeKeptInOverlay(keep.to_owned()));
+        if self.is_overlay(kept_facts) || self.is_overlay(facts) {
+            return Some(RefusalReason::MayBeKeptInOverlay(keep()));
         }
         // One image may be mounted through two devices. Then one may show what was there before the other changed it.
         let identity = |facts: &StatFacts| self.systems.known(facts.device).and_then(|behind| behind.identity);
-        let is_one_system = identity(kept).is_some_and(|one| Some(one) == identity(facts));
-        let same = |facts: &StatFacts| (facts.inode, facts.bytes, facts.modified_ns, facts.changed_ns);
-        let is_same = is_one_system || same(kept) == same(facts);
-        is_same.then(|| RefusalReason::MayBeKeptOnDevice(keep.to_owned()))
+        let is_one_system = || identity(kept_facts).is_some_and(|one| Some(one) == identity(facts));
+        let same = |facts: &StatFacts| (facts.modified_ns, facts.changed_ns);
+        // Where identities tell nothing apart, as those of images with UUIDs of zeros and those that btrfs makes for a second device, it is
+        // when the file was made.
+        let is_made_at_once = || match (kept.open(), place.open()) {
+            (Ok(kept), Ok(file)) => {
+                let born = born_ns(&file);
+                born == born_ns(&kept) && (born.is_some() || same(kept_facts) == same(facts))
+            }
+            _ => true,
+        };
+        let is_alike = (kept_facts.inode, kept_facts.bytes) == (facts.inode, facts.bytes);
+        (is_one_system() || is_alike && is_made_at_once()).then(|| RefusalReason::MayBeKeptOnDevice(keep()))
     }
 }

@@ -190,7 +190,7 @@ fn examine(
     }
     if *action == Action::Names {
         require_another_name(step, &facts, &kept_facts)?;
-    } else if let Some(why) = session.one_file(&kept_facts, &facts, &step.keep.path) {
+    } else if let Some(why) = session.one_file((&kept, &kept_facts), (&places[0], &facts)) {
         return Err(why.into());
     }
     require_one_mount(action, &places, &kept)?;

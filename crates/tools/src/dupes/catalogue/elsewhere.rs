@@ -57,10 +57,13 @@ struct Places {
     more: u64,
 }
 
-/// Files in catalogues with one size and beginning, by their digests; those of which there is none have none.
-type Alike = HashMap<Option<[u8; 32]>, Places>;
+/// Size and digest of the beginning.
+type Beginning = (u64, u64);
 
-/// What is needed of the files with a wanted size.
+/// Names in catalogues, by the beginning of their files and a digest of the whole; those of which there is none have none.
+type Alike = HashMap<(Beginning, Option<[u8; 32]>), Places>;
+
+/// What is needed of files with such a beginning.
 const COLUMNS: [&str; 8] = [
     "host",
     "path",
@@ -111,7 +114,7 @@ pub fn elsewhere(
             let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(path, "read", reason);
             let reader = Reader::open(path).map_err(|error| failed(&error))?;
             let reader = reader.ok_or_else(|| failed(&"it is not a catalogue"))?;
-            reader.rows(columns, &mut *each).map_err(|error| failed(&error))
+            reader.rows(columns, stop, &mut *each).map_err(|error| failed(&error))
         })
     };
     let (process, plan) = planned();
@@ -139,40 +142,50 @@ pub fn elsewhere(
         mut failed,
         ..
     } = search.all_heads(&numbers, |_| ());
-    let mut wanted: HashMap<(u64, u64), Alike> = HashMap::new();
-    let mut own = HashSet::new();
-    for (digest, number) in &heads {
-        wanted.entry((bytes(number), *digest)).or_default();
-        own.insert(found.files.get(*number).mark());
-    }
-    read(&COLUMNS, &mut |row| {
-        if let Some(contents) = row.first.and_then(|first| wanted.get_mut(&(row.bytes, first))) {
-            contents.entry(row.blake3).or_default().add(row, &own);
+    let beginning = |digest: &u64, number: &u32| (bytes(number), *digest);
+    let mut beginnings: HashMap<Beginning, [bool; 2]> = heads
+        .iter()
+        .map(|(digest, number)| (beginning(digest, number), [false; 2]))
+        .collect();
+    read(&["size", "first", "blake3"], &mut |row| {
+        if let Some(there) = row.beginning().and_then(|beginning| beginnings.get_mut(&beginning)) {
+            there[usize::from(row.blake3.is_some())] = true;
         }
     })?;
-    let mut alike = Vec::new();
-    for (digest, number) in &heads {
-        let contents = wanted.get(&(bytes(number), *digest));
-        let contents = contents.filter(|contents| !contents.is_empty());
-        alike.extend(contents.map(|contents| (*number, contents)));
-    }
-    let digests = search.map(&alike, |(number, contents)| {
-        let is_needed = contents.keys().any(Option::is_some);
-        is_needed.then(|| search.whole_digest(*number)).transpose()
+    let there = |(digest, number): &(u64, u32)| beginnings[&beginning(digest, number)];
+    let alike: Vec<(u64, u32)> = heads.into_iter().filter(|head| there(head).contains(&true)).collect();
+    let digests = search.map(&alike, |head| {
+        let [_, has_whole] = there(head);
+        has_whole.then(|| search.whole_digest(head.1)).transpose()
     });
     let mut matches = Vec::new();
-    for ((number, contents), digest) in alike.into_iter().zip(digests) {
-        let digest = match digest {
-            Ok(digest) => digest.map(|(digest, _)| *digest.as_bytes()),
-            Err(error) => {
-                failed.push((number, error));
-                continue;
+    let mut places = Alike::new();
+    let mut own = HashSet::new();
+    for ((digest, number), whole) in alike.into_iter().zip(digests) {
+        match whole {
+            Ok(whole) => {
+                let key = (beginning(&digest, &number), whole.map(|(whole, _)| *whole.as_bytes()));
+                // Only of contents that are here: a small catalogue may have digests of millions of others.
+                places.entry(key).or_default();
+                places.entry((key.0, None)).or_default();
+                own.insert(found.files.get(number).mark());
+                matches.push((number, key));
             }
-        };
+            Err(error) => failed.push((number, error)),
+        }
+    }
+    read(&COLUMNS, &mut |row| {
+        let beginning = row.beginning();
+        if let Some(places) = beginning.and_then(|beginning| places.get_mut(&(beginning, row.blake3))) {
+            places.add(row, &own);
+        }
+    })?;
+    let matches = matches.into_iter().filter_map(|(number, key)| {
         let mut paths: Vec<PathBuf> = search.names_of(number).map(|name| found.files.path(name)).collect();
         paths.sort();
-        matches.extend(Match::of(paths, found.files.get(number), contents, digest));
-    }
+        Match::of(paths, found.files.get(number), &places, key)
+    });
+    let mut matches: Vec<Match> = matches.collect();
     matches.sort_by(|one, other| one.paths.cmp(&other.paths));
     let (changed, failures) = search.sort_out(failed, found.gone, found.failures);
     Ok(FoundElsewhere {
@@ -184,12 +197,17 @@ pub fn elsewhere(
 }
 
 impl Match {
-    /// A file here, if there are names of its content, which has this digest.
-    fn of(paths: Vec<PathBuf>, here: &Listed, alike: &Alike, digest: Option<[u8; 32]>) -> Option<Self> {
+    /// A file here, if catalogues have names of files with its digest, or with its beginning and no digest.
+    fn of(
+        paths: Vec<PathBuf>,
+        here: &Listed,
+        alike: &Alike,
+        (beginning, digest): (Beginning, Option<[u8; 32]>),
+    ) -> Option<Self> {
         let told = |digest| {
             alike
-                .get(&digest)
-                .map_or_else(Default::default, |places: &Places| places.told(here))
+                .get(&(beginning, digest))
+                .map_or_else(Default::default, |places| places.told(here))
         };
         let (same, more_same) = digest.map_or_else(Default::default, |digest| told(Some(digest)));
         let (perhaps, more_perhaps) = told(None);
@@ -234,6 +252,10 @@ impl Places {
 }
 
 impl Row {
+    fn beginning(&self) -> Option<Beginning> {
+        Some((self.bytes, self.first?))
+    }
+
     fn mark(&self) -> Mark {
         (self.inode, self.modified_ns, self.changed_ns)
     }

@@ -185,7 +185,7 @@ fn fill(
     (stop, tell): (&Stop, Tell<'_>),
 ) -> Result<Catalogued, CatalogueError> {
     if let Some(older) = &options.older {
-        take_over(&mut cache, older)?;
+        take_over(&mut cache, older, stop)?;
     }
     let (process, plan) = super::planned();
     let listed = |files| tell(SearchProgress::Listed(files));
@@ -249,7 +249,7 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
 }
 
 /// Keeps the digests of an older catalogue.
-fn take_over(cache: &mut Cache, older: &Path) -> Result<(), CatalogueError> {
+fn take_over(cache: &mut Cache, older: &Path, stop: &Stop) -> Result<(), CatalogueError> {
     let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(older, "use", reason);
     // Its digests are trusted.
     let file = open_own(older, Access::Read).map_err(|error| failed(&error))?;
@@ -266,7 +266,7 @@ fn take_over(cache: &mut Cache, older: &Path) -> Result<(), CatalogueError> {
         "blake3",
     ];
     let imported = cache.import(|add| {
-        reader.rows(&columns, |row| {
+        reader.rows(&columns, stop, |row| {
             let version = (row.bytes, row.modified_ns, row.changed_ns);
             let storage = u64::from_str_radix(&row.storage, 16).ok();
             if let Some(storage) = storage.filter(|_| row.is_settled) {

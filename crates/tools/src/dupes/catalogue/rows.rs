@@ -17,6 +17,7 @@ use parquet::record::{Field, Row as Record};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 
+use crate::Stop;
 use crate::dupes::cache::without_panic;
 
 /// The columns. What is not known is null.
@@ -193,12 +194,12 @@ impl Reader {
         is_empty || begins_as_parquet(file) && !is_foreign()
     }
 
-    /// Gives each row, with these columns only.
-    pub fn rows(&self, columns: &[&str], each: impl FnMut(Row)) -> Result<(), String> {
-        without_panic(|| self.read(columns, each).map_err(|error| error.to_string()))
+    /// Gives each row, with these columns only, until it is stopped.
+    pub fn rows(&self, columns: &[&str], stop: &Stop, each: impl FnMut(Row)) -> Result<(), String> {
+        without_panic(|| self.read(columns, stop, each).map_err(|error| error.to_string()))
     }
 
-    fn read(&self, columns: &[&str], mut each: impl FnMut(Row)) -> Result<(), ParquetError> {
+    fn read(&self, columns: &[&str], stop: &Stop, mut each: impl FnMut(Row)) -> Result<(), ParquetError> {
         let schema = self.file.metadata().file_metadata().schema();
         let ours = parse_message_type(SCHEMA)?;
         let of = |schema: &Type, name: &str| schema.get_fields().iter().find(|field| field.name() == name).cloned();
@@ -211,6 +212,9 @@ impl Reader {
         }
         let wanted = Type::group_type_builder(schema.name()).with_fields(fields);
         for record in self.file.get_row_iter(Some(wanted.build()?))? {
+            if stop.is_stopped() {
+                break;
+            }
             each(Row::of(&record?));
         }
         Ok(())

@@ -43,7 +43,7 @@ fn rows(catalogue: &Path) -> BTreeMap<Vec<u8>, Row> {
     let mut rows = BTreeMap::new();
     let reader = Reader::open(catalogue).unwrap().expect("a catalogue");
     reader
-        .rows(&ALL, |row| {
+        .rows(&ALL, &Stop::default(), |row| {
             assert!(rows.insert(row.path.clone(), row).is_none(), "a name occurs once");
         })
         .unwrap();
@@ -245,7 +245,7 @@ fn what_is_no_catalogue_is_neither_written_over_nor_read() {
         let path = place.path().join("damaged");
         fs::write(&path, &damaged).unwrap();
         if let Ok(Some(reader)) = Reader::open(&path) {
-            let _ = reader.rows(&ALL, |_| ());
+            let _ = reader.rows(&ALL, &Stop::default(), |_| ());
         }
     }
 }
