@@ -42,7 +42,7 @@ pub use comparison::show_comparison;
 pub use dupes::{DuplicatesForm, show_duplicates, show_failures, show_numbered};
 pub use elsewhere::show_elsewhere;
 pub use explain::{explained, planned_batches, tell_scan, tell_why};
-#[cfg(feature = "sim")]
+#[cfg(all(feature = "sim", target_os = "linux"))]
 pub use holes::level;
 pub use holes::{HoleLines, HolesPicture, HolesSum, show_punched};
 pub use known::show_known;
