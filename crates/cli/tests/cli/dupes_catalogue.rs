@@ -1,13 +1,12 @@
 //! `seekless dupes catalogue`, and searching against catalogues.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use super::dupes_disks::{btrfs, disk};
-use super::place::{Mount, Place, prepared, wait_for};
+use super::place::{Loop, Place, wait_for};
 
 /// Writes `c.parquet`.
 const CATALOGUE: [&str; 8] = [
@@ -206,16 +205,9 @@ fn digests_are_used_again_when_the_drive_has_another_device_number() {
         let before = device();
         // Its number is taken until here, so the drive gets another one.
         let image = place.directory().parent().unwrap().join("image");
-        let other = Command::new("losetup")
-            .args(["-f", "-r", "--show"])
-            .arg(&image)
-            .output();
-        let other = String::from_utf8(other.unwrap().stdout).unwrap();
+        let other = Loop::attach(&image).unwrap();
         drop(mount);
-        let options = ["-o", "ro", other.trim()].map(OsStr::new);
-        let again = Mount::by("mount", &options, &place.path("disk"));
-        // It goes when it is unmounted.
-        assert!(prepared("losetup", &["-d", other.trim()].map(OsStr::new)));
+        let again = other.mount("noatime", &place.path("disk"));
         assert!(again.is_some());
         // Numbers of btrfs are made up.
         assert!(kind == "btrfs" || device() != before);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::Command;
 
 use super::dupes_disks::disk;
-use super::place::{Ended, Mount, Place, is_root, prepared};
+use super::place::{Ended, Loop, Mount, Place, is_root, prepared};
 use super::unprivileged::{Common, NOBODY};
 
 /// Equal files `in/a` and `in/b`.
@@ -157,16 +157,7 @@ fn a_file_that_another_device_shows_as_it_was_is_not_removed() {
         place.file("now/only", &[b'x'; 5000]);
         place.file("now/twin", &[b'x'; 5000]);
         assert!(done("sync", &["-f", "now"], &place));
-        let device = Command::new("losetup")
-            .args(["-f", "-r", "--show"])
-            .arg(&image)
-            .output();
-        let device = String::from_utf8(device.unwrap().stdout).unwrap();
-        let device = device.trim();
-        let options = ["-o", "ro,noload", device].map(OsStr::new);
-        let then = Mount::by("mount", &options, &place.path("then"));
-        // It goes when it is unmounted.
-        assert!(done("losetup", &["-d", device], &place));
+        let then = Loop::attach(&image).and_then(|device| device.mount("noload", &place.path("then")));
         let (Some(_now), Some(_then)) = (now, then) else {
             return;
         };

@@ -22,6 +22,7 @@ mod documents;
 mod dupes;
 mod dupes_act;
 mod dupes_by_hand;
+mod dupes_cached;
 mod dupes_catalogue;
 mod dupes_directories;
 mod dupes_disks;

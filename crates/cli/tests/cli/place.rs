@@ -383,6 +383,35 @@ impl Mount {
     }
 }
 
+/// A further device of an image, only to be read. It goes with this, or when it is unmounted.
+pub struct Loop(String);
+
+impl Loop {
+    /// Prints why and returns `None` if that is not allowed.
+    pub fn attach(image: &Path) -> Option<Self> {
+        let mut attach = Command::new("losetup");
+        let attached = attach.args(["-f", "-r", "--show"]).arg(image).output();
+        let attached = attached.ok().filter(|output| output.status.success());
+        if attached.is_none() {
+            println!("skipped: a device of an image needs losetup and root");
+        }
+        Some(Self(String::from_utf8(attached?.stdout).unwrap().trim().to_owned()))
+    }
+
+    /// Mounts its file system, only to be read, with these options.
+    pub fn mount(&self, options: &str, directory: &Path) -> Option<Mount> {
+        let options = format!("ro,{options}");
+        let arguments = ["-o", &options, &self.0].map(OsStr::new);
+        Mount::by("mount", &arguments, directory)
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        prepared("losetup", &["-d", &self.0].map(OsStr::new));
+    }
+}
+
 impl Drop for Mount {
     fn drop(&mut self) {
         // A command that has just ended may keep a FUSE mount busy for a moment.
