@@ -82,10 +82,10 @@ impl Search<'_> {
     /// Looks at the file systems of files that are sorted by device. What two devices show has one identity, and may differ all the
     /// same: no digests are kept of it.
     pub(super) fn meet_systems(&self, numbers: &[u32]) {
+        let Some(cache) = &self.cache else { return };
         for of_device in numbers.chunk_by(|one, other| self.files.get(*one).device == self.files.get(*other).device) {
             self.cache_of(of_device[0]);
         }
-        let Some(cache) = &self.cache else { return };
         let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
         let mut times: HashMap<u64, usize> = HashMap::new();
         for identity in systems.values().flatten() {
