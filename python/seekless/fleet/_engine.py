@@ -143,9 +143,10 @@ class DuckDb:
 
     def view(self, name: str, found: list[str], columns: str = "*") -> None:
         """Names the rows of Parquet files. ``columns`` are in SQL, where ``its_file`` is the name of a row's file."""
+        named = "" if columns == "*" else ", filename = 'its_file'"
         # The name of a directory is no column.
         self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT {columns} FROM "
-                                f"read_parquet({self._listed(found)}, hive_partitioning = false, filename = 'its_file')")
+                                f"read_parquet({self._listed(found)}, hive_partitioning = false{named})")
 
     @staticmethod
     def _listed(found: list[str]) -> str:
@@ -157,7 +158,7 @@ class DuckDb:
         path = os.path.join(self.output, f"{name}.parquet")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self.connection.execute(f"COPY ({sql}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)".replace("\n", " \n"))
-        self.view(os.path.basename(name), [path], "* EXCLUDE its_file")
+        self.view(os.path.basename(name), [path])
 
     def by_file(self, name: str, what: str) -> Iterator[Row]:
         """The rows of ``SELECT its_file, WHAT FROM NAME GROUP BY its_file``."""

@@ -162,8 +162,9 @@ def bounds(changes: list[float]) -> str:
 def parts(engine: DuckDb) -> Iterator[str]:
     """The page."""
     machines, runs = next(engine.rows("SELECT count(DISTINCT machine), count(DISTINCT run) FROM figures"))
-    yield said(f"{counted(machines, 'machine')}, {counted(runs, 'run')}. Each machine counts once, by the medians of its runs. Storages of one kind and model are "
-               "compared at the same task: operation, size, cache state, target and durability. Simulated disks are left out.")
+    yield said(f"{counted(machines, 'machine')}, {counted(runs, 'run')}. Each machine counts once, by the medians of its runs. Storages of one "
+               "kind and model are compared at the same task: operation, size, cache state, target and durability. Simulated disks are left "
+               "out.")
     slow = [row for row in engine.rows("SELECT kind, model, machine, machines, tasks, slower, z FROM hosts ORDER BY z DESC NULLS LAST")
             if row[-1] is not None and row[3] >= FEWEST and row[-1] > alarm(row[3])]
     yield table("Slow for their kind", "Slower than the middle machine of the kind by more robust deviations than the slowest of so many equal "
