@@ -1,11 +1,9 @@
 //! What is cold of small files if root measures. This drops all caches of the system, so it is a program of its own:
 //! tests that run at the same time would find theirs empty.
 
-#[path = "cli/place.rs"]
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod place;
+mod common;
 
-use place::Place;
+use common::place::Place;
 
 /// Root drops the metadata of small files with all caches of the system. Afterwards it has to come from the device, too.
 #[test]

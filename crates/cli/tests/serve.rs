@@ -1,15 +1,13 @@
 //! `seekless hub`, which only programs with the feature `hub` have: its help, and what an administrator does.
 
-#[path = "cli/place.rs"]
-#[allow(dead_code)]
-mod place;
+mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use place::{Ended, Place};
+use common::place::{Ended, Place};
 
 /// The words of `hub` and of each command below it.
 fn commands() -> Vec<Vec<String>> {

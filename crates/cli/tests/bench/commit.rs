@@ -1,0 +1,110 @@
+//! `bench commit`: each append is durable by the call that its method names, timed, and checked.
+
+use seekless::method::Durability;
+use seekless_record::Target;
+
+use crate::common::place::Place;
+
+#[test]
+fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checked() {
+    let place = Place::new();
+    let ended = place
+        .run(&[
+            "bench", "--tables", "--notes", "commit", "--size", "256K", "--rounds", "1",
+        ])
+        .succeeded();
+    let title = "write 64 appends, each durable, 4 KiB by 4 writers";
+    assert!(ended.stdout.contains(title), "{}", ended.stdout);
+    for shown in [
+        "commits/s",
+        "p99.9",
+        "sync fdatasync-each",
+        "sync write-through",
+        "threads=4 write-through",
+    ] {
+        assert!(ended.stdout.contains(shown), "{shown}: {}", ended.stdout);
+    }
+    let run = place.only_run();
+    let kinds: Vec<_> = run.contests.iter().filter_map(|contest| contest.random).collect();
+    let kinds: Vec<_> = kinds
+        .iter()
+        .map(|random| (random.block_bytes >> 10, random.depth, random.requests))
+        .collect();
+    assert_eq!(
+        kinds,
+        [(4, 1, 64), (4, 4, 64), (16, 1, 16), (16, 4, 16), (64, 1, 4), (64, 4, 4)]
+    );
+    for contest in &run.contests {
+        assert_eq!(
+            (contest.target, contest.durability),
+            (Target::Append, Durability::WriteThrough)
+        );
+        assert_eq!(
+            contest.entries.len(),
+            if contest.random.unwrap().depth == 1 { 8 } else { 6 }
+        );
+    }
+    assert!(run.trials.len() >= 30, "{}", run.trials.len());
+    for trial in &run.trials {
+        let appends = run.contests[trial.contest].random.unwrap();
+        assert!(trial.valid, "{:?}", trial.invalid);
+        assert_eq!(trial.latency.unwrap().requests, u64::from(appends.requests));
+        assert_eq!((trial.bytes, trial.checked_bytes), (256 << 10, Some(256 << 10)));
+    }
+    let again = place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
+        .succeeded();
+    assert!(again.stdout.contains(title), "{}", again.stdout);
+}
+
+#[test]
+fn large_blocks_are_appended_a_few_times_and_that_is_said() {
+    let place = Place::new();
+    let words = [
+        "bench",
+        "commit",
+        "--block",
+        "64M",
+        "--methods",
+        "write/sync,block=64M,write-through",
+        "--notes",
+        "--budget",
+        "1s",
+        "--most-written",
+        "2G",
+    ];
+    let ended = place.run(&words).succeeded();
+    let run = place.only_run();
+    let appends: Vec<_> = run.contests.iter().filter_map(|contest| contest.random).collect();
+    assert!(appends.iter().all(|appends| appends.requests == 1), "{appends:?}");
+    let choice = "128 to 8,192; of large blocks, fewer: at most 128 MiB in a trial";
+    assert!(
+        run.choices.iter().any(|made| made.contains(choice)),
+        "{:?}",
+        run.choices
+    );
+    assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
+}
+
+#[test]
+fn only_durable_sequential_writes_append() {
+    let place = Place::new();
+    for (operation, method) in [
+        ("write", "write/sync,block=4K"),
+        ("write", "write/sync,block=4K,fsync"),
+        ("write", "write/sync,block=4K,access=random,write-through"),
+        ("copy", "copy/sync,write-through"),
+    ] {
+        let text = format!(
+            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"{operation}\"\ntarget = \"append\"\nmethods = [\"{method}\"]\n"
+        );
+        place.file("mine.toml", text.as_bytes());
+        let ended = place.run(&["bench", "--tables", "--notes", "mine.toml", "--rounds", "1"]);
+        assert_eq!(ended.code, Some(2), "{method}");
+        assert!(
+            ended.stderr.contains("`append` needs methods that write sequentially"),
+            "{}",
+            ended.stderr
+        );
+    }
+}

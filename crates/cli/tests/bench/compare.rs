@@ -1,0 +1,195 @@
+//! Contests of two files: both are made and brought into their state, and a wrong verdict is detected.
+
+use seekless_record::{Contest, Differ, Status};
+
+use crate::common::place::Place;
+
+/// Every place of a difference; commands that compare, and commands that always say the same.
+const PAIRS: &str = r#"
+name = "pairs"
+about = "Who tells two files apart?"
+
+[[contest]]
+operation = "compare"
+methods = ["compare/sync,block=4K", "compare/mmap,differ=linewise"]
+sizes = ["300K"]
+cache = ["cold", "warm"]
+differ = ["none", "first", "early", "middle", "last"]
+
+[[contest.command]]
+name = "cmp"
+argv = ["cmp", "{one}", "{other}"]
+
+[[contest.command]]
+name = "always equal"
+argv = ["sh", "-c", "exit 0", "{one}", "{other}"]
+
+[[contest.command]]
+name = "always different"
+argv = ["sh", "-c", "exit 1", "{one}", "{other}"]
+
+[[contest.command]]
+name = "failing"
+argv = ["sh", "-c", "exit 2", "{one}", "{other}"]
+
+[[contest.command]]
+name = "reads what was made before"
+before = ["cp", "{one}", "{target}"]
+argv = ["cmp", "{target}", "{one}"]
+exit-code = "success"
+note = "it has a copy made"
+
+[[contest]]
+operation = "compare"
+methods = ["simple-compare,identity=ignore,holes=ignore", "cmp-2012"]
+sizes = ["300K"]
+cache = ["warm"]
+differ = ["itself"]
+"#;
+
+fn status<'a>(contest: &'a Contest, name: &str) -> &'a Status {
+    let entry = contest.entries.iter().find(|entry| entry.name() == name);
+    &entry.unwrap_or_else(|| panic!("{name} is missing")).status
+}
+
+fn is_wrong(contest: &Contest, name: &str) -> bool {
+    matches!(status(contest, name), Status::Failed(why) if why.starts_with("wrong result"))
+}
+
+#[test]
+fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
+    let place = Place::new();
+    place.file("pairs.toml", PAIRS.as_bytes());
+    let ended = place
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "pairs.toml",
+            "--rounds",
+            "1",
+            "--drop",
+            "file",
+        ])
+        .succeeded();
+    assert!(ended.stdout.contains("it has a copy made"), "{}", ended.stdout);
+    let run = place.only_run();
+    assert_eq!(run.contests.len(), 11);
+    for contest in &run.contests[..10] {
+        let is_equal = contest.differ == Differ::None;
+        for right in ["compare/sync,block=4K", "compare/mmap,differ=linewise", "command/cmp"] {
+            assert_eq!(*status(contest, right), Status::Measured, "{right}: {contest:?}");
+        }
+        assert_eq!(is_wrong(contest, "command/always equal"), !is_equal);
+        assert_eq!(is_wrong(contest, "command/always different"), is_equal);
+        assert!(matches!(status(contest, "command/failing"), Status::Failed(why) if why.contains("exit status: 2")));
+        assert_eq!(*status(contest, "command/reads what was made before"), Status::Measured);
+    }
+    let itself = &run.contests[10];
+    assert_eq!(itself.differ, Differ::Itself);
+    assert_eq!(itself.entries[1].label.as_deref(), Some("cmp-2012"));
+    let mut trials = run.trials.iter().filter(|trial| trial.contest == 10);
+    assert!(
+        trials.clone().count() >= 2 && trials.all(|trial| trial.valid),
+        "{run:?}"
+    );
+    assert_eq!(place.content().len(), 1, "only the experiment is left");
+}
+
+#[test]
+fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("there")).unwrap();
+    let arguments = [
+        "bench", "--tables", "--notes", "compare", "--size", "64K", "--drop", "file", "--budget", "2s", "--other",
+        "there",
+    ];
+    place.run(&arguments).succeeded();
+    let run = place.only_run();
+    assert_eq!(run.storages.len(), 2);
+    assert!(
+        run.contests
+            .iter()
+            .all(|contest| (contest.storage, contest.other_storage) == (0, Some(1)))
+    );
+    assert!(run.trials.iter().any(|trial| trial.valid));
+    place
+        .run(&["bench", "--tables", "--notes", "--resume", "latest", "--budget", "2s"])
+        .succeeded();
+    let resumed = place.only_run();
+    assert!(resumed.trials.len() > run.trials.len());
+    assert_eq!(resumed.storages.len(), 2);
+}
+
+#[test]
+fn the_experiments_of_2009_and_2012_run_in_small() {
+    let place = Place::new();
+    for name in ["preload-2009", "cmp-2012"] {
+        place
+            .run(&[
+                "bench",
+                "--tables",
+                "--notes",
+                name,
+                "--size",
+                "64K",
+                "--drop",
+                "file",
+                "--rounds",
+                "1",
+                "--report",
+                "page.html",
+            ])
+            .succeeded();
+        let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+        assert!(page.contains("Published, and here"), "{name}");
+        for run in place.saved() {
+            let entries = run.contests.iter().flat_map(|contest| &contest.entries);
+            let failed: Vec<_> = entries
+                .filter(|entry| matches!(entry.status, Status::Failed(_)))
+                .collect();
+            assert!(failed.is_empty(), "{name}: {failed:?}");
+        }
+    }
+    let labels = place.saved().into_iter().flat_map(|run| run.contests);
+    let labels = labels
+        .flat_map(|contest| contest.entries)
+        .filter_map(|entry| entry.label);
+    for program in [
+        "simple-compare",
+        "block-compare-with-extra-read-4k",
+        "block-compare-100M",
+        "cmp-2012-stdin",
+    ] {
+        assert!(labels.clone().any(|label| label == program), "{program}");
+    }
+}
+
+#[test]
+fn what_only_root_may_set_is_set_or_its_contest_says_why_not() {
+    let place = Place::new();
+    place.file(
+        "ahead.toml",
+        br#"
+name = "ahead"
+about = "What does read-ahead do?"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync"]
+sizes = ["1M"]
+read-ahead-kib = [0, 256]
+"#,
+    );
+    place
+        .run(&["bench", "--tables", "--notes", "ahead.toml", "--rounds", "1"])
+        .succeeded();
+    let first = place.only_run();
+    for contest in &first.contests {
+        match &contest.entries[0].status {
+            Status::Measured => assert!(first.trials.iter().any(|trial| trial.valid)),
+            Status::Unavailable(why) => println!("skipped: {why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

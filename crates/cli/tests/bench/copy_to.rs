@@ -1,0 +1,75 @@
+//! `bench copy --dir A --to B`: copies from one storage to another.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use seekless_record::{Entry, Status};
+
+use crate::common::place::Place;
+
+/// A directory on another file system than the place's.
+fn elsewhere(place: &Place) -> Option<tempfile::TempDir> {
+    let other = Path::new("/dev/shm");
+    let device = |path: &Path| fs::metadata(path).ok().map(|found| found.dev());
+    if device(other).is_none_or(|device_of_other| Some(device_of_other) == device(&place.directory())) {
+        println!("skipped: /dev/shm is not another file system");
+        return None;
+    }
+    tempfile::tempdir_in(other).ok()
+}
+
+#[test]
+fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_reason() {
+    let place = Place::new();
+    let Some(other) = elsewhere(&place) else { return };
+    let to = other.path().to_str().unwrap();
+    let bench = ["bench", "copy", "--to", to, "--size", "1M", "--rounds", "1"];
+    let ended = place.run(&[&bench[..], &["--all"]].concat()).succeeded();
+    let title = format!("to another storage, fsync, . to {to}");
+    assert!(ended.stdout.contains(&title), "{}", ended.stdout);
+    let run = place.only_run();
+    assert_eq!(run.storages.len(), 2);
+    let [contest] = run.contests.as_slice() else {
+        panic!("{} contests", run.contests.len())
+    };
+    assert_eq!((contest.storage, contest.other_storage), (0, Some(1)));
+    let entry = |name: &str| {
+        contest
+            .entries
+            .iter()
+            .find(|entry| entry.name().starts_with(name))
+            .unwrap()
+    };
+    let is_measured = |entry: &Entry| entry.status == Status::Measured;
+    assert!(is_measured(entry("copy/sync,block=1M,fsync")) && is_measured(entry("copy/splice")));
+    let Status::Unavailable(why) = &entry("copy/reflink").status else {
+        panic!("{:?}", entry("copy/reflink").status)
+    };
+    assert!(why.contains("cannot share blocks between these two files"), "{why}");
+    assert!(
+        run.trials.len() >= 8 && run.trials.iter().all(|trial| trial.valid),
+        "{:?}",
+        run.trials
+    );
+    assert!(run.trials.iter().all(|trial| trial.checked_bytes == Some(8 << 20)));
+    for directory in [other.path(), &place.directory()] {
+        assert_eq!(
+            fs::read_dir(directory).unwrap().count(),
+            0,
+            "nothing is left in {}",
+            directory.display()
+        );
+    }
+    let again = place.run(&["bench", "--like", "latest", "--rounds", "1"]).succeeded();
+    assert!(again.stdout.contains(&title), "{}", again.stdout);
+}
+
+#[test]
+fn only_copies_go_elsewhere() {
+    let place = Place::new();
+    let refused = place.run(&["bench", "read", "--to", "."]).refused();
+    assert!(refused.contains("--to: nothing in this run copies"), "{refused}");
+    let refused = place.run(&["bench", "copy", "--to", ".", "--other", "."]).refused();
+    assert!(refused.contains("cannot be used with"), "{refused}");
+}

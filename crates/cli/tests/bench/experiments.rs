@@ -1,0 +1,523 @@
+//! Experiments of the user's own: external commands beside methods, and where a file is wrong.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+
+use seekless_record::{Cache, Status};
+
+use crate::common::place::{Ended, Place, prepared};
+
+const CAT: &str = r#"
+name = "cat-or-us"
+about = "Does a method read faster than cat?"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=128K"]
+sizes = ["1M"]
+
+[[contest.command]]
+name = "cat"
+argv = ["cat", "{file}"]
+
+[[contest.command]]
+name = "absent"
+argv = ["a-program-that-nobody-has", "{file}"]
+optional = true
+
+[[contest.command]]
+name = "failing"
+argv = ["false", "{file}"]
+"#;
+
+#[test]
+fn external_commands_are_timed_beside_methods_and_fail_alone() {
+    let place = Place::new();
+    place.file("mine.toml", CAT.as_bytes());
+    let ended = place
+        .run(&["bench", "--tables", "--notes", "mine.toml", "--rounds", "2"])
+        .succeeded();
+    assert!(ended.stdout.contains("  cat "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("failing: failed: "), "{}", ended.stdout);
+    let run = place.only_run();
+    assert_eq!(run.experiments, ["cat-or-us"]);
+    let status = |name: &str| {
+        let entry = run.contests[0].entries.iter().find(|entry| entry.name() == name);
+        entry.unwrap_or_else(|| panic!("{name} is missing")).status.clone()
+    };
+    assert_eq!(status("read/sync,block=128K"), Status::Measured);
+    assert_eq!(status("command/cat"), Status::Measured);
+    assert_eq!(
+        status("command/absent"),
+        Status::Unavailable("the program is not installed".to_owned())
+    );
+    assert!(matches!(status("command/failing"), Status::Failed(why) if why.contains("exit status: 1")));
+}
+
+const COUNTED: &str = r#"
+name = "counted"
+about = "How often is a command run?"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=128K"]
+cache = ["warm"]
+sizes = ["4M", "16M"]
+
+[[contest.command]]
+name = "counted"
+argv = ["sh", "-c", "wc -c < $0 >> runs", "{file}"]
+"#;
+
+#[test]
+fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
+    let place = Place::new();
+    place.file("counted.toml", COUNTED.as_bytes());
+    place
+        .run(&["bench", "--tables", "--notes", "counted.toml", "--rounds", "6"])
+        .succeeded();
+    let run = place.only_run();
+    let runs = std::fs::read_to_string(place.path("runs")).unwrap();
+    for (index, contest) in run.contests.iter().enumerate() {
+        let (mut recorded, mut first, mut before) = (0, 0, None);
+        for trial in &run.trials {
+            if trial.contest == index && contest.entries[trial.entry].command().is_some() {
+                recorded += 1;
+                first += usize::from(before != Some(index));
+            }
+            before = Some(trial.contest);
+        }
+        let thrown_away = if contest.size_bytes == 4 << 20 { first } else { 0 };
+        let size = contest.size_bytes.to_string();
+        let ran = runs.lines().filter(|line| *line == size).count();
+        assert_eq!(ran, recorded + thrown_away, "{size}: {recorded} are recorded");
+    }
+}
+
+#[test]
+fn holes_2003_runs_with_small_files() {
+    let place = Place::new();
+    let arguments = [
+        "bench",
+        "--tables",
+        "--notes",
+        "holes-2003",
+        "--rounds",
+        "1",
+        "--size",
+        "8M",
+        "--export-markdown",
+        "run.md",
+    ];
+    let ended = place.run(&arguments).succeeded();
+    let run = place.only_run();
+    let layouts: Vec<&str> = run
+        .contests
+        .iter()
+        .filter_map(|contest| contest.layout.as_deref())
+        .collect();
+    for layout in [
+        "8184K hole, 8K data",
+        "40 x (4K hole, 196K data)",
+        "40 x (4K zeros, 196K data)",
+    ] {
+        assert!(layouts.contains(&layout), "{layout}: {layouts:?}");
+    }
+    for contest in &run.contests {
+        for entry in &contest.entries {
+            match &entry.status {
+                Status::Failed(why) => panic!("{}: {why}", entry.name()),
+                Status::Unavailable(why) if contest.cache == Cache::Over => {
+                    assert!(why.contains("do not exceed the memory allowed"), "{why}");
+                }
+                _ => {}
+            }
+        }
+    }
+    let sound = run.trials.iter().filter(|trial| trial.valid).count();
+    assert!(sound * 2 > run.trials.len(), "{:?}", run.warnings);
+    for text in [
+        ended.stdout,
+        std::fs::read_to_string(place.path("run.md")).expect("the page"),
+    ] {
+        assert!(text.contains("2003, read/sync,block=4K"), "{text}");
+        assert!(text.contains("most frequent byte 0, "), "{text}");
+    }
+}
+
+#[test]
+fn malformed_toml_is_answered_with_line_and_column() {
+    let place = Place::new();
+    for (text, at) in [
+        ("name = \"x", "bad.toml:1:10: "),
+        (
+            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"reed\"\nmethods = [\"read/sync\"]\n",
+            "bad.toml:4:13: ",
+        ),
+        (
+            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\", \"read/snyc\"]\n",
+            "bad.toml:5:25: ",
+        ),
+        ("name = \"x\"\nabout = \"\"\ncolour = 1\n", "bad.toml:3:1: "),
+        ("", "bad.toml:1:1: "),
+    ] {
+        place.file("bad.toml", text.as_bytes());
+        let sentence = place.run(&["bench", "--tables", "--notes", "bad.toml"]).refused();
+        assert!(sentence.contains(at), "{at} is not in: {sentence}");
+    }
+}
+
+#[test]
+fn a_missing_program_ends_the_run_before_anything_is_made() {
+    let place = Place::new();
+    place.file("mine.toml", CAT.replace("optional = true\n", "").as_bytes());
+    let refusal = place.run(&["bench", "--tables", "--notes", "mine.toml"]).refused();
+    let answer = "mine.toml:16:8: there is no program `a-program-that-nobody-has`";
+    assert!(refusal.contains(answer), "{refusal}");
+    assert!(place.saved().is_empty());
+}
+
+const FAILING: &str = r#"
+name = "failing"
+about = "Nothing here can be measured"
+
+[[contest]]
+operation = "read"
+sizes = ["1M"]
+
+[[contest.command]]
+name = "failing"
+argv = ["false", "{file}"]
+"#;
+
+#[test]
+fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
+    let place = Place::new();
+    place.bench::<&str>(&[]).succeeded();
+    place.file("failing.toml", FAILING.as_bytes());
+    let refusal = place
+        .run(&["bench", "--tables", "--notes", "failing.toml", "--rounds", "1"])
+        .refused();
+    assert!(
+        refusal.contains("nothing was measured: command/failing: failed: "),
+        "{refusal}"
+    );
+    assert_eq!(place.only_run().experiments, ["read"], "`latest` is the run before");
+}
+
+#[test]
+fn a_misspelt_word_of_an_experiment_is_answered_with_the_nearest() {
+    let place = Place::new();
+    place.file("bad.toml", CAT.replace("read/sync,block=128K", "read/snyc").as_bytes());
+    assert!(
+        place
+            .run(&["bench", "--tables", "--notes", "bad.toml"])
+            .refused()
+            .contains("`read/sync`")
+    );
+    place.file(
+        "bad.toml",
+        CAT.replace("operation = \"read\"", "operation = \"reed\"").as_bytes(),
+    );
+    assert!(
+        place
+            .run(&["bench", "--tables", "--notes", "bad.toml"])
+            .refused()
+            .contains("did you mean `read`")
+    );
+}
+
+#[test]
+fn a_file_that_is_no_text_is_refused() {
+    let place = Place::new();
+    place.file("bad.toml", b"name = \"\xff\"");
+    assert!(
+        place
+            .run(&["bench", "--tables", "--notes", "bad.toml"])
+            .refused()
+            .contains("bad.toml")
+    );
+}
+
+#[test]
+fn an_experiment_may_have_a_name_that_is_not_utf_8() {
+    let place = Place::new();
+    let name = OsString::from_vec(b"caf\xe9.toml".to_vec());
+    place.file(&name, CAT.as_bytes());
+    place
+        .run(&["bench".into(), name, "--rounds".into(), "1".into()])
+        .succeeded();
+    assert_eq!(place.only_run().experiments, ["cat-or-us"]);
+}
+
+#[test]
+fn contests_with_other_programs_run_with_small_files() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/peers");
+    for file in std::fs::read_dir(directory).expect("the experiments") {
+        let path = file.expect("an entry").path();
+        if path.extension().is_none_or(|end| end != "toml") {
+            continue;
+        }
+        let others = ["before.toml", "fio.toml", "once.toml"];
+        if others.iter().any(|name| path.ends_with(name)) {
+            println!(
+                "skipped: {}: an earlier build or an example is to be in PATH",
+                path.display()
+            );
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("an experiment");
+        let place = Place::new();
+        let mut text = text
+            .replace("files = 20000", "files = 300")
+            .replace("files = 100000", "files = 300");
+        text = text.replace("cache = [\"warm\", \"cold\"]", "cache = [\"warm\"]");
+        // Those of the machine may be large.
+        for (name, tree) in [("small", "/usr"), ("smaller", ".cargo/registry/src")] {
+            std::fs::create_dir(place.path(name)).expect("a directory");
+            place.file(format!("{name}/file"), name.as_bytes());
+            text = text.replace(&format!("tree = \"{tree}\""), &format!("tree = \"{name}\""));
+        }
+        place.file("peers.toml", text.as_bytes());
+        // Dropping all caches would disturb the tests beside this one.
+        let dropping: &[&str] = if text.contains("\"cold\"") {
+            &["--drop", "file"]
+        } else {
+            &[]
+        };
+        let arguments = [
+            "bench",
+            "--tables",
+            "--notes",
+            "peers.toml",
+            "--rounds",
+            "1",
+            "--size",
+            "64K",
+        ];
+        let ended = place.run(&[&arguments, dropping].concat()).succeeded();
+        assert!(ended.stdout.contains("memory"), "{}", ended.stdout);
+        let run = place.only_run();
+        for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
+            match &entry.status {
+                Status::Failed(why) => panic!("{}: {why}", entry.name()),
+                Status::Unavailable(why) => eprintln!("skipped: {}: {why}", entry.name()),
+                _ => {}
+            }
+        }
+    }
+}
+
+const PRINTING: &str = r#"
+name = "printing"
+about = "Do commands print the same?"
+
+[[contest]]
+operation = "read"
+cache = ["warm"]
+sizes = ["1M"]
+
+[[contest.command]]
+name = "one"
+argv = ["wc", "-c", "{file}"]
+same-output = true
+
+[[contest.command]]
+name = "same"
+argv = ["sh", "-c", "wc -c $0", "{file}"]
+same-output = true
+
+[[contest.command]]
+name = "other"
+argv = ["wc", "-l", "{file}"]
+same-output = true
+"#;
+
+#[test]
+fn commands_that_must_print_the_same_fail_where_they_do_not() {
+    let place = Place::new();
+    place.file("printing.toml", PRINTING.as_bytes());
+    place.run(&["bench", "--tables", "--notes", "printing.toml", "--rounds", "2"]);
+    let run = place.only_run();
+    let failed = |status: &&seekless_record::Entry| matches!(&status.status, Status::Failed(why) if why.contains("output differs"));
+    let failed: Vec<_> = run.contests[0]
+        .entries
+        .iter()
+        .filter(failed)
+        .map(|entry| entry.name())
+        .collect();
+    // Whoever comes first in the first round is right.
+    assert!(
+        failed == ["command/other"] || failed == ["command/one", "command/same"],
+        "{failed:?}"
+    );
+}
+
+const TREE: &str = r#"
+name = "tree"
+about = "Which program reads an existing directory?"
+
+[[contest]]
+operation = "read"
+tree = "mine"
+cache = ["warm", "cold"]
+
+[[contest.command]]
+name = "cat"
+argv = ["find", "{tree}", "-type", "f", "-exec", "cat", "{}", "+"]
+
+[[contest.command]]
+name = "list"
+argv = ["sh", "-c", 'find "$0" | sort > "$1" && cp "$1" listed', "{tree}", "{target}"]
+"#;
+
+#[test]
+fn commands_read_an_existing_directory_which_stays_as_it_is() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("mine/below")).unwrap();
+    for name in ["mine/one", "mine/.two", "mine/below/three"] {
+        place.file(name, &[7; 5000]);
+    }
+    place.file("mine/empty", b"");
+    std::fs::hard_link(place.path("mine/one"), place.path("mine/again")).unwrap();
+    std::os::unix::fs::symlink("one", place.path("mine/link")).unwrap();
+    let before = place.content();
+    place.file("tree.toml", TREE.as_bytes());
+    let ended = place
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "tree.toml",
+            "--rounds",
+            "2",
+            "--size",
+            "64K",
+            "--drop",
+            "file",
+        ])
+        .succeeded();
+    let path = place.path("mine").canonicalize().unwrap();
+    let title = format!("read {}, 3 files, 14.6 KiB, warm", path.display());
+    let shown: String = ended.stdout.split_whitespace().collect();
+    let expected: String = title.split_whitespace().collect();
+    assert!(shown.contains(&expected), "{title}: {}", ended.stdout);
+    let mut rows = ended.stdout.lines().filter(|line| line.starts_with("  cat"));
+    assert!(rows.all(|row| !row.contains("B/s")), "a rate: {}", ended.stdout);
+    let listed = std::fs::read_to_string(place.path("listed")).unwrap();
+    assert_eq!(listed.lines().count(), 8, "{listed}");
+    for name in ["listed", "tree.toml"] {
+        std::fs::remove_file(place.path(name)).unwrap();
+    }
+    assert!(place.content() == before, "the directory has changed");
+    let run = place.only_run();
+    for (index, contest) in run.contests.iter().enumerate() {
+        assert_eq!(contest.tree.as_deref().map(std::path::Path::new), Some(&*path));
+        assert_eq!((contest.files, contest.size_bytes), (3, 5000));
+        let mut trials = run.trials.iter().filter(|trial| trial.contest == index);
+        let is_warm = contest.cache == Cache::Warm;
+        assert!(trials.all(|trial| trial.bytes == 15_000), "{:?}", run.trials);
+        let resident = run
+            .trials
+            .iter()
+            .find(|trial| trial.contest == index)
+            .map(|trial| trial.resident_before);
+        match resident {
+            Some(part) => assert_eq!(part, Some(f64::from(u8::from(is_warm)))),
+            // Where nothing is cold.
+            None => assert!(!is_warm, "{:?}", contest.entries),
+        }
+    }
+    place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
+        .succeeded();
+    let contests: Vec<_> = place.saved().into_iter().flat_map(|run| run.contests).collect();
+    assert_eq!(contests.len(), 4);
+    assert!(
+        contests
+            .iter()
+            .all(|contest| contest.tree == contests[0].tree && contest.files == 3)
+    );
+}
+
+/// A plain file stands in for the system's, in a mount namespace of the command's own.
+#[test]
+fn all_caches_of_the_system_are_dropped_before_cold_trials_of_small_files_and_not_by_asking_whether_they_may_be() {
+    let mount = ["-m", "mount", "--bind", "/dev/null", "/proc/sys/vm/drop_caches"].map(OsStr::new);
+    if !prepared("unshare", &mount) {
+        println!("skipped: mounting over the system's file needs root");
+        return;
+    }
+    let place = Place::new();
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.file("mine/one", &[7; 5000]);
+    let tree = TREE.replace("\"warm\", ", "");
+    let written = |tree: &str, options: &[&str]| {
+        place.file("tree.toml", tree.as_bytes());
+        let caches = place.file("caches", b"not dropped");
+        let script = "mount --bind caches /proc/sys/vm/drop_caches && exec \"$0\" \"$@\"";
+        let mut command = place.command_of("unshare");
+        command
+            .args(["-m", "sh", "-c", script])
+            .arg(place.command().get_program());
+        let child = command
+            .args(["bench", "--tables", "--notes", "--rounds", "1"])
+            .args(options)
+            .spawn()
+            .unwrap();
+        let ended = Ended::of(child);
+        (ended.code, std::fs::read_to_string(caches).unwrap())
+    };
+    let not_dropped = |code| (Some(code), "not dropped".to_owned());
+    let missing = tree.replace("mine", "missing");
+    assert_eq!(written(&missing, &["tree.toml"]), not_dropped(2));
+    assert_eq!(written(&missing, &["tree.toml", "--drop", "system"]), not_dropped(2));
+    assert_eq!(written(&tree, &["tree.toml", "--drop", "file"]), not_dropped(0));
+    // As that run did.
+    assert_eq!(written(&tree, &["--like", "latest"]), not_dropped(0));
+    if place.saved()[0].contests[0].cache != Cache::Cold {
+        println!("skipped: nothing is cold in the tests' directory");
+        return;
+    }
+    assert!(place.saved().iter().all(|run| !run.contests[0].cold_metadata));
+    assert!(written(&tree, &["tree.toml"]).1.starts_with('3'));
+    assert!(place.saved().iter().any(|run| run.contests[0].cold_metadata));
+}
+
+#[test]
+fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("empty")).unwrap();
+    place.file("file", b"no directory");
+    for (tree, why) in [
+        ("missing", "/missing: No such file or directory"),
+        ("file", "/file: not a directory"),
+        ("empty", "/empty: no readable file in it has data"),
+        (".", "/work: test files are created in "),
+        ("/proc", "/proc: not a storage file system"),
+    ] {
+        place.file("tree.toml", TREE.replace("mine", tree).as_bytes());
+        let refusal = place
+            .run(&["bench", "--tables", "--notes", "tree.toml", "--rounds", "1"])
+            .refused();
+        assert!(
+            refusal.contains("nothing was measured: command/cat: not available: "),
+            "{refusal}"
+        );
+        assert!(refusal.contains(why), "{tree}: {refusal}");
+    }
+    let other = "[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"1M\"]\n";
+    place.file("tree.toml", format!("{TREE}{other}").as_bytes());
+    place
+        .run(&["bench", "--tables", "--notes", "tree.toml", "--rounds", "1"])
+        .succeeded();
+    let statuses = place
+        .only_run()
+        .contests
+        .into_iter()
+        .map(|contest| contest.entries[0].status.clone());
+    let is_unavailable: Vec<bool> = statuses
+        .map(|status| matches!(status, Status::Unavailable(_)))
+        .collect();
+    assert_eq!(is_unavailable, [true, true, false]);
+}

@@ -1,0 +1,301 @@
+//! Signals in the middle of a run: the measurements are kept, and no files are left.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
+use seekless_record::{Ended as EndedHow, Status};
+
+use crate::common::place::{Ended, Place, SMALL_BENCH, wait_for};
+
+/// A run whose second round never ends: the command beside the method writes its process number and sleeps. The file is
+/// too large for a discarded first trial, which would otherwise be the second round.
+const STUCK: &str = r#"
+name = "stuck"
+about = "A command that hangs in its second round"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=128K"]
+sizes = ["16M"]
+cache = ["warm"]
+
+[[contest.command]]
+name = "sleeper"
+argv = ["sh", "-c", "if [ -e once ]; then echo $$ > pid.new; mv pid.new pid; exec sleep 50; fi; touch once", "{file}"]
+"#;
+
+/// A run that has measured something and hangs.
+struct Stuck {
+    child: Child,
+    sleeper: Pid,
+}
+
+impl Stuck {
+    fn start(place: &Place) -> Self {
+        Self::by(place, place.command())
+    }
+
+    /// Started by this command, which may be a shell that gets the program.
+    fn by(place: &Place, mut command: Command) -> Self {
+        place.file("stuck.toml", STUCK.as_bytes());
+        // A group of its own, as a terminal's shell makes one.
+        let child = command
+            .args(["bench", "stuck.toml", "--rounds", "3"])
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        wait_for("the command hangs", || place.path("pid").exists());
+        let number = fs::read_to_string(place.path("pid")).unwrap();
+        let sleeper = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+        for name in ["once", "pid", "stuck.toml"] {
+            fs::remove_file(place.path(name)).unwrap();
+        }
+        Self { child, sleeper }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = kill_process(self.sleeper, Signal::KILL);
+    }
+}
+
+fn scratch_directories(place: &Place) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place.directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
+/// Stops a run by a signal and checks what is left and what is kept.
+fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io::Result<()>) {
+    let place = Place::new();
+    let mut stuck = Stuck::start(&place);
+    assert_eq!(scratch_directories(&place).len(), 1);
+    send(stuck.pid(), signal).unwrap();
+    let child = std::mem::replace(&mut stuck.child, Command::new("true").spawn().unwrap());
+    let ended = Ended::of(child);
+    assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("Interrupted") && ended.stdout.contains("Saved"),
+        "{}",
+        ended.stdout
+    );
+    let told = format!(
+        "seekless: interrupted; what was measured is saved\nhint: `seekless bench --resume {}` measures the rest\n",
+        place.only_run().id
+    );
+    assert!(ended.stderr.ends_with(&told), "{}", ended.stderr);
+    assert!(ended.stdout.contains("sync block=128K"), "{}", ended.stdout);
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+    let run = place.saved().remove(0);
+    assert_eq!(run.ended, EndedHow::Interrupted);
+    assert!(run.trials.len() >= 2, "{} trials", run.trials.len());
+    let entries = &run.contests[0].entries;
+    assert!(
+        entries.iter().all(|entry| entry.status == Status::Measured),
+        "{entries:?}"
+    );
+    wait_for("the external command ends with the run", || {
+        test_kill_process(stuck.sleeper).is_err()
+    });
+}
+
+#[test]
+fn a_hangup_stops_a_run_that_has_no_terminal() {
+    stops_cleanly(Signal::HUP, 129, kill_process);
+}
+
+/// As nohup and scripts with a trap ask.
+#[test]
+fn signals_that_are_ignored_at_the_start_stay_ignored() {
+    let place = Place::new();
+    let mut shell = place.command_of("sh");
+    shell.args(["-c", "trap '' INT HUP; exec \"$0\" \"$@\""]);
+    shell.arg(place.command().get_program());
+    let mut stuck = Stuck::by(&place, shell);
+    for signal in [Signal::INT, Signal::HUP] {
+        kill_process_group(stuck.pid(), signal).unwrap();
+    }
+    sleep(Duration::from_millis(300));
+    assert!(stuck.child.try_wait().unwrap().is_none(), "it goes on");
+    kill_process(stuck.pid(), Signal::TERM).unwrap();
+    let child = std::mem::replace(&mut stuck.child, Command::new("true").spawn().unwrap());
+    assert_eq!(Ended::of(child).code, Some(143));
+    assert_eq!(place.only_run().ended, EndedHow::Interrupted);
+}
+
+#[test]
+fn sigint_stops_a_run_that_is_saved_and_reported() {
+    stops_cleanly(Signal::INT, 130, kill_process);
+}
+
+#[test]
+fn sigterm_stops_a_run_that_is_saved_and_reported() {
+    stops_cleanly(Signal::TERM, 143, kill_process);
+}
+
+#[test]
+fn ctrl_c_which_reaches_all_processes_of_a_terminal_fails_no_method() {
+    for _ in 0..3 {
+        stops_cleanly(Signal::INT, 130, kill_process_group);
+    }
+}
+
+/// As timeout(1) does: to the process, and at once to its group.
+fn twice(pid: Pid, signal: Signal) -> rustix::io::Result<()> {
+    kill_process(pid, signal)?;
+    kill_process_group(pid, signal)
+}
+
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one() {
+    stops_cleanly(Signal::INT, 130, twice);
+    stops_cleanly(Signal::TERM, 143, twice);
+}
+
+#[test]
+fn a_later_signal_removes_the_test_files_of_a_run_that_cannot_end() {
+    let place = Place::new();
+    // It waits until its first words are read; its directory exists.
+    let (unread, mut stderr) = std::io::pipe().unwrap();
+    rustix::fs::fcntl_setfl(&stderr, rustix::fs::OFlags::NONBLOCK).unwrap();
+    while stderr.write(&[b'x'; 4096]).is_ok() {}
+    rustix::fs::fcntl_setfl(&stderr, rustix::fs::OFlags::empty()).unwrap();
+    let mut command = place.command();
+    command.args(["bench", "read", "--rounds", "1"]).stderr(stderr);
+    let mut child = command.spawn().unwrap();
+    wait_for("the directory is made", || !scratch_directories(&place).is_empty());
+    let pid = Pid::from_child(&child);
+    for _ in 0..2 {
+        kill_process(pid, Signal::INT).unwrap();
+        sleep(Duration::from_millis(100));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "two signals at once are one");
+    sleep(Duration::from_millis(500));
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(2));
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+    drop(unread);
+}
+
+#[test]
+fn no_number_of_signals_leaves_a_test_directory() {
+    let mut rng = fastrand::Rng::with_seed(7);
+    let commands: [&[&str]; 5] = [
+        &["bench", "read", "copy", "--quiet", "--size", "16M", "--budget", "20s"],
+        &["storage", "."],
+        &["methods"],
+        &["update", "file", "--from", "updates", "--safety", "replace"],
+        &["holes", "dig", "file"],
+    ];
+    let line = |at: u64| format!("{{\"offset\": {}, \"hex\": \"00\"}}", at * 700);
+    let updates = (0..20_000).map(line).collect::<Vec<_>>().join("\n");
+    for (words, signal) in commands
+        .iter()
+        .flat_map(|words| [Signal::INT, Signal::TERM].map(|signal| (words, signal)))
+    {
+        for (count, apart_ms) in [(2, 0), (3, 30), (3, 600)] {
+            let place = Place::new();
+            place.file("file", &vec![0; 16 << 20]);
+            place.file("updates", updates.as_bytes());
+            let mut child = place.command().args(*words).process_group(0).spawn().unwrap();
+            let pid = Pid::from_child(&child);
+            sleep(Duration::from_millis(rng.u64(..400)));
+            for _ in 0..count {
+                // It may have ended.
+                if child.try_wait().unwrap().is_none() {
+                    let _ = kill_process_group(pid, signal);
+                }
+                sleep(Duration::from_millis(apart_ms));
+            }
+            let ended = Ended::of(child);
+            let left: Vec<_> = place.content().into_keys().collect();
+            let expected = [place.path("file"), place.path("updates")];
+            assert_eq!(
+                left, expected,
+                "{words:?} {signal:?} {count} {apart_ms} ms: {}",
+                ended.stderr
+            );
+            let saved = place.saved();
+            assert!(saved.iter().all(|run| !run.trials.is_empty()));
+            let is_saved = ended.stderr.contains("interrupted; what was measured is saved");
+            assert!(!is_saved || saved.len() == 1, "{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_run_stopped_before_its_first_trial_leaves_nothing() {
+    let place = Place::new();
+    let mut command = place.command();
+    let child = command
+        .args(["bench", "read", "--rounds", "1", "--size", "64M"])
+        .spawn()
+        .unwrap();
+    wait_for("the directory is made", || !scratch_directories(&place).is_empty());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let ended = Ended::of(child);
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+    assert!(place.saved().iter().all(|run| !run.trials.is_empty()));
+}
+
+#[test]
+fn methods_stopped_while_they_are_tried_leave_nothing() {
+    let place = Place::new();
+    let child = place.command().args(["methods"]).spawn().unwrap();
+    wait_for("the directory is made", || !scratch_directories(&place).is_empty());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(Ended::of(child).code, Some(130));
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next() {
+    let place = Place::new();
+    let mut stuck = Stuck::start(&place);
+    stuck.child.kill().unwrap();
+    stuck.child.wait().unwrap();
+    let left = scratch_directories(&place);
+    assert_eq!(left.len(), 1);
+    let bystander = place.path("seekless-scratch-mine");
+    fs::create_dir(&bystander).unwrap();
+    fs::write(bystander.join("precious"), b"bytes").unwrap();
+    place.bench::<&str>(&[]).succeeded();
+    assert_eq!(scratch_directories(&place), std::slice::from_ref(&bystander));
+    assert_eq!(fs::read(bystander.join("precious")).unwrap(), b"bytes");
+}
+
+#[test]
+fn two_runs_in_one_directory_leave_each_other_alone() {
+    let place = Place::new();
+    let stuck = Stuck::start(&place);
+    let before = place.content();
+    assert_eq!(scratch_directories(&place).len(), 1);
+    // In another store, as if by another user: benches of one store take turns.
+    let store = tempfile::tempdir().unwrap();
+    let mut other = place.command();
+    other.args(SMALL_BENCH).arg("read/sync");
+    let other = other.env("XDG_DATA_HOME", store.path()).spawn().unwrap();
+    Ended::of(other).succeeded();
+    assert_eq!(
+        place.content().keys().collect::<Vec<_>>(),
+        before.keys().collect::<Vec<_>>()
+    );
+    drop(stuck);
+    place.run(&["methods", "read/sync"]).succeeded();
+    assert!(place.content().is_empty());
+}

@@ -1,0 +1,333 @@
+//! Files with holes, and memory smaller than the file: experiments that name a layout.
+
+use std::process::Command;
+
+use seekless_record::{Cache, Contest, Run, Status, Trial};
+
+use crate::common::place::Place;
+
+const SPARSE: &str = r#"
+name = "sparse"
+about = "Holes beside zeros that were written"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=64K", "read/mmap"]
+kernel = "histogram"
+cache = ["cold", "warm"]
+layout = ["7M hole, 1M data", "7M zeros, 1M data", "dense"]
+sizes = ["8M"]
+"#;
+
+const FRAGMENTED: &str = r#"
+name = "fragmented"
+about = "A file in many places of the device beside one in few"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=64K"]
+kernel = "histogram"
+layout = ["fragmented", "dense"]
+sizes = ["1000001"]
+"#;
+
+#[test]
+fn a_fragmented_file_is_in_many_extents_or_not_available() {
+    let place = Place::new();
+    place.file("fragmented.toml", FRAGMENTED.as_bytes());
+    let arguments = ["bench", "--tables", "--notes", "fragmented.toml", "--rounds", "2"];
+    let ended = place.run(&arguments).succeeded();
+    let run = place.only_run();
+    let (dense, of_dense) = contest(&run, None, Cache::Cold);
+    let (fragmented, of_fragmented) = contest(&run, Some("fragmented"), Cache::Cold);
+    if let Status::Unavailable(why) = &fragmented.entries[0].status {
+        println!("skipped: {why}");
+        return;
+    }
+    assert!(ended.stdout.contains("cold, fragmented"), "{}", ended.stdout);
+    assert_eq!(
+        (fragmented.size_bytes, fragmented.files),
+        (dense.size_bytes, dense.files)
+    );
+    assert!(of_fragmented.iter().all(|trial| trial.valid), "{of_fragmented:?}");
+    let extents = |trials: &[&Trial]| trials[0].extents.expect("the file system tells");
+    assert!(extents(&of_fragmented) >= 16 && extents(&of_dense) <= 8);
+    place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
+        .succeeded();
+}
+
+fn contest<'a>(run: &'a Run, layout: Option<&str>, cache: Cache) -> (&'a Contest, Vec<&'a Trial>) {
+    let is_meant = |contest: &&Contest| contest.layout.as_deref() == layout && contest.cache == cache;
+    let index = run
+        .contests
+        .iter()
+        .position(|contest| is_meant(&contest))
+        .expect("the contest");
+    let trials = run.trials.iter().filter(|trial| trial.contest == index);
+    (&run.contests[index], trials.collect())
+}
+
+/// Those that are valid. Of the others, the system took pages from the cache between reading the file and the trial.
+fn valid<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'a Trial> {
+    let (valid, others): (Vec<&Trial>, Vec<_>) = trials.into_iter().partition(|trial| trial.valid);
+    for trial in &others {
+        let reason = trial.invalid.as_deref().unwrap_or_default();
+        assert!(reason.contains("so it was not warm"), "{reason}");
+    }
+    assert!(valid.len() >= others.len(), "{others:?}");
+    valid
+}
+
+#[test]
+fn files_get_their_layout_and_holes_come_from_no_device() {
+    let place = Place::new();
+    place.file("sparse.toml", SPARSE.as_bytes());
+    let csv = place.path("run.csv");
+    let ended = place
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "sparse.toml",
+            "--rounds",
+            "2",
+            "--export-csv",
+            "run.csv",
+            "--export-markdown",
+            "run.md",
+        ])
+        .succeeded();
+    assert!(
+        ended.stdout.contains("read 8 MiB, cold, 7M hole, 1M data"),
+        "{}",
+        ended.stdout
+    );
+    let run = place.only_run();
+    assert_eq!(run.contests.len(), 6);
+    let in_memory = run.storages[0].file_system == "tmpfs";
+    for layout in [Some("7M hole, 1M data"), Some("7M zeros, 1M data"), None] {
+        let (warm, trials) = contest(&run, layout, Cache::Warm);
+        assert_eq!(warm.size_bytes, 8 << 20);
+        assert!(trials.len() > 4, "2 rounds of each, and the winners again");
+        for trial in valid(trials) {
+            let held = trial.resident_before.unwrap_or(1.0);
+            assert!(held > 0.99 || in_memory, "{held}: pages of holes are cached as well");
+        }
+    }
+    // If nothing is cold, the tests' directory is in memory.
+    let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
+    for trial in trials {
+        assert!(trial.valid, "{:?}", trial.invalid);
+        if let Some(read) = trial
+            .source_bytes
+            .filter(|_| cold.entries[0].status == Status::Measured)
+        {
+            assert!(
+                (1 << 20..3 << 20).contains(&read),
+                "{read} bytes for one megabyte of data"
+            );
+            assert!(
+                trial.resident_after.unwrap_or(1.0) > 0.9,
+                "what was a hole is in memory now"
+            );
+        }
+    }
+    let csv = std::fs::read_to_string(csv).unwrap();
+    assert!(csv.contains("\"7M hole, 1M data\""), "{csv}");
+    let page = std::fs::read_to_string(place.path("run.md")).unwrap();
+    assert!(page.contains("## read 8 MiB, warm, 7M hole, 1M data"), "{page}");
+}
+
+#[test]
+fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
+    let place = Place::new();
+    let skipping = SPARSE.replace(
+        "\"read/mmap\"",
+        "\"read/mmap,holes=skip\", \"read/sync,block=64K,holes=skip\"",
+    );
+    place.file("sparse.toml", skipping.as_bytes());
+    let arguments = [
+        "bench",
+        "--tables",
+        "--notes",
+        "sparse.toml",
+        "--rounds",
+        "2",
+        "--cache",
+        "warm",
+        "--export-csv",
+        "run.csv",
+    ];
+    let ended = place.run(&arguments).succeeded();
+    assert!(
+        ended.stdout.contains("7M hole, 1M data, holes skipped"),
+        "{}",
+        ended.stdout
+    );
+    let (_, apart) = ended.stdout.split_once("holes skipped").expect("its table");
+    let table: Vec<&str> = apart.lines().skip(1).take(2).collect();
+    assert!(
+        table
+            .iter()
+            .all(|row| row.contains("holes=skip") && !row.contains("B/s")),
+        "{table:?}"
+    );
+    let run = place.only_run();
+    for (index, contest) in run.contests.iter().enumerate() {
+        let is_sparse = contest.layout.as_deref() == Some("7M hole, 1M data");
+        assert!(is_sparse || !contest.holes_skipped, "{contest:?}");
+        for entry in &contest.entries {
+            let skips = entry.name().contains("holes=skip");
+            let is_elsewhere = matches!(&entry.status, Status::Unavailable(why) if why.contains("ranked apart"));
+            assert_eq!(is_elsewhere, is_sparse && skips && !contest.holes_skipped, "{entry:?}");
+        }
+        for trial in valid(run.trials.iter().filter(|trial| trial.contest == index)) {
+            let skipped = if contest.holes_skipped { 7 << 20 } else { 0 };
+            assert_eq!((trial.bytes, trial.hole_bytes), (8 << 20, Some(skipped)));
+        }
+    }
+    let apart = run
+        .contests
+        .iter()
+        .find(|contest| contest.holes_skipped)
+        .expect("a contest of its own");
+    assert_eq!(apart.entries.len(), 2);
+    assert_eq!(apart.mode, run.contests[0].mode, "the same bytes, found in another way");
+    assert!(apart.entries.iter().all(|entry| entry.summary.is_some()));
+    let csv = std::fs::read_to_string(place.path("run.csv")).unwrap();
+    assert!(csv.contains("holes_skipped") && csv.contains("hole_bytes"), "{csv}");
+}
+
+#[test]
+fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
+    let place = Place::new();
+    let over = SPARSE
+        .replace("cache = [\"cold\", \"warm\"]", "cache = [\"over\"]\nmemory = \"512M\"")
+        .replace("\"7M zeros, 1M data\", \"dense\"", "\"dense\"")
+        .replace("7M hole, 1M data", "1023M hole, 1M data")
+        .replace("sizes = [\"8M\"]", "sizes = [\"1G\"]");
+    place.file("over.toml", over.as_bytes());
+    let small = place
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "over.toml",
+            "--rounds",
+            "1",
+            "--size",
+            "16M",
+        ])
+        .refused();
+    let too_small = "the files (16M) do not exceed the memory allowed (32M)";
+    if !small.contains(too_small) {
+        println!("skipped: {small}");
+        return;
+    }
+    let ended = place
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "over.toml",
+            "--rounds",
+            "1",
+            "--size",
+            "96M",
+        ])
+        .succeeded();
+    let run = place.only_run();
+    let sparse = run
+        .contests
+        .iter()
+        .find(|contest| contest.layout.is_some())
+        .expect("a sparse one");
+    assert_eq!(sparse.layout.as_deref(), Some("98208K hole, 96K data"));
+    assert_eq!((sparse.size_bytes, sparse.memory_bytes), (96 << 20, Some(48 << 20)));
+    if sparse
+        .entries
+        .iter()
+        .any(|entry| matches!(entry.status, Status::Unavailable(_)))
+    {
+        println!("skipped: {}", ended.stdout);
+        return;
+    }
+    for trial in &run.trials {
+        assert!(trial.valid, "{:?}", trial.invalid);
+        let held = trial.resident_before.unwrap_or(0.0);
+        assert!(held <= 0.5, "{held} of the file was in half of its size");
+    }
+}
+
+#[test]
+fn where_nothing_is_cold_a_sparse_file_is_not_either() {
+    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
+        println!("skipped: there is no /dev/shm");
+        return;
+    };
+    let name = Command::new("stat")
+        .args(["-f", "-c", "%T"])
+        .arg(directory.path())
+        .output();
+    if name.is_ok_and(|name| name.stdout != b"tmpfs\n") {
+        println!("skipped: /dev/shm is no tmpfs");
+        return;
+    }
+    let place = Place::new();
+    let over = SPARSE.replace("\"cold\", ", "\"cold\", \"over\", ");
+    place.file("sparse.toml", over.as_bytes());
+    let directory = directory.path().to_str().expect("a plain path");
+    place
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "sparse.toml",
+            "--rounds",
+            "1",
+            "--dir",
+            directory,
+        ])
+        .succeeded();
+    let run = place.only_run();
+    let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
+    assert!(trials.is_empty());
+    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("so nothing is cold"));
+    assert!(
+        cold.entries.iter().all(|entry| why(&entry.status)),
+        "{:?}",
+        cold.entries
+    );
+    let (over, _) = contest(&run, Some("7M hole, 1M data"), Cache::Over);
+    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("no file exceeds"));
+    assert!(
+        over.entries.iter().all(|entry| why(&entry.status)),
+        "{:?}",
+        over.entries
+    );
+    let (_, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Warm);
+    assert!(!trials.is_empty() && trials.iter().all(|trial| trial.valid));
+}
+
+#[test]
+fn a_layout_that_is_none_is_answered_with_its_place() {
+    let place = Place::new();
+    for (from, to, at) in [
+        ("7M zeros", "7M nothing", "bad.toml:10:31: `7M nothing` is not a piece"),
+        (
+            "7M hole",
+            "7000 hole",
+            "bad.toml:10:11: `7000 hole`: the size must be a multiple",
+        ),
+        (
+            "\"dense\"]",
+            "\"dense\"]\nmemory = \"1G\"",
+            "bad.toml:11:10: `memory` needs the cache state",
+        ),
+    ] {
+        place.file("bad.toml", SPARSE.replacen(from, to, 1).as_bytes());
+        let sentence = place.run(&["bench", "--tables", "--notes", "bad.toml"]).refused();
+        assert!(sentence.contains(at), "{at} is not in: {sentence}");
+    }
+}

@@ -1,0 +1,185 @@
+//! Benches that take turns, are named, and are repeated.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::place::{Ended, Place, SMALL_BENCH, wait_for};
+
+/// A bench that measures until it is killed.
+struct Endless(Child);
+
+impl Endless {
+    fn start(place: &Place) -> Self {
+        let mut command = place.command();
+        let words = ["bench", "read", "--size", "1M", "--rounds", "10000", "--quiet"];
+        let child = command.args(words).spawn().unwrap();
+        let lock = place.directory().join("../data/seekless/measuring.lock");
+        let pid = format!("{}\n", child.id());
+        wait_for("it measures", || {
+            fs::read_to_string(&lock).is_ok_and(|text| text == pid)
+        });
+        Self(child)
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A bench that has said that it waits for another.
+fn waiting(place: &Place, pid: u32) -> Child {
+    let mut command = place.command();
+    let mut child = command
+        .args(SMALL_BENCH)
+        .args(["read/mmap", "--quiet"])
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    let expected = format!("Another bench is measuring (process {pid}): waiting until it ends.\n");
+    assert_eq!(line, expected);
+    // It must be able to continue writing.
+    std::thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
+    child
+}
+
+#[test]
+fn a_second_bench_waits_until_the_first_ends_even_if_that_is_killed() {
+    let place = Place::new();
+    let first = Endless::start(&place);
+    let refusal = place.bench(&["--no-wait"]).refused();
+    assert!(
+        refusal.contains(&format!("another bench is measuring (process {})", first.0.id())),
+        "{refusal}"
+    );
+    let stopped = waiting(&place, first.0.id());
+    kill_process(Pid::from_child(&stopped), Signal::INT).unwrap();
+    assert_eq!(Ended::of(stopped).code, Some(130));
+    let second = waiting(&place, first.0.id());
+    drop(first);
+    assert_eq!(Ended::of(second).code, Some(0));
+    place.bench(&["--no-wait"]).succeeded();
+}
+
+/// What is said before, such as what earlier runs conclude, is lost; the run is not.
+#[test]
+fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
+    if !std::path::Path::new("/dev/full").exists() {
+        println!("skipped: there is no /dev/full");
+        return;
+    }
+    let place = Place::new();
+    let bench = || {
+        let mut command = place.command();
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        command.args(SMALL_BENCH).args(["read/sync,block=128K"]);
+        command.env("SEEKLESS_LOG", "debug").stderr(full).spawn().unwrap()
+    };
+    let first = Endless::start(&place);
+    let mut second = bench();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(second.try_wait().unwrap(), None, "it waits");
+    drop(first);
+    Ended::of(second).succeeded();
+    assert_eq!(place.saved().len(), 1);
+    let third = Ended::of(bench()).succeeded();
+    assert!(third.stdout.contains("sync block=128K"), "{}", third.stdout);
+    let runs = place.saved();
+    assert_eq!(runs.len(), 2);
+    assert!(runs.iter().all(|run| !run.trials.is_empty()));
+    let mut export = place.command();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let exported = Ended::of(export.args(["runs", "export", "latest"]).stderr(full).spawn().unwrap());
+    assert!(exported.succeeded().stdout.starts_with('{'));
+}
+
+#[test]
+fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
+    let place = Place::new();
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    let words = [
+        "bench", "copy", "--size", "64K", "--size", "1M", "--rounds", "1", "--cache", "warm",
+    ];
+    let chosen = [
+        "--methods",
+        "copy/s*",
+        "--methods",
+        "copy/copy_file_range,fsync",
+        "--name",
+        "before-upgrade",
+    ];
+    let there = ["--dir", "elsewhere"];
+    place.run(&[&words[..], &chosen, &there].concat()).succeeded();
+    let before = place.only_run();
+    assert!(before.id.ends_with("-copy-before-upgrade"), "{}", before.id);
+    assert!(place.run(&["runs"]).succeeded().stdout.contains(&before.id));
+    let again = ["bench", "--like", "before-upgrade", "--rounds", "1", "--name", "after"];
+    place.run(&again).succeeded();
+    let mut saved = place.saved();
+    saved.retain(|run| run.id != before.id);
+    let [after] = saved.as_slice() else {
+        panic!("{} more runs", saved.len())
+    };
+    assert!(after.id.ends_with("-copy-after"), "{}", after.id);
+    assert_ne!(after.seed, before.seed);
+    let measured = |run: &seekless_record::Run| -> Vec<String> {
+        let contests = run.contests.iter();
+        let described = contests.map(|contest| {
+            let names: Vec<_> = contest.entries.iter().map(|entry| entry.name().into_owned()).collect();
+            format!("{} {} {:?} {names:?}", contest.size_bytes, contest.files, contest.cache)
+        });
+        described.collect()
+    };
+    assert_eq!(measured(after), measured(&before));
+    assert_eq!(after.storages[0].path, before.storages[0].path);
+    place.run(&["runs", "compare", "before-upgrade", "last"]).succeeded();
+}
+
+#[test]
+fn a_name_is_one_of_a_file_and_commands_of_others_are_not_run() {
+    let place = Place::new();
+    for name in ["", "a/b", "a b", "ü", &"x".repeat(61)] {
+        let refusal = place.bench(&["--name", name]).refused();
+        assert!(refusal.contains("a name is 1 to 60 letters"), "{refusal}");
+    }
+    let theirs = include_bytes!("../../../record/testdata/full-run.json");
+    place.file("theirs.json", theirs);
+    let refusal = place.run(&["bench", "--like", "theirs.json"]).refused();
+    assert!(refusal.contains("only commands of your own saved runs"), "{refusal}");
+    place.run(&["runs", "import", "theirs.json"]).succeeded();
+    place.run(&["bench", "--like", "imported-2026-11-20"]).refused();
+}
+
+#[test]
+fn a_damaged_run_in_the_store_is_left_out_and_named() {
+    let place = Place::new();
+    place.bench::<&str>(&[]).succeeded();
+    let runs = place.directory().join("../data/seekless/runs");
+    fs::write(runs.join("2020-damaged.json"), "{\"version\": 1").unwrap();
+    fs::write(runs.join("2020-foreign.json"), "{\"temperature\": 21}").unwrap();
+    for words in [&["runs"][..], &["runs", "--json"], &["runs", "table"]] {
+        let ended = place.run(words);
+        assert_eq!(ended.code, Some(2), "{words:?}");
+        assert!(ended.stdout.contains("read"), "{}", ended.stdout);
+        for name in ["2020-damaged.json", "2020-foreign.json"] {
+            let mut lines = ended.stderr.lines();
+            assert!(
+                lines.any(|line| line.contains(name) && line.contains("skipped")),
+                "{}",
+                ended.stderr
+            );
+        }
+    }
+    place.bench::<&str>(&[]).succeeded();
+    let ids = place.run(&["runs", "--json"]).stdout;
+    let ids: serde_json::Value = serde_json::from_str(&ids).unwrap();
+    assert_eq!(ids.as_array().unwrap().len(), 2);
+}

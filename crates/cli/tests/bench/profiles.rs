@@ -1,0 +1,465 @@
+//! What `bench` measured is what commands plan by.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::common::place::{Ended, Place};
+
+fn bench(place: &Place) {
+    let methods = ["--methods", "read/mmap", "--methods", "read/sync,block=1M"];
+    let how = [
+        "bench", "read", "--size", "64K", "--size", "1M", "--rounds", "3", "--quiet",
+    ];
+    place.run(&[&how[..], &methods].concat()).succeeded();
+}
+
+fn json(place: &Place, words: &[&str]) -> Value {
+    serde_json::from_str(&place.run(words).succeeded().stdout).unwrap()
+}
+
+#[test]
+fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
+    let place = Place::new();
+    let how = [
+        "bench",
+        "read",
+        "--methods",
+        "read/mmap",
+        "--methods",
+        "read/sync,block=1M",
+        "--size",
+        "64K",
+        "--size",
+    ];
+    let bench = |rounds| {
+        let more = ["128K", "--rounds", rounds, "--quiet", "--regret"];
+        place.run(&[&how[..], &more].concat()).succeeded().stdout
+    };
+    let first = bench("6");
+    assert!(first.contains("Regret  unknown: no earlier sitting"), "{first}");
+    let saved = place.saved().remove(0);
+    let path = place.path(format!("../data/seekless/runs/{}.json", saved.id));
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(&saved.started, "2026-01-01T00:00:00Z")).unwrap();
+    let second = bench("8");
+    let told = second.contains("% slower than the best") || second.contains("Regret  unknown");
+    assert!(told, "{second}");
+}
+
+#[test]
+fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
+    let place = Place::new();
+    let missing = place.run(&["profile"]);
+    assert_eq!(missing.code, Some(2));
+    assert!(
+        missing.stderr.contains("nothing was measured on this storage"),
+        "{}",
+        missing.stderr
+    );
+    let before = place.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
+    assert!(before.contains("Profile  none: nothing was measured"), "{before}");
+    assert!(
+        before.contains("Next     seekless bench read --dir . --size 512K"),
+        "{before}"
+    );
+    assert!(before.contains("How sure no profile covers this case"), "{before}");
+    bench(&place);
+    let profile = place.run(&["profile"]).succeeded().stdout;
+    assert!(
+        profile.contains("1 sitting") && profile.contains("\nread, warm\n  from 64.0 KiB"),
+        "{profile}"
+    );
+    let to_file = place.run(&["profile", "show", "--report", "profile.html"]).succeeded();
+    assert_eq!(to_file.stdout, "");
+    let page = fs::read_to_string(place.path("profile.html")).unwrap();
+    assert!(
+        page.contains("Read, warm") && page.contains("<title>read/mmap"),
+        "{page}"
+    );
+    let advice = place
+        .run(&["advise", "read", ".", "--size", "512K", "--warm"])
+        .succeeded()
+        .stdout;
+    assert!(
+        advice.contains("by 1 sitting on this storage") && advice.contains("Others"),
+        "{advice}"
+    );
+    let found = json(&place, &["advise", "read", ".", "--size", "512K", "--warm", "--json"]);
+    assert_eq!(
+        (&found["bytes"], &found["profile"]["sittings"]),
+        (&(512 << 10).into(), &1.into()),
+        "{found}"
+    );
+    let measured = found["measured"].as_array().unwrap();
+    assert!(measured.iter().any(|one| one["method"] == "read/mmap"), "{found}");
+    let times: Vec<f64> = measured
+        .iter()
+        .map(|one| one["predicted"]["seconds"].as_f64().unwrap())
+        .collect();
+    assert!(times.is_sorted() && times.len() >= 2, "{found}");
+    // What was not measured is planned as before.
+    let write = json(&place, &["advise", "write", ".", "--size", "512K", "--json"]);
+    assert_eq!(write["measured"], Value::Array(Vec::new()));
+    let mut unwanted = place.command();
+    unwanted
+        .env("SEEKLESS_PROFILE", "")
+        .args(["advise", "read", ".", "--size", "512K"]);
+    let unwanted = Ended::of(unwanted.spawn().unwrap()).succeeded().stdout;
+    assert!(
+        unwanted.contains("Profile  none: profiles are turned off"),
+        "{unwanted}"
+    );
+    // With another size of memory, what was measured in the page cache is left out.
+    let (shown, list) = (
+        json(&place, &["profile", "show", "--json"]),
+        json(&place, &["profile", "list", "--json"]),
+    );
+    let file = list[0]["file"].as_str().unwrap();
+    let field = |bytes: &str| format!("\"memory_bytes\":{bytes}");
+    let text = fs::read_to_string(file).unwrap();
+    let other = text.replace(&field(&shown["memory_bytes"].to_string()), &field("1000000000"));
+    assert_ne!(text, other);
+    fs::write(file, other).unwrap();
+    let left_out = place
+        .run(&["advise", "read", ".", "--size", "512K", "--warm"])
+        .succeeded()
+        .stdout;
+    assert!(
+        left_out.contains("Left out figures of cached files in the profile: measured with another size of memory"),
+        "{left_out}"
+    );
+}
+
+#[test]
+fn updates_are_planned_by_the_costs_that_a_run_measured() {
+    let place = Place::new();
+    place.file("file", &vec![1; 4_000_000]);
+    // At distances at which the cost of a write decides whether they share one.
+    let updates: String = (0..40).fold(String::new(), |lines, n| {
+        format!("{lines}{{\"offset\": {}, \"hex\": \"2a\"}}\n", n * 100_000)
+    });
+    place.file("updates", updates.as_bytes());
+    let explained = || {
+        let how = ["--from", "updates", "--durability", "through", "--explain"];
+        let ended = place.run(&[&["update", "file"][..], &how].concat()).succeeded();
+        ended.stderr
+    };
+    let before = explained();
+    assert!(
+        before.contains(": a write costs ") && !before.contains("sitting"),
+        "{before}"
+    );
+    bench(&place);
+    let profile = json(&place, &["profile", "show", "--json"]);
+    if profile["costs"].is_null() {
+        return; // The file system has no direct I/O.
+    }
+    let shown = place.run(&["profile"]).succeeded().stdout;
+    assert!(shown.contains("\nUpdates  with fsync, those up to "), "{shown}");
+    let by_profile = explained();
+    let start = "by 1 sitting on this storage, ";
+    assert!(
+        by_profile.contains(start) && by_profile.contains(" old: a write costs "),
+        "{by_profile}"
+    );
+    assert!(
+        by_profile.contains("byte, from the profile") && !by_profile.contains("measured"),
+        "{by_profile}"
+    );
+    let advice = json(&place, &["advise", "update", "file", "--count", "100", "--json"]);
+    assert_eq!(advice["profile"]["sittings"], 1, "{advice}");
+    let words = place
+        .run(&["advise", "update", "file", "--count", "100"])
+        .succeeded()
+        .stdout;
+    assert!(
+        words.contains("Because  by 1 sitting on this storage") && words.contains("from the costs in the profile"),
+        "{words}"
+    );
+}
+
+#[test]
+fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
+    let place = Place::new();
+    place.file("file", &vec![7; 8 << 20]);
+    for (words, next) in [
+        (
+            "read file",
+            "bench read --dir . --size 8M --budget 1m  (measures all methods",
+        ),
+        (
+            "compare file",
+            "bench compare --dir . --size 8M --budget 1m  (measures all methods",
+        ),
+        (
+            "write . --durability fsync",
+            "bench write --dir . --size 64M --budget 1m  (measures all methods",
+        ),
+        (
+            "copy file",
+            "bench copy --dir . --size 8M --budget 1m  (measures with fsync",
+        ),
+        ("update file", "bench update --dir . --budget 1m"),
+    ] {
+        let words: Vec<&str> = ["advise"].into_iter().chain(words.split(' ')).collect();
+        let advice = place.run(&words).succeeded().stdout;
+        assert!(advice.contains("\nHow sure "), "{advice}");
+        assert!(advice.contains(&format!("\nNext     seekless {next}")), "{advice}");
+    }
+}
+
+#[test]
+fn updates_are_planned_for_their_number_and_size() {
+    let place = Place::new();
+    place.file("file", &vec![7; 8 << 20]);
+    let advice = |words: &[&str]| {
+        json(
+            &place,
+            &[&["advise", "update", "file", "--warm", "--json"], words].concat(),
+        )
+    };
+    // Every byte of the file, and hardly any.
+    let all = advice(&["--count", "2048", "--size", "4K"]);
+    let few = advice(&["--count", "2", "--size", "1"]);
+    assert_eq!(few["method"], "update/sync,block=1M,fsync,gap=0", "{few}");
+    assert_eq!(all["updates"]["count"], 2048, "{all}");
+    let [all_seconds, few_seconds] = [&all, &few].map(|one| one["predicted"]["seconds"].as_f64().unwrap());
+    // Each is predicted from costs that its own process measured, on a machine that does other work.
+    assert!(all_seconds > 0.0 && few_seconds > 0.0, "{all} {few}");
+    let methods: Vec<&str> = few["considered"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["method"].as_str())
+        .collect();
+    assert!(methods.contains(&"update/sync,block=1M,fsync,order=rewrite"), "{few}");
+    let refused = |words: &[&str]| place.run(&[&["advise"], words].concat()).stderr;
+    assert!(refused(&["update", "file", "--count", "2049"]).contains("do not fit into 8.00 MiB"));
+    assert!(refused(&["update", "."]).contains("is a directory"));
+    assert!(refused(&["read", "file", "--count", "2"]).contains("--count is only for updates"));
+    assert!(refused(&["scan", ".", "--durability", "fsync"]).contains("--durability is only for writes"));
+}
+
+#[test]
+fn advice_prints_a_program_of_its_method_or_says_why_not() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    let program = place
+        .run(&["advise", "read", "file", "--code", "python"])
+        .succeeded()
+        .stdout;
+    let of_method = place
+        .run(&["methods", "read/sync,block=1M", "--code", "python"])
+        .succeeded()
+        .stdout;
+    assert_eq!(program, of_method);
+    // A plan for a copy skips holes.
+    for language in ["c", "python", "rust"] {
+        let copying = place
+            .run(&["advise", "copy", "file", "--code", language])
+            .succeeded()
+            .stdout;
+        assert!(
+            copying.contains("holes=skip. This program does not skip holes"),
+            "{copying}"
+        );
+    }
+    let refused = place.run(&["advise", "compare", "file", "--code", "c"]);
+    assert!(refused.code == Some(2) && refused.stdout.is_empty());
+    assert!(refused.stderr.contains("read, write or copy"), "{}", refused.stderr);
+}
+
+#[test]
+fn settings_of_a_storage_are_told_with_what_measures_them() {
+    let place = Place::new();
+    let settings = json(&place, &["advise", ".", "--settings", "--json"]);
+    let settings = settings.as_array().unwrap();
+    assert!(
+        settings.iter().all(|setting| setting["gain"].is_null()),
+        "nothing was measured: {settings:?}"
+    );
+    let shown = place.run(&["advise", "read", ".", "--settings"]).succeeded().stdout;
+    let has_window = settings.iter().any(|setting| setting["setting"] == "read-ahead");
+    assert!(
+        !has_window || shown.contains("not measured") && shown.contains("bench read-ahead --dir ."),
+        "{shown}"
+    );
+    let refused = |words: &[&str]| place.run(words).stderr;
+    assert!(refused(&["advise", "raed", "."]).contains("the operations are read, write"));
+    assert!(refused(&["advise", "gone", "--settings"]).contains("gone: cannot stat"));
+    assert!(refused(&["advise", "read"]).contains("<PATH>"));
+}
+
+#[test]
+fn a_profile_goes_with_its_runs_and_by_its_name() {
+    let place = Place::new();
+    bench(&place);
+    let list = json(&place, &["profile", "list", "--json"]);
+    let file = list[0]["file"].as_str().unwrap().to_owned();
+    let exported = place.run(&["profile", "export"]).succeeded().stdout;
+    let exported: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (&exported["storage"]["uuid"], &exported["mount_point"]),
+        (&Value::Null, &Value::Null)
+    );
+    let before = fs::read_to_string(&file).unwrap();
+    let refused = place.run(&["profile", "export", "-o", &file]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("is the profile itself"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    let head: Value = serde_json::from_str(before.lines().next().unwrap()).unwrap();
+    let newest = format!("\"newest_unix_seconds\":{}", head["newest_unix_seconds"]);
+    fs::write(&file, before.replace(&newest, "\"newest_unix_seconds\":9000000000")).unwrap();
+    let future = place.run(&["profile"]).succeeded().stdout;
+    assert!(future.contains("1 sitting, dated in the future"), "{future}");
+    let advice = place
+        .run(&["advise", "read", ".", "--size", "512K", "--warm"])
+        .succeeded()
+        .stdout;
+    assert!(advice.contains("this storage, dated in the future"), "{advice}");
+    let removed = place.run(&["profile", "remove", "."]).succeeded().stdout;
+    assert!(removed.contains(&file) && !fs::exists(&file).unwrap(), "{removed}");
+    bench(&place);
+    assert!(fs::exists(&file).unwrap());
+    place.run(&["runs", "remove", "--down-to", "0"]).succeeded();
+    assert!(!fs::exists(&file).unwrap(), "no run is left");
+    // Other files are not profiles of ours.
+    fs::write(place.path("mine.json"), "{}").unwrap();
+    let refused = place.run(&["profile", "remove", "mine.json"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("not a profile that seekless made"),
+        "{}",
+        refused.stderr
+    );
+    assert!(fs::exists(place.path("mine.json")).unwrap());
+}
+
+#[test]
+fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so() {
+    let (place, other) = (Place::new(), Place::new());
+    bench(&place);
+    place.run(&["profile", "export", "-o", "lent.json"]).succeeded();
+    let lent = place.path("lent.json");
+    let lent = lent.to_str().unwrap();
+    let words = ["advise", "read", ".", "--size", "512K", "--warm"];
+    let own = json(&place, &[&words[..], &["--json"]].concat());
+    let import = || other.run(&["profile", "import", lent]).succeeded().stdout;
+    assert!(import().starts_with("Imported  ") && import().starts_with("Exists    "));
+    let borrowed = json(&other, &[&words[..], &["--json"]].concat());
+    let from = borrowed["profile"]["borrowed_from"].as_str().unwrap();
+    assert!(from.starts_with("lent ("), "{from}");
+    let width = |advice: &Value| {
+        let bound = |name: &str| advice["predicted"][name].as_f64().unwrap();
+        bound("high_seconds") / bound("low_seconds")
+    };
+    assert!(width(&borrowed) > width(&own), "{borrowed} {own}");
+    let advice = other.run(&words).succeeded().stdout;
+    assert!(
+        advice.contains("borrowed from a profile of lent (") && advice.contains("not measured here"),
+        "{advice}"
+    );
+    assert!(
+        advice.contains("\nHow sure the times were measured on another storage"),
+        "{advice}"
+    );
+    let shown = other.run(&["profile"]).succeeded().stdout;
+    assert!(shown.contains("\nBorrowed from a profile of lent ("), "{shown}");
+    // Its own is used as soon as there is one.
+    bench(&other);
+    let own = json(&other, &[&words[..], &["--json"]].concat());
+    assert_eq!(own["profile"]["borrowed_from"], Value::Null);
+    fs::write(place.path("lent.json"), "{}").unwrap();
+    let refused = other.run(&["profile", "import", lent]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("lent.json"),
+        "{}",
+        refused.stderr
+    );
+    let list = json(&other, &["profile", "list", "--json"]);
+    let files = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["file"].as_str().unwrap().to_owned());
+    let imported = files.into_iter().find(|file| file.contains("/borrowed/")).unwrap();
+    other.run(&["profile", "remove", &imported]).succeeded();
+    assert!(!fs::exists(imported).unwrap());
+}
+
+#[test]
+fn a_damaged_profile_is_named_left_alone_and_planned_without() {
+    let place = Place::new();
+    bench(&place);
+    let list = json(&place, &["profile", "list", "--json"]);
+    let file = list[0]["file"].as_str().unwrap().to_owned();
+    let whole = fs::read_to_string(&file).unwrap();
+    for text in [&whole.replace("\"points\"", "\"points"), "{"] {
+        fs::write(&file, text).unwrap();
+        let advice = place.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
+        assert!(
+            advice.contains("Profile  none:") && advice.contains("the document is damaged"),
+            "{advice}"
+        );
+    }
+    let words = [
+        "bench",
+        "read",
+        "--size",
+        "64K",
+        "--methods",
+        "read/mmap",
+        "--rounds",
+        "1",
+        "--quiet",
+    ];
+    let again = place.run(&words).succeeded();
+    assert!(
+        again.stderr.contains("cannot update the profile of the storage"),
+        "{}",
+        again.stderr
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "{");
+    let list = place.run(&["profile", "list"]);
+    assert!(list.code == Some(2) && list.stderr.contains(&file), "{}", list.stderr);
+    assert_eq!(list.stdout, "", "there is one");
+    let mut named = place.command();
+    named
+        .env("SEEKLESS_PROFILE", "gone")
+        .args(["advise", "read", ".", "--size", "512K"]);
+    let named = Ended::of(named.spawn().unwrap()).succeeded().stdout;
+    assert!(
+        named.contains("Profile  none: gone: No such file or directory"),
+        "{named}"
+    );
+    place.run(&["profile", "remove", &file]).succeeded();
+    assert!(!fs::exists(&file).unwrap());
+}
+
+#[test]
+fn a_comparison_says_by_what_it_was_planned() {
+    let place = Place::new();
+    let methods = ["--methods", "compare/sync,block=1M", "--methods", "compare/mmap"];
+    let how = [
+        "bench", "compare", "--size", "16M", "--cache", "cold", "--rounds", "1", "--quiet",
+    ];
+    place.run(&[&how[..], &methods].concat()).succeeded();
+    for name in ["one", "other"] {
+        fs::write(place.path(name), vec![7; 16 << 20]).unwrap();
+    }
+    let explained = |flag: &str| {
+        place.run(&["cache", "drop", "one", "other"]).succeeded();
+        place
+            .run(&["cmp", "--explain", flag, "one", "other"])
+            .succeeded()
+            .stderr
+    };
+    let by_profile = explained("-s");
+    assert!(by_profile.contains("by 1 sitting on this storage"), "{by_profile}");
+    let without = explained("--no-profile");
+    assert!(!without.contains("sitting"), "{without}");
+}

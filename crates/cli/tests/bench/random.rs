@@ -1,0 +1,196 @@
+//! Blocks read and written at random: requests are timed one by one, and the result of each trial is checked.
+
+use seekless_record::{RandomAccess, Run};
+
+use crate::common::place::Place;
+
+const RANDOM: &str = r#"
+name = "scattered"
+about = "Beside each other: blocks in order, and at random at two depths"
+
+[[contest]]
+operation = "read"
+sizes = ["5M"]
+methods = [
+    "read/sync,block=4K",
+    "read/sync,block=4K,access=random",
+    "read/sync,direct,block=4K,access=random",
+    "read/posix-aio,block=4K,access=random",
+    "read/io_uring,depth=8,block=4K,access=random",
+]
+
+[[contest]]
+operation = "write"
+target = "overwrite"
+sizes = ["5M"]
+methods = [
+    "write/sync,block=4K,access=random",
+    "write/posix-aio,block=4K,access=random,fsync",
+    "write/io_uring,depth=1,block=4K,access=random,fsync",
+]
+"#;
+
+/// For each contest that has trials: its mechanisms, and the requests and bytes of each trial.
+fn trials(run: &Run, contest: usize) -> impl Iterator<Item = &seekless_record::Trial> {
+    run.trials.iter().filter(move |trial| trial.contest == contest)
+}
+
+#[test]
+fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
+    let place = Place::new();
+    place.file("scattered.toml", RANDOM.as_bytes());
+    let arguments = [
+        "bench",
+        "--tables",
+        "--notes",
+        "scattered.toml",
+        "--rounds",
+        "4",
+        "--report",
+        "run.html",
+    ];
+    let ended = place.run(&arguments).succeeded();
+    let title = "4 KiB at random, depth 1";
+    assert!(
+        ended.stdout.contains(title) && ended.stdout.contains("p99.9"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("IOPS"), "{}", ended.stdout);
+    let run = place.only_run();
+    let kinds: Vec<_> = run
+        .contests
+        .iter()
+        .map(|contest| contest.random.map(|random| random.depth))
+        .collect();
+    assert_eq!(
+        kinds,
+        [None, Some(1), Some(8), Some(1), Some(1)],
+        "durability is another reason"
+    );
+    for (index, contest) in run.contests.iter().enumerate() {
+        for trial in trials(&run, index) {
+            assert!(trial.valid, "{:?}", trial.invalid);
+            let Some(RandomAccess {
+                block_bytes, requests, ..
+            }) = contest.random
+            else {
+                assert_eq!((trial.latency, trial.bytes), (None, 5 << 20));
+                continue;
+            };
+            let requests = u64::from(requests).min((5 << 20) / block_bytes);
+            let latency = trial.latency.expect("its requests were timed");
+            assert_eq!((latency.requests, trial.bytes), (requests, requests * block_bytes));
+            let ascending = latency.percentiles().map(|(_, ns)| ns);
+            assert!(ascending.is_sorted() && ascending[0] > 0, "{latency:?}");
+            let is_checked_wholly = trial.round < 3 && contest.operation == seekless::Operation::Write;
+            assert!(!is_checked_wholly || trial.checked_bytes == Some(5 << 20));
+        }
+        let summaries = contest.entries.iter().filter_map(|entry| entry.summary.as_ref());
+        for summary in summaries {
+            assert_eq!(summary.latency.is_some(), contest.random.is_some());
+            assert!(summary.p90_seconds >= Some(summary.seconds.median));
+        }
+    }
+    let report = std::fs::read_to_string(place.path("run.html")).unwrap();
+    assert!(report.contains("Latency of requests: read 5 MiB"));
+    let again = place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
+        .succeeded();
+    assert!(again.stdout.contains("4 KiB at random, depth 8"), "{}", again.stdout);
+}
+
+#[test]
+fn a_given_file_is_read_at_random_and_its_answers_are_checked() {
+    let place = Place::new();
+    place.file(
+        "scattered.toml",
+        RANDOM
+            .split("[[contest]]\noperation = \"write\"")
+            .next()
+            .unwrap()
+            .as_bytes(),
+    );
+    place.file(
+        "given",
+        &(0..3 << 20)
+            .map(|at: u32| (at.wrapping_mul(at) >> 7) as u8)
+            .collect::<Vec<u8>>(),
+    );
+    place
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "scattered.toml",
+            "--file",
+            "given",
+            "--rounds",
+            "1",
+        ])
+        .succeeded();
+    let run = place.only_run();
+    let random = run.trials.iter().filter(|trial| trial.latency.is_some());
+    assert!(random.clone().count() >= 3 && random.clone().all(|trial| trial.valid));
+}
+
+#[test]
+fn block_depth_threads_and_mix_replace_what_the_experiment_has() {
+    let place = Place::new();
+    let bench = [
+        "bench",
+        "--tables",
+        "--notes",
+        "random",
+        "--size",
+        "4M",
+        "--rounds",
+        "1",
+        "--block",
+        "8K",
+        "--depth",
+        "4",
+        "--threads",
+        "4",
+    ];
+    let ended = place.run(&[&bench[..], &["--mix", "70/30"]].concat()).succeeded();
+    for shown in [
+        "8 KiB at random, 70 % reads, depth 4",
+        "read p50",
+        "write p99.9",
+        "threads=4",
+        "io_uring",
+    ] {
+        assert!(ended.stdout.contains(shown), "{shown}: {}", ended.stdout);
+    }
+    let run = place.only_run();
+    assert!(
+        run.contests
+            .iter()
+            .all(|contest| contest.random.unwrap().reads_percent == 70)
+    );
+    assert!(!run.trials.is_empty());
+    for trial in &run.trials {
+        assert!(trial.valid, "{:?}", trial.invalid);
+        let (reads, writes) = (trial.read_latency.unwrap().requests, trial.latency.unwrap().requests);
+        assert!(
+            reads + writes == 512 && (300..420).contains(&reads),
+            "{reads} reads, {writes} writes"
+        );
+    }
+    let refused = place
+        .run(&["bench", "--tables", "--notes", "read", "--depth", "4"])
+        .refused();
+    assert!(
+        refused.contains("no method of this run makes such requests"),
+        "{refused}"
+    );
+    for wrong in ["70", "70/40", "0/100", "70:30"] {
+        assert!(
+            place
+                .run(&["bench", "--tables", "--notes", "random", "--mix", wrong])
+                .refused()
+                .contains("as in 70/30")
+        );
+    }
+}

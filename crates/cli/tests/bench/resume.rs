@@ -1,0 +1,194 @@
+//! Resuming a run: the measurements stay, the rest is measured, and nothing else may differ.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process};
+use seekless_record::{Ended as EndedHow, Run, Status};
+
+use crate::common::place::{Ended, Place, wait_for};
+
+/// More than a second of work, so the larger files are left.
+const SIZES: &str = r#"
+name = "sizes"
+about = "Files of several sizes"
+
+[[contest]]
+operation = "read"
+methods = ["read/sync,block=128K", "read/mmap"]
+sizes = ["4M", "32M", "64M"]
+cache = ["warm"]
+
+[[contest]]
+operation = "write"
+methods = ["write/sync,block=128K", "write/sync,block=1M"]
+sizes = ["4M", "32M", "64M"]
+"#;
+
+/// A run whose budget ended before everything was measured.
+fn begun(place: &Place) -> Run {
+    place.file("sizes.toml", SIZES.as_bytes());
+    let ended = place.run(&["bench", "sizes.toml", "--budget", "1s"]).succeeded();
+    assert!(
+        ended.stderr.contains("6 contests with 12 methods need about"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("--resume"), "{}", ended.stdout);
+    fs::remove_file(place.path("sizes.toml")).unwrap();
+    only(place)
+}
+
+fn only(place: &Place) -> Run {
+    let mut saved = place.saved();
+    assert_eq!(saved.len(), 1, "a run that is gone on with stays one");
+    saved.remove(0)
+}
+
+fn waiting(run: &Run) -> usize {
+    let entries = run.contests.iter().flat_map(|contest| &contest.entries);
+    entries
+        .filter(|entry| matches!(entry.status, Status::Unmeasured(_)))
+        .count()
+}
+
+#[test]
+fn a_run_is_gone_on_with_until_all_is_measured_and_keeps_what_it_had() {
+    let place = Place::new();
+    let before = begun(&place);
+    assert!(waiting(&before) > 0, "the budget was enough for all");
+    let mut last = before.clone();
+    for _ in 0..10 {
+        let ended = place.run(&["bench", "--resume", "latest", "--budget", "20s"]);
+        if ended.code == Some(2) {
+            assert!(ended.stderr.contains("is complete"), "{}", ended.stderr);
+            break;
+        }
+        ended.succeeded();
+        last = only(&place);
+    }
+    assert_eq!(waiting(&last), 0);
+    assert_eq!(last.id, before.id);
+    assert_eq!(last.trials[..before.trials.len()], before.trials);
+    assert_eq!(last.resumed_at_seconds[0].to_bits(), before.elapsed_seconds.to_bits());
+    assert!(last.elapsed_seconds > before.elapsed_seconds);
+    let times: Vec<f64> = last.trials.iter().map(|trial| trial.at_seconds).collect();
+    assert!(times.is_sorted(), "time goes on");
+    let mut turns: Vec<_> = last
+        .trials
+        .iter()
+        .map(|trial| (trial.contest, trial.entry, trial.round))
+        .collect();
+    turns.sort_unstable();
+    turns.dedup();
+    assert_eq!(
+        turns.len(),
+        last.trials.len(),
+        "no two trials of an entry share a round"
+    );
+    assert!(last.contests.iter().all(|contest| contest.conclusion.is_some()));
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+}
+
+#[test]
+fn a_killed_run_goes_on_from_what_was_saved_meanwhile() {
+    let place = Place::new();
+    place.file("sizes.toml", SIZES.as_bytes());
+    let arguments = ["bench", "sizes.toml", "--budget", "60s", "--checkpoint", "1s"];
+    let mut child = place.command().args(arguments).spawn().unwrap();
+    wait_for("something is saved", || !place.saved().is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = only(&place);
+    assert_eq!(before.ended, EndedHow::Interrupted);
+    assert!(!before.trials.is_empty());
+    fs::remove_file(place.path("sizes.toml")).unwrap();
+    place
+        .run(&["bench", "--resume", &before.id, "--budget", "30s"])
+        .succeeded();
+    let after = only(&place);
+    assert_eq!(after.trials[..before.trials.len()], before.trials);
+    assert_eq!((waiting(&after), after.ended), (0, EndedHow::Complete));
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+}
+
+#[test]
+fn a_run_that_was_interrupted_again_keeps_both_parts() {
+    let place = Place::new();
+    let before = begun(&place);
+    let child = place
+        .command()
+        .args(["bench", "--resume", "latest", "--checkpoint", "1s"])
+        .spawn()
+        .unwrap();
+    wait_for("more is saved", || {
+        place.saved().iter().any(|run| run.trials.len() > before.trials.len())
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(Ended::of(child).code, Some(130));
+    let after = only(&place);
+    assert_eq!(after.trials[..before.trials.len()], before.trials);
+    assert!(after.trials.len() > before.trials.len());
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+}
+
+/// A file with a run that differs from what was measured here.
+fn changed(place: &Place, run: &Run, change: impl FnOnce(&mut Run)) -> PathBuf {
+    let mut other = run.clone();
+    change(&mut other);
+    place.file("changed.json", seekless_record::to_json(&other).unwrap().as_bytes())
+}
+
+#[test]
+fn what_would_measure_under_other_conditions_is_refused_and_nothing_is_touched() {
+    let place = Place::new();
+    let run = begun(&place);
+    let refused = |change: fn(&mut Run)| {
+        let path = changed(&place, &run, change);
+        let before = place.content();
+        let sentence = place
+            .run(&["bench".as_ref(), "--resume".as_ref(), path.as_os_str()])
+            .refused();
+        assert_eq!(place.content(), before);
+        sentence
+    };
+    assert!(refused(|run| run.machine.kernel = "2.6.32".to_owned()).contains("kernel was 2.6.32"));
+    assert!(refused(|run| run.machine.host = Some("elsewhere".to_owned())).contains("elsewhere"));
+    assert!(refused(|run| run.seekless = "0.0.1".to_owned()).contains("0.0.1"));
+    assert!(refused(|run| run.storages[0].file_system = "minix".to_owned()).contains("minix"));
+    assert!(refused(|run| run.storages[0].path = "/nowhere/at/all".to_owned()).contains("/nowhere"));
+    let none = place.run(&["bench", "--resume", "2001"]).refused();
+    assert!(none.contains("is not a run"), "{none}");
+    let both = place.run(&["bench", "read", "--resume", "latest"]).refused();
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+#[test]
+fn a_run_that_read_a_file_goes_on_with_that_file_and_no_other() {
+    let place = Place::new();
+    let file = place.file("mine", &vec![7; 5 << 20]);
+    let arguments = [
+        "bench",
+        "read",
+        "--file",
+        "mine",
+        "--rounds",
+        "1",
+        "--methods",
+        "read/sync*",
+    ];
+    place.run(&arguments).succeeded();
+    let before = only(&place);
+    place
+        .run(&["bench", "--resume", "latest", "--budget", "5s"])
+        .succeeded();
+    assert!(only(&place).trials.len() > before.trials.len());
+    assert_eq!(fs::read(&file).unwrap(), vec![7; 5 << 20]);
+    let elsewhere = place.run(&["bench", "--resume", "latest", "--dir", "."]).refused();
+    assert!(elsewhere.contains("omit --dir"), "{elsewhere}");
+    place.file("mine", &vec![7; 6 << 20]);
+    let changed = place.run(&["bench", "--resume", "latest"]).refused();
+    assert!(changed.contains("the file has changed"), "{changed}");
+    assert_eq!(place.content().len(), 1);
+}

@@ -1,0 +1,286 @@
+//! Runs on one storage at several hours: combined, left out, and measured in the background.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use seekless_results::{ContestAnswer, pool};
+
+use crate::common::place::{Place, wait_for};
+
+const BENCH: [&str; 10] = [
+    "bench",
+    "--tables",
+    "--notes",
+    "read",
+    "--cache",
+    "warm",
+    "--rounds",
+    "6",
+    "--methods",
+    "read/sync,block=128K",
+];
+
+/// Dates the only saved run one day earlier.
+fn yesterday(place: &Place) {
+    let run = place.only_run();
+    let path = place.directory().join(format!("../data/seekless/runs/{}.json", run.id));
+    let text = fs::read_to_string(&path).unwrap();
+    let started: jiff::Timestamp = run.started.parse().unwrap();
+    let before = started.checked_sub(jiff::SignedDuration::from_hours(24)).unwrap();
+    let id = format!("{}-read", before.strftime("%Y-%m-%dT%H-%M-%S"));
+    let text = text.replace(&run.started, &before.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let to = path.with_file_name(format!("{id}.json"));
+    fs::write(to, text.replace(&run.id, &id)).unwrap();
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
+    let place = Place::new();
+    let small = ["--size", "1M", "--methods", "read/mmap"];
+    let first = place.run(&[&BENCH[..], &small].concat()).succeeded();
+    assert!(!first.stderr.contains("Known"), "{}", first.stderr);
+    assert!(
+        first.stdout.contains("Sittings These verdicts hold only for the "),
+        "{}",
+        first.stdout
+    );
+    assert!(first.stdout.contains("\nNext    seekless bench --"), "{}", first.stdout);
+    yesterday(&place);
+    let json = ["--export-json", "all.json"];
+    let second = place.run(&[&BENCH[..], &small, &json].concat()).succeeded();
+    let again = place
+        .run(&["runs", "show", "--tables", "--notes", "latest"])
+        .succeeded();
+    let (_, tables) = second.stdout.split_once("\nread").unwrap();
+    let (tables, _) = tables.split_once("Saved").unwrap();
+    assert!(again.stdout.contains(tables.trim_end()), "{}", again.stdout);
+    place.run(&["report", "latest", "-o", "all.html"]).succeeded();
+    let page = fs::read_to_string(place.path("all.html")).unwrap();
+    assert!(page.contains("Verdicts rest on 2 sittings"));
+    let alone = place.run(&["runs", "show", "latest", "--alone"]).succeeded();
+    assert!(alone.stdout.contains("one run of "), "{}", alone.stdout);
+    assert!(
+        second.stderr.contains("Known    ") && second.stderr.contains(", last measured "),
+        "{}",
+        second.stderr
+    );
+    assert!(
+        second.stdout.contains("Verdicts rest on 2 sittings on this storage"),
+        "{}",
+        second.stdout
+    );
+    assert!(second.stdout.contains("of 2 sittings."), "{}", second.stdout);
+    let saved = seekless_record::from_json(&fs::read(place.path("all.json")).unwrap()).unwrap();
+    assert_eq!(
+        saved.contests[0].conclusion.as_ref().unwrap().sittings,
+        None,
+        "a run is kept as it is"
+    );
+    assert_eq!(saved.contests[0].entries[0].summary.as_ref().unwrap().rounds, 12);
+    let alone = place.run(&[&BENCH[..], &small, &["--alone"]].concat()).succeeded();
+    assert!(
+        !alone.stderr.contains("Known") && alone.stdout.contains("one run of "),
+        "{}",
+        alone.stdout
+    );
+}
+
+/// The last screen, `runs show`, the report and the next bench say what all sittings conclude; `runs` what those up to each run do.
+#[test]
+fn every_place_gives_the_same_answer_to_the_same_question() {
+    let place = Place::new();
+    let bench = [
+        "bench",
+        "read",
+        "--cache",
+        "warm",
+        "--rounds",
+        "8",
+        "--size",
+        "4M",
+        "--methods",
+        "read/sync,block=16K",
+        "--methods",
+        "read/sync,block=128K",
+    ];
+    place.run(&bench).succeeded();
+    yesterday(&place);
+    let id_before = place.only_run().id;
+    let screen = place.run(&bench).succeeded().stdout;
+    let directory = place.directory().join("../data/seekless/runs");
+    let mut runs: Vec<seekless_record::Run> = fs::read_dir(directory)
+        .unwrap()
+        .filter_map(|entry| {
+            Some(entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "json"))
+        })
+        .map(|path| seekless_record::from_json(&fs::read(path).unwrap()).unwrap())
+        .collect();
+    runs.sort_by_key(|run| run.id != id_before);
+    let pooled = pool(&runs[1], &runs[..1]);
+    let answer = ContestAnswer::of(&pooled, &pooled.contests[0]).unwrap();
+    assert_eq!(answer.rests_on, "2 sittings");
+    let has_line = |text: &str| {
+        let mut lines = text.lines();
+        lines.any(|line| line.starts_with(&answer.question) && line.ends_with(&answer.method))
+    };
+    let shown = place.run(&["runs", "show", "latest"]).succeeded().stdout;
+    let listed = place.run(&["runs"]).succeeded().stdout;
+    place.run(&["report", "latest", "-o", "page.html"]).succeeded();
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    place
+        .run(&[
+            "bench",
+            "write",
+            "--rounds",
+            "2",
+            "--size",
+            "1M",
+            "--methods",
+            "write/sync*",
+        ])
+        .succeeded();
+    let next = place.run(&bench).succeeded().stderr;
+    assert!(has_line(&screen), "{answer:?}: {screen}");
+    assert!(has_line(&shown), "{answer:?}: {shown}");
+    let [first, second] = [&runs[0], &pooled].map(|run| ContestAnswer::of(run, &run.contests[0]).unwrap().sentence());
+    assert!(
+        listed.contains(&first) && listed.contains(&second),
+        "{first} {second}: {listed}"
+    );
+    assert!(next.contains(&answer.sentence()), "{answer:?}: {next}");
+    let (_, card) = page.split_once("class=\"cards").unwrap();
+    let (card, _) = card.split_once("</ul>").unwrap();
+    let sentence = &pooled.contests[0].conclusion.as_ref().unwrap().sentence;
+    assert!(card.contains(sentence), "{answer:?}: {card}");
+}
+
+#[test]
+fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
+    let place = Place::new();
+    place.run(&BENCH).succeeded();
+    let first = place.only_run();
+    let chosen = |run: &seekless_record::Run| -> Vec<u64> {
+        let contests = run.contests.iter().filter(|contest| contest.size_chosen);
+        contests.map(|contest| contest.size_bytes).collect()
+    };
+    assert_eq!(chosen(&first).len(), 1, "beside files of 1M");
+    yesterday(&place);
+    // As if there had been less space then.
+    let runs = place.directory().join("../data/seekless/runs");
+    let path = only_file(&runs);
+    let text = fs::read_to_string(&path).unwrap();
+    let smaller = text.replace(
+        &format!("\"size_bytes\": {}", chosen(&first)[0]),
+        "\"size_bytes\": 16777216",
+    );
+    assert_ne!(text, smaller);
+    fs::write(&path, smaller).unwrap();
+    let damaged = format!("{}T00-00-00-damaged.json", &first.id[..10]);
+    fs::write(runs.join(&damaged), "{").unwrap();
+    let second = place.run(&BENCH).succeeded();
+    assert!(second.stderr.contains("left out: "), "{}", second.stderr);
+    assert!(second.stderr.contains(&damaged), "{}", second.stderr);
+    assert!(
+        second
+            .stdout
+            .contains("read: files of 16 MiB, as in the first run on this storage"),
+        "{}",
+        second.stdout
+    );
+}
+
+#[test]
+fn a_set_that_nobody_is_told_of_is_not_started() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.args(["bench", "read", "--size", "64K", "--rounds", "1", "--sittings", "1"]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let ended = command.stdout(full).output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    fs::remove_file(place.directory().join("../data/seekless/sittings.log")).unwrap();
+    fs::create_dir(place.directory().join("../data/seekless/sittings.log")).unwrap();
+    let refusal = place.bench(&["--sittings", "1"]).refused();
+    assert!(refusal.contains("sittings.log: is not a regular file"), "{refusal}");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(place.saved().is_empty());
+}
+
+fn only_file(directory: &std::path::Path) -> PathBuf {
+    let all = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let documents: Vec<PathBuf> = all
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect();
+    assert_eq!(documents.len(), 1);
+    documents[0].clone()
+}
+
+/// The background process, found by the message about it.
+fn background(told: &str) -> Pid {
+    let number = told.split_once("(process ").unwrap().1.split_once(')').unwrap().0;
+    Pid::from_raw(number.parse().unwrap()).unwrap()
+}
+
+#[test]
+fn sittings_are_measured_in_the_background_and_end_when_told_to() {
+    // Not a disk, so no other process uses it.
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        eprintln!("skipped: there is no /dev/shm");
+        return;
+    };
+    let place = Place::new();
+    let sit = |every: &str| {
+        let mut words: Vec<&OsStr> = [
+            "bench",
+            "read",
+            "--size",
+            "64K",
+            "--rounds",
+            "1",
+            "--methods",
+            "read/mmap",
+            "--quiet",
+        ]
+        .map(OsStr::new)
+        .to_vec();
+        words.extend(["--sittings", "2", "--every", every, "--dir"].map(OsStr::new));
+        words.push(memory.path().as_os_str());
+        place.run(&words).succeeded()
+    };
+    let told = sit("1s");
+    assert!(
+        told.stdout.starts_with("Measures 2 times in the background"),
+        "{}",
+        told.stdout
+    );
+    // A terminal that closes ends the processes of its own group only.
+    let own = background(&told.stdout);
+    assert_eq!(rustix::process::getpgid(Some(own)).ok(), Some(own));
+    wait_for("both are measured", || place.saved().len() == 2);
+    wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
+    let log = fs::read_to_string(place.directory().join("../data/seekless/sittings.log")).unwrap();
+    assert!(log.contains("--- sitting 2 of 2") && log.contains("Saved"), "{log}");
+    // A run now would be in the same sitting as the last.
+    let told = sit("1h");
+    kill_process(background(&told.stdout), Signal::TERM).unwrap();
+    wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
+    assert_eq!(place.saved().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_it_is_left_alone() {
+    let place = Place::new();
+    for (words, why) in [
+        (&["--sittings", "2", "nonsense"][..], "nonsense"),
+        (&["--sittings", "0"], "0"),
+        (&["--every", "1h"], "--sittings"),
+        (&["--sittings", "2", "--dir", "/nonexistent"], "/nonexistent"),
+        (&["--sittings", "2", "--export-csv", "x.csv"], "cannot be used with"),
+    ] {
+        let refusal = place.run(&[&["bench"], words].concat()).refused();
+        assert!(refusal.contains(why), "{refusal}");
+    }
+    assert!(place.saved().is_empty());
+}

@@ -1,0 +1,278 @@
+//! A sustained write: one trial of many files, ended by a bound, shown but not ranked.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{major, minor};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use seekless_record::{Run, Status, Trial};
+
+use crate::common::place::{Ended, Mount, Place, wait_for};
+
+/// A slow one: making its bytes takes most of the time.
+const SLOW: [&str; 8] = [
+    "bench",
+    "--tables",
+    "--notes",
+    "sustained",
+    "--size",
+    "64M",
+    "--work",
+    "50000",
+];
+
+/// The trial, if direct I/O is to be had here.
+fn trial(run: &Run) -> Option<&Trial> {
+    if let Status::Unavailable(why) = &run.contests[0].entries[0].status {
+        println!("skipped: {why}");
+        return None;
+    }
+    let [trial] = &run.trials[..] else {
+        panic!("{} trials", run.trials.len())
+    };
+    assert!(trial.valid, "{:?}", trial.invalid);
+    Some(trial)
+}
+
+#[test]
+fn all_is_written_once_checked_told_and_removed() {
+    let place = Place::new();
+    let ended = place
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "sustained",
+            "--size",
+            "64M",
+            "--report",
+            "run.html",
+        ])
+        .succeeded();
+    let run = place.only_run();
+    let Some(trial) = trial(&run) else { return };
+    assert!(
+        ended.stderr.contains("Writes at most 64.0 MiB in total"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("write 64 MiB sustained in 64 x 1 MiB, new file, fsync"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("slowest file") && ended.stdout.contains("\n  64.0 MiB  "),
+        "{}",
+        ended.stdout
+    );
+    let is_ranked = ["best", "Use ", "decided", "sitting"]
+        .iter()
+        .any(|word| ended.stdout.contains(word));
+    assert!(!is_ranked, "{}", ended.stdout);
+    let seconds = trial.segment_seconds.as_ref().unwrap();
+    assert_eq!((seconds.len(), trial.bytes), (64, 64 << 20));
+    assert!(seconds.iter().sum::<f64>() <= trial.seconds);
+    assert!(
+        trial
+            .checked_bytes
+            .is_some_and(|bytes| (16 << 20..32 << 20).contains(&bytes))
+    );
+    let page = fs::read_to_string(place.path("run.html")).unwrap();
+    assert!(page.contains("Rate over what was written: write 64 MiB sustained"));
+    fs::remove_file(place.path("run.html")).unwrap();
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+    // A second run is shown beside it, and the two are not combined.
+    let again = place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--name", "again"])
+        .succeeded();
+    assert!(again.stdout.contains("write 64 MiB sustained in 64 x 1 MiB") && !again.stdout.contains("sittings"));
+    let saved = place.saved();
+    let names = [0, 1].map(|at: usize| saved[at].id.as_str());
+    let compared = place.run(&["runs", "compare", names[0], names[1]]).succeeded().stdout;
+    assert!(
+        compared.contains("Before: ") && compared.contains("Now: "),
+        "{compared}"
+    );
+    assert!(!compared.contains("undecided"), "{compared}");
+    for words in [
+        &["runs"][..],
+        &["runs", "show", "latest"],
+        &["runs", "table"],
+        &["runs", "compare", "--json", names[0], names[1]],
+    ] {
+        let shown = place.run(words).succeeded().stdout;
+        assert!(!shown.contains("undecided"), "{words:?}: {shown}");
+    }
+    let resumed = place
+        .run(&["bench", "--tables", "--notes", "--resume", "latest"])
+        .refused();
+    assert!(resumed.contains("is complete"), "{resumed}");
+}
+
+#[test]
+fn it_ends_with_the_time_and_says_so() {
+    let place = Place::new();
+    let ended = place.run(&[&SLOW[..], &["--budget", "2s"]].concat()).succeeded();
+    let run = place.only_run();
+    let Some(trial) = trial(&run) else { return };
+    let files = trial.segment_seconds.as_ref().unwrap().len();
+    assert!(
+        (2..64).contains(&files) && trial.bytes == (files as u64) << 20,
+        "{files} files"
+    );
+    assert!(trial.seconds < 2.0, "{}", trial.seconds);
+    assert!(
+        ended.stdout.contains("the time or the free space was used up"),
+        "{}",
+        ended.stdout
+    );
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+}
+
+/// The files written so far, in the directory of a run under way.
+fn targets(directory: &Path) -> Vec<PathBuf> {
+    let below = |directory: PathBuf| {
+        fs::read_dir(directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+    };
+    let all = below(directory.to_owned()).filter(|path| path.is_dir()).flat_map(below);
+    all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("target-"))
+        .collect()
+}
+
+#[test]
+fn ctrl_c_removes_all_of_it_at_once_and_what_a_kill_leaves_the_next_run_removes() {
+    for signal in [Signal::INT, Signal::KILL] {
+        let place = Place::new();
+        let mut command = place.command();
+        let child = command.args(SLOW).process_group(0).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        wait_for("some files are written", || targets(&place.directory()).len() > 2);
+        if signal == Signal::INT {
+            kill_process_group(pid, signal).unwrap();
+            assert_eq!(Ended::of(child).code, Some(130));
+        } else {
+            kill_process(pid, signal).unwrap();
+            assert_eq!(Ended::of(child).code, None);
+            let count = || targets(&place.directory()).len();
+            wait_for("the trial ends with the run", || {
+                let before = count();
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                count() == before
+            });
+            assert!(targets(&place.directory()).len() > 2);
+            place.bench::<&str>(&[]).succeeded();
+        }
+        assert!(place.content().is_empty(), "{:?}", place.content().keys());
+    }
+}
+
+/// A group of processes whose writes to a device are held to a rate.
+struct Held {
+    group: PathBuf,
+    device: String,
+}
+
+impl Held {
+    /// `None`, with a word about it, where there are no such groups, or without root.
+    fn new(directory: &Path) -> Option<Self> {
+        let name = format!("seekless-test-{}", std::process::id());
+        let roots = ["/sys/fs/cgroup/blkio", "/sys/fs/cgroup"].map(Path::new);
+        let group = roots.into_iter().find(|root| root.is_dir())?.join(name);
+        let number = fs::metadata(directory).unwrap().dev();
+        let device = format!("{}:{}", major(number), minor(number));
+        let held = fs::create_dir(&group).is_ok().then_some(Self { group, device });
+        let held = held.filter(|held| held.write(30 << 20).is_ok());
+        if held.is_none() {
+            println!("skipped: holding a device to a rate needs root and the io controller of cgroups");
+        }
+        held
+    }
+
+    fn write(&self, bytes_per_second: u64) -> std::io::Result<()> {
+        let old = self.group.join("blkio.throttle.write_bps_device");
+        if old.exists() {
+            return fs::write(old, format!("{} {bytes_per_second}", self.device));
+        }
+        fs::write(
+            self.group.join("io.max"),
+            format!("{} wbps={bytes_per_second}", self.device),
+        )
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.group);
+    }
+}
+
+#[test]
+fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
+    let place = Place::new();
+    let directory = place.path("disk");
+    fs::create_dir(&directory).unwrap();
+    let Some(_mount) = Mount::image("ext4", 400 << 20, &place.path("image"), &directory) else {
+        return;
+    };
+    let Some(held) = Held::new(&directory) else { return };
+    let mut command = std::process::Command::new("sh");
+    let program = place.command();
+    command
+        .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+        .arg(held.group.join("cgroup.procs"))
+        .arg(program.get_program())
+        .args([
+            "bench",
+            "--tables",
+            "--notes",
+            "sustained",
+            "--size",
+            "256M",
+            "--budget",
+            "14s",
+            "--dir",
+        ])
+        .arg(&directory)
+        .current_dir(place.directory())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    for (name, value) in program.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+        command.env(name, value);
+    }
+    let child = command.spawn().unwrap();
+    let mut before = 0;
+    wait_for("some seconds are over", || {
+        before = targets(&directory).len();
+        before >= 24
+    });
+    held.write(6 << 20).unwrap();
+    let after = targets(&directory).len();
+    let ended = Ended::of(child).succeeded();
+    let run = place.only_run();
+    if trial(&run).is_none() {
+        return;
+    }
+    let sentence = &run.contests[0].conclusion.as_ref().unwrap().sentence;
+    let first = sentence
+        .split_once(" for the first ")
+        .and_then(|(_, rest)| rest.split_once(" MiB, then "));
+    let first: f64 = first.unwrap_or_else(|| panic!("{}", ended.stdout)).0.parse().unwrap();
+    let files = first / 4.0;
+    assert!(
+        (before as f64 - 3.0..=after as f64 + 3.0).contains(&files),
+        "{files} files, and it was at {before} to {after}: {sentence}"
+    );
+    assert!(
+        sentence.contains("(2") || sentence.contains("(1"),
+        "about a fifth: {sentence}"
+    );
+}

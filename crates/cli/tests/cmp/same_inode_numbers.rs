@@ -1,0 +1,150 @@
+//! Different files with the same numbers: `st_dev`, `st_ino` and the places of their extents. They must be read before
+//! they are called equal.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use seekless::method::{MECHANISMS, Operation};
+
+use crate::common::place::{Mount, Place, prepared};
+
+const IMAGE_BYTES: u64 = 320 << 20;
+const HALF_BYTES: usize = 16 << 20;
+
+/// Two new XFS, mounted on `one` and `other` of a directory: the same steps give their files the same numbers and places.
+fn twins(place: &Place, below: &str) -> Option<[Mount; 2]> {
+    let mount = |name: &str| {
+        let directory = place.path(format!("{below}{name}"));
+        fs::create_dir_all(&directory).unwrap();
+        Mount::image("xfs", IMAGE_BYTES, &place.path(format!("image-{name}")), &directory)
+    };
+    Some([mount("one")?, mount("other")?])
+}
+
+/// The first half is the same in all files, as a check of claimed equality would read it; the second is one repeated byte.
+fn bytes(byte: u8) -> Vec<u8> {
+    [[b'x'; 2], [byte; 2]].map(|pair| pair.repeat(HALF_BYTES / 2)).concat()
+}
+
+/// A file of [`bytes`], and a reflink of it beside it.
+fn cloned(directory: &Path, name: &str, byte: u8) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, bytes(byte)).unwrap();
+    fs::File::open(&path).unwrap().sync_all().unwrap();
+    let clone = directory.join(format!("clone-of-{name}"));
+    assert!(prepared(
+        "cp",
+        &["--reflink=always".as_ref(), path.as_os_str(), clone.as_os_str()]
+    ));
+    path
+}
+
+/// Whether two files that differ in their second half are said to differ by all methods, and their trees too.
+fn all_differ(place: &Place, one: &str, other: &str, trees: [&str; 2]) {
+    let differ = |arguments: &[&str]| {
+        let ended = place.run(arguments);
+        assert_eq!(ended.code, Some(1), "{arguments:?}: {}{}", ended.stdout, ended.stderr);
+    };
+    differ(&["cmp", "-s", one, other]);
+    differ(&["cmp", one, other]);
+    differ(&["cmp", "-r", "-q", trees[0], trees[1]]);
+    let here = MECHANISMS
+        .iter()
+        .filter(|mechanism| mechanism.operation == Operation::Compare);
+    for mechanism in here.filter(|mechanism| mechanism.is_here()) {
+        differ(&[
+            "cmp",
+            "-s",
+            "--method",
+            &format!("compare/{}", mechanism.name),
+            one,
+            other,
+        ]);
+    }
+}
+
+#[test]
+fn files_of_two_file_systems_below_one_overlay_share_nothing_though_their_extents_lie_at_one_place() {
+    let place = Place::new();
+    let Some(_twins) = twins(&place, "") else { return };
+    for (lower, directory, byte) in [("one", "a", b'a'), ("other", "b", b'b')] {
+        fs::create_dir(place.path(lower).join(directory)).unwrap();
+        cloned(&place.path(lower).join(directory), "file", byte);
+    }
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_overlay) = Mount::layers(
+        [&place.path("one"), &place.path("other")],
+        "xino=on",
+        &place.path("mount"),
+    ) else {
+        return;
+    };
+    all_differ(&place, "mount/a/file", "mount/b/file", ["mount/a", "mount/b"]);
+    // Equal files are found to be equal.
+    let same = place.run(&["cmp", "-s", "mount/a/file", "mount/a/clone-of-file"]);
+    assert_eq!(same.code, Some(0), "{}", same.stderr);
+}
+
+#[test]
+fn files_of_two_file_systems_that_fuse_shows_as_one_are_not_one_though_their_numbers_are() {
+    let place = Place::new();
+    let Some(_twins) = twins(&place, "source/") else { return };
+    for (lower, byte) in [("one", b'a'), ("other", b'b')] {
+        let directory = place.path("source").join(lower).join("d");
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("file"), bytes(byte)).unwrap();
+    }
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_fuse) = Mount::bindfs(&place.path("source"), &place.path("mount"), &[]) else {
+        return;
+    };
+    let number = |path: &str| {
+        let metadata = fs::metadata(place.path(path)).unwrap();
+        (metadata.dev(), metadata.ino())
+    };
+    if number("mount/one/d/file") != number("mount/other/d/file") {
+        println!("skipped: bindfs gives numbers of its own here");
+        return;
+    }
+    all_differ(
+        &place,
+        "mount/one/d/file",
+        "mount/other/d/file",
+        ["mount/one", "mount/other"],
+    );
+}
+
+#[test]
+fn files_with_one_number_are_all_met() {
+    let place = Place::new();
+    let Some(_twins) = twins(&place, "source/") else { return };
+    for lower in ["one", "other"] {
+        let file = place.file(format!("source/{lower}/file"), &vec![1; 1 << 20]);
+        fs::hard_link(&file, place.path(format!("source/{lower}/again"))).unwrap();
+    }
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_fuse) = Mount::bindfs(&place.path("source"), &place.path("mount"), &[]) else {
+        return;
+    };
+    let number = |path: &str| {
+        let metadata = fs::metadata(place.path(path)).unwrap();
+        (metadata.dev(), metadata.ino())
+    };
+    if number("mount/one/file") != number("mount/other/file") {
+        println!("skipped: bindfs gives numbers of its own here");
+        return;
+    }
+    let both = ["mount/one/file", "mount/other/file"];
+    for command in [&["cache", "show"][..], &["cache", "drop"], &["holes", "show"]] {
+        let told = place.run(&[command, &both].concat()).succeeded().stdout;
+        assert!(both.iter().all(|file| told.contains(file)), "{command:?}: {told}");
+    }
+    // There, hard links cannot be distinguished from different files with one number: each name counts.
+    let told = place.run(&["holes", "show", "-r", "mount"]).succeeded().stdout;
+    assert!(told.contains("4 files"), "{told}");
+    let told = place.run(&["cache", "show", "mount"]).succeeded().stdout;
+    assert!(told.contains("4 files"), "{told}");
+    let told = place.run(&["cmp", "--same-size", "mount"]).stdout;
+    assert!(told.contains("4 files of 1 MiB or more"), "{told}");
+}

@@ -1,0 +1,218 @@
+//! Comparing trees: exit codes, the forms of output, and what cannot be read.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use serde_json::Value;
+
+use crate::common::place::{Ended, Place};
+use crate::common::unprivileged::Common;
+
+/// Two trees that differ in a file, a name that is not UTF-8, and a link.
+fn place() -> Place {
+    let place = Place::new();
+    for tree in ["one", "other"] {
+        fs::create_dir_all(place.path(tree).join("inner")).unwrap();
+        place.file(format!("{tree}/same"), b"the same");
+        place.file(format!("{tree}/inner/file"), tree.as_bytes());
+        symlink(tree, place.path(tree).join("link")).unwrap();
+    }
+    fs::write(place.path("other").join(OsStr::from_bytes(b"new\n\xff")), b"").unwrap();
+    place
+}
+
+fn objects(ended: &Ended) -> Vec<Value> {
+    let lines = ended.stdout.lines();
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn differences_are_lines_in_the_order_of_names_and_exit_1() {
+    let ended = place().run(&["cmp", "-r", "one", "other"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let expected = [
+        "Files one/inner/file and other/inner/file differ: byte 2",
+        "Symbolic links one/link and other/link differ: one and other",
+        "Only in other: new\\n\\xff",
+    ];
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    assert_eq!((lines.as_slice(), ended.stderr.as_str()), (&expected[..], ""));
+}
+
+#[test]
+fn equal_trees_exit_0_and_those_that_are_not_there_2() {
+    let place = place();
+    for (words, sentence) in [
+        (&["cmp", "-r", "one", "one"][..], ""),
+        (&["cmp", "-rq", "one", "one"], ""),
+        (
+            &["cmp", "-r", "--stats", "one", "one"],
+            "2 files, 11 B on each side, in 2 directories",
+        ),
+        (
+            &["cmp", "-r", "--stats", "one/same", "other/same"],
+            "1 file, 8 B on each side",
+        ),
+        (&["cmp", "-r", "one/same", "one/same"], ""),
+    ] {
+        let equal = place.run(words).succeeded();
+        assert_eq!(equal.stdout, "", "{words:?}");
+        let is_said = equal.stderr.starts_with(sentence) && equal.stderr.is_empty() == sentence.is_empty();
+        assert!(is_said, "{words:?}: {}", equal.stderr);
+    }
+    let sentence = place.run(&["cmp", "-r", "one", "gone"]).refused();
+    assert!(sentence.contains("gone: cannot stat"), "{sentence}");
+    let sentence = place.run(&["cmp", "-r", "one/same", "/dev/null"]).refused();
+    assert!(
+        sentence.contains("are neither directories nor regular files"),
+        "{sentence}"
+    );
+    let files = place.run(&["cmp", "-r", "one/inner/file", "other/inner/file"]);
+    let expected = "Files one/inner/file and other/inner/file differ: byte 2\n";
+    assert_eq!((files.code, files.stdout.as_str()), (Some(1), expected));
+    let ended = place.run(&["cmp", "-r", "one/same", "other"]);
+    assert_eq!(ended.code, Some(1), "a file against a directory is a difference");
+}
+
+#[test]
+fn json_has_an_object_for_each_difference_and_a_summary() {
+    let ended = place().run(&["cmp", "-r", "--jsonl", "one", "other"]);
+    assert_eq!(ended.code, Some(1));
+    let objects = objects(&ended);
+    let what: Vec<_> = objects.iter().map(|object| object["what"].as_str()).collect();
+    assert_eq!(what, [Some("contents"), Some("target"), Some("only_in"), None]);
+    assert_eq!(objects[0]["offset"], 1);
+    assert_eq!(objects[2]["path_bytes"], "6f746865722f6e65770aff");
+    let summary = &objects[3];
+    assert_eq!(
+        (&summary["kind"], &summary["differences"]),
+        (&"summary".into(), &3.into())
+    );
+}
+
+#[test]
+fn names_alone_are_for_other_programs() {
+    let place = place();
+    for words in [&["-rq"][..], &["-r", "--brief"], &["-qr"], &["-r", "-q", "-x", "a"]] {
+        let brief = place.run(&[&["cmp"], words, &["one", "other"]].concat());
+        let expected = "Files one/inner/file and other/inner/file differ\n\
+            Symbolic links one/link and other/link differ\nOnly in other: new\\n\\xff\n";
+        assert_eq!((brief.code, brief.stdout.as_str()), (Some(1), expected), "{words:?}");
+    }
+    let output = place
+        .command()
+        .args(["cmp", "-r", "-0", "one", "other"])
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"one/inner/file\0one/link\0other/new\n\xff\0");
+    for option in ["-s", "--quiet", "--silent"] {
+        let silent = place.run(&["cmp", "-r", option, "one", "other"]);
+        assert_eq!(
+            (silent.code, silent.stdout.as_str(), silent.stderr.as_str()),
+            (Some(1), "", "")
+        );
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
+    let common = Common::new();
+    for tree in ["one", "other"] {
+        let path = |name: &str| common.directory().join("open").join(tree).join(name);
+        fs::create_dir_all(path("shut")).unwrap();
+        fs::create_dir(path("open")).unwrap();
+        fs::write(path("open/z"), tree).unwrap();
+        fs::write(path("secret"), "bytes").unwrap();
+    }
+    let path = |name: &str| common.directory().join("open").join(name);
+    fs::set_permissions(path("other/secret"), Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(path("one/shut"), Permissions::from_mode(0o000)).unwrap();
+    let ended = common.run(&["cmp", "-r", "--jsonl", "open/one", "open/other"]);
+    fs::set_permissions(path("one/shut"), Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    for line in [
+        "seekless: open/one/shut: cannot open: Permission denied",
+        "seekless: open/other/secret: cannot open: Permission denied",
+    ] {
+        assert!(ended.stderr.contains(line), "{}", ended.stderr);
+    }
+    let objects = objects(&ended);
+    assert_eq!(objects.iter().filter(|object| object["kind"] == "failed").count(), 2);
+    let differences: Vec<_> = objects.iter().filter(|object| object["kind"] == "difference").collect();
+    assert_eq!(differences.len(), 1, "{differences:?}");
+    assert_eq!(differences[0]["path_one"], "open/one/open/z");
+}
+
+#[test]
+fn explaining_says_how_many_were_at_work() {
+    let ended = place().run(&["cmp", "-r", "--explain", "one", "other"]);
+    assert!(
+        ended.stderr.contains("threads listed directories ahead"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn files_of_one_size_are_counted() {
+    let place = Place::new();
+    for name in ["a", "b", "c"] {
+        place.file(name, &vec![u8::from(name == "c"); 1 << 20]);
+    }
+    let ended = place.run(&["cmp", "--same-size", ".", "--jsonl"]).succeeded();
+    let object = &objects(&ended)[0];
+    assert_eq!((&object["pairs"], &object["equal_pairs"]), (&2.into(), &1.into()));
+}
+
+/// A directory with a dozen files and three directories like it, to this depth.
+fn nested(place: &Place, path: &str, levels: u32) {
+    fs::create_dir(place.path(path)).unwrap();
+    for file in 0..12 {
+        place.file(format!("{path}/file{file}"), &[b'x'; 5000]);
+    }
+    for child in (0..3).filter(|_| levels > 0) {
+        nested(place, &format!("{path}/{child}"), levels - 1);
+    }
+}
+
+#[test]
+fn trees_are_compared_with_few_files_open() {
+    let place = Place::new();
+    for tree in ["one", "other"] {
+        nested(&place, tree, 5);
+    }
+    let words = ["cmp", "-r", "--stats", "one", "other"];
+    let ended = place.run_with_few_files(24, &words).succeeded();
+    assert!(ended.stderr.contains("4,368 files"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_is_excluded_is_left_out_and_a_bad_pattern_named() {
+    let place = place();
+    place.file("patterns", b"new*  \n\nlink\n");
+    let fed = place.run_fed(&["cmp", "-rX-", "-x", "inner/file", "one", "other"], b"link\nnew*\n");
+    assert_eq!((fed.code, fed.stdout.as_str()), (Some(0), ""), "{}", fed.stderr);
+    let ended = place.run(&["cmp", "-rq", "-Xpatterns", "one", "other"]);
+    assert_eq!(ended.stdout, "Files one/inner/file and other/inner/file differ\n");
+    let ended = place.run(&[
+        "cmp",
+        "-rqxinner",
+        "--exclude",
+        "link",
+        "--exclude=new*",
+        "one",
+        "other",
+    ]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{}", ended.stderr);
+    for (words, expected) in [
+        (["-x", "inner/[a"], "--exclude: "),
+        (["-X", "gone"], "--exclude-from: gone: cannot read"),
+    ] {
+        let sentence = place
+            .run(&[&["cmp", "-r"], &words[..], &["one", "other"]].concat())
+            .refused();
+        assert!(sentence.contains(expected), "{sentence}");
+    }
+}

@@ -1,0 +1,60 @@
+//! Files and file systems that share blocks.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::XattrFlags;
+
+use super::place::{Mount, Place, prepared};
+
+/// Bytes that no two seeds have in common.
+pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    fastrand::Rng::with_seed(seed).fill(&mut bytes);
+    bytes
+}
+
+pub fn blocks_bytes(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+pub fn sync(path: &Path) {
+    seekless_sys::sync_file_system(&File::open(path).unwrap()).unwrap();
+}
+
+pub fn reflink(from: &Path, to: &Path) {
+    let arguments = [OsStr::new("--reflink=always"), from.as_os_str(), to.as_os_str()];
+    assert!(prepared("cp", &arguments), "{}", to.display());
+}
+
+pub fn btrfs(place: &Place, arguments: &[&str]) -> bool {
+    let mut command = place.command_of("btrfs");
+    let output = command.args(["-q", "subvolume"]).args(arguments).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// An image with a file system that is mounted on `disk`.
+pub fn disk(place: &Place, kind: &str) -> Option<Mount> {
+    fs::create_dir(place.path("disk")).unwrap();
+    let image = place.directory().parent().unwrap().join("image");
+    Mount::image(kind, 512 << 20, &image, &place.path("disk"))
+}
+
+/// Bytes of a file in the page cache.
+pub fn resident_bytes(path: &Path) -> u64 {
+    match seekless::cache::resident(path).unwrap() {
+        seekless::cache::Resident::Known { resident_bytes, .. } => resident_bytes,
+        seekless::cache::Resident::Unknown(why) => panic!("{}: {why}", path.display()),
+    }
+}
+
+/// Sets an extended attribute, or prints why that cannot be.
+pub fn attribute(path: &Path, name: &str, value: &[u8]) -> bool {
+    let set = rustix::fs::lsetxattr(path, name, value, XattrFlags::empty());
+    if let Err(error) = &set {
+        println!("skipped: {name} of {}: {error}", path.display());
+    }
+    set.is_ok()
+}

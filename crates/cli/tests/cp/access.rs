@@ -1,0 +1,162 @@
+//! Who may read what `seekless cp` makes, also while it is made.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::copies::{below, make_tree};
+use super::like_gnu::list_with_mask;
+use crate::common::disks::attribute;
+use crate::common::place::Place;
+
+/// The rights that others have at the moment: reading for anybody but the owner, or searching.
+fn is_open_to_others(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink() && found.mode() & 0o077 != 0)
+}
+
+/// Runs a copy while a thread looks at everything below `copy`. Returns what `is_wrong` found, and the number of looks.
+fn watched(
+    place: &Place,
+    words: &[&str],
+    copy: &Path,
+    is_wrong: impl Fn(&Path) -> bool + Sync,
+) -> (BTreeSet<PathBuf>, u64) {
+    let (is_over, looks) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut wrong = BTreeSet::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let all = below(copy);
+                looks.fetch_add(all.len() as u64, Ordering::Relaxed);
+                wrong.extend(all.into_iter().filter(|path| is_wrong(path)));
+            }
+            wrong
+        });
+        let ended = place.run(words);
+        is_over.store(true, Ordering::Relaxed);
+        let wrong = watcher.join().unwrap();
+        ended.succeeded();
+        (wrong, looks.load(Ordering::Relaxed))
+    })
+}
+
+#[test]
+fn copies_of_private_files_are_never_open_to_others() {
+    let place = Place::new();
+    make_tree(&place.path("tree"), 30, 40, [0o700, 0o600]);
+    fs::set_permissions(place.path("tree"), Permissions::from_mode(0o700)).unwrap();
+    fs::create_dir(place.path("into")).unwrap();
+    for words in [
+        &["cp", "tree", "into"][..],
+        &["cp", "-T", "--fsync", "tree", "into/again"],
+    ] {
+        let (wrong, looks) = watched(&place, words, &place.path("into"), is_open_to_others);
+        assert!(wrong.is_empty(), "{wrong:?}");
+        assert!(looks > 1000, "looked too seldom: {looks}");
+    }
+}
+
+#[test]
+fn the_watch_sees_files_that_are_open() {
+    let place = Place::new();
+    make_tree(&place.path("tree"), 10, 40, [0o700, 0o644]);
+    fs::create_dir(place.path("into")).unwrap();
+    let (wrong, _) = watched(
+        &place,
+        &["cp", "--fsync", "tree", "into"],
+        &place.path("into"),
+        is_open_to_others,
+    );
+    assert!(wrong.iter().any(|path| path.is_file()), "{wrong:?}");
+}
+
+/// The rights of user 77 by a list: those of the entry, less those that the mask lacks.
+fn rights_of_77(path: &Path) -> u16 {
+    let mut list = vec![0; 1024];
+    let length = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut list).unwrap_or(0);
+    let entries = list[..length].get(4..).unwrap_or_default().chunks_exact(8);
+    let (mut of_77, mut mask) = (0, 7);
+    for entry in entries {
+        let [tag, rights] = [0, 2].map(|at| u16::from_le_bytes([entry[at], entry[at + 1]]));
+        match (tag, entry[4..8] == 77_u32.to_le_bytes()) {
+            (2, true) => of_77 = rights,
+            (16, _) => mask = rights,
+            _ => {}
+        }
+    }
+    of_77 & mask
+}
+
+/// A tree with entries of all kinds, which the group may use, and a target directory whose list lets user 77 read new files.
+fn with_default_list() -> Option<Place> {
+    let place = Place::new();
+    make_tree(&place.path("tree"), 20, 30, [0o750, 0o640]);
+    for (name, kind) in [("fifo", FileType::Fifo), ("socket", FileType::Socket)] {
+        let path = place.path("tree").join(name);
+        mknodat(CWD, &path, kind, Mode::RUSR, 0).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
+    }
+    fs::create_dir(place.path("into")).unwrap();
+    let is_set = attribute(&place.path("into"), "system.posix_acl_default", &list_with_mask(7));
+    is_set.then_some(place)
+}
+
+#[test]
+fn a_default_list_of_the_target_gives_nobody_rights_to_copies() {
+    let Some(place) = with_default_list() else { return };
+    // The watch can see such rights.
+    place.file("into/own", b"");
+    fs::set_permissions(place.path("into/own"), Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(rights_of_77(&place.path("into/own")), 4);
+    fs::remove_file(place.path("into/own")).unwrap();
+    let words = ["cp", "--fsync", "tree", "into"];
+    let (wrong, looks) = watched(&place, &words, &place.path("into"), |path| rights_of_77(path) & 4 != 0);
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(looks > 1000, "looked too seldom: {looks}");
+    let listed: Vec<_> = below(&place.path("into"))
+        .into_iter()
+        .filter(|path| ["access", "default"].iter().any(|kind| has_list(path, kind)))
+        .collect();
+    assert!(listed.is_empty(), "{listed:?}");
+}
+
+fn has_list(path: &Path, kind: &str) -> bool {
+    rustix::fs::lgetxattr(path, format!("system.posix_acl_{kind}"), &mut [0_u8; 0]).is_ok()
+}
+
+#[test]
+fn files_without_their_lists_are_not_open_to_the_group() {
+    let place = Place::new();
+    let listed = place.file("listed", b"for 77");
+    fs::set_permissions(&listed, Permissions::from_mode(0o600)).unwrap();
+    if !attribute(&listed, "system.posix_acl_access", &list_with_mask(6)) {
+        return;
+    }
+    assert_eq!(fs::metadata(&listed).unwrap().mode() & 0o070, 0o060, "the mask");
+    for word in ["--no-preserve=xattr", "--preserve=mode"] {
+        place.run(&["cp", word, "listed", "copy"]);
+        let copy = place.path("copy");
+        let is_group_open = fs::metadata(&copy).unwrap().mode() & 0o070 != 0 && !has_list(&copy, "access");
+        assert!(
+            !is_group_open,
+            "{word}: the group may read the copy, but not its source"
+        );
+        fs::remove_file(&copy).unwrap();
+    }
+}
+
+#[test]
+fn directories_that_exist_are_as_closed_as_their_sources_before_files_come_into_them() {
+    let place = Place::new();
+    make_tree(&place.path("tree"), 10, 60, [0o700, 0o644]);
+    make_tree(&place.path("copy"), 10, 0, [0o755, 0o644]);
+    let words = ["cp", "-T", "--fsync", "tree", "copy"];
+    let is_reachable = |path: &Path| path.is_file() && path.parent().is_some_and(is_open_to_others);
+    let (wrong, _) = watched(&place, &words, &place.path("copy"), is_reachable);
+    assert!(wrong.is_empty(), "{wrong:?}");
+}

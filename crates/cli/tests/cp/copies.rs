@@ -1,0 +1,352 @@
+//! `seekless cp`: what it refuses, what a killed copy leaves, and trees that are deep or that change meanwhile. Who may read
+//! copies is tested beside this, and so is that command lines mean what they mean to GNU's.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use seekless_sys::Directory;
+
+use crate::common::place::{Ended, Mount, Place, is_root};
+
+/// What unfinished files are called.
+const UNFINISHED: &[u8] = b".seekless-cp-";
+
+/// Makes directories with this many files each, of these modes.
+pub fn make_tree(top: &Path, directories: usize, files: usize, [directory_mode, file_mode]: [u32; 2]) {
+    fs::create_dir(top).unwrap();
+    for number in 0..directories {
+        let directory = top.join(number.to_string());
+        fs::create_dir(&directory).unwrap();
+        for file in 0..files {
+            let path = directory.join(file.to_string());
+            let bytes = format!("{number} {file} ").repeat(1 + 331 * (file % 9));
+            fs::write(&path, bytes).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(file_mode)).unwrap();
+        }
+        fs::set_permissions(&directory, Permissions::from_mode(directory_mode)).unwrap();
+    }
+}
+
+/// All that is below a directory, without following links.
+pub fn below(top: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![top.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                left.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// Checks that each file with a name of its own is whole, and returns the numbers of these and of unfinished ones.
+fn check_whole(source: &Path, copy: &Path) -> [usize; 2] {
+    let mut counts = [0; 2];
+    for path in below(copy).into_iter().filter(|path| path.is_file()) {
+        if path.file_name().unwrap().as_bytes().starts_with(UNFINISHED) {
+            counts[1] += 1;
+            continue;
+        }
+        counts[0] += 1;
+        let from = source.join(path.strip_prefix(copy).unwrap());
+        assert!(
+            fs::read(&path).unwrap() == fs::read(&from).unwrap(),
+            "{} is not whole",
+            path.display()
+        );
+        let [is, was] = [&path, &from].map(|path| fs::metadata(path).unwrap());
+        assert_eq!(
+            (is.mode(), is.mtime_nsec()),
+            (was.mode(), was.mtime_nsec()),
+            "{}",
+            path.display()
+        );
+    }
+    counts
+}
+
+#[test]
+fn words_that_are_not_done_name_the_command_that_does_it() {
+    let place = Place::new();
+    place.file("a", b"a");
+    for (word, instead) in [
+        ("-i", "cp -ai"),
+        ("--interactive", "cp -ai"),
+        ("-l", "cp -al"),
+        ("--link", "cp -al"),
+        ("-s", "cp -as"),
+        ("--symbolic-link", "cp -as"),
+        ("-b", "cp -a --backup"),
+        ("--backup", "cp -a --backup"),
+        ("--backup=numbered", "cp -a --backup"),
+        ("--parents", "cp -a --parents"),
+        ("--delete", "--delete"),
+    ] {
+        let ended = place.run(&["cp", word, "a", "b"]);
+        assert_eq!(ended.code, Some(1), "{word}");
+        assert!(ended.stderr.contains(instead), "{word}: {}", ended.stderr);
+        assert!(!place.path("b").exists(), "{word}");
+    }
+}
+
+#[test]
+fn the_last_word_says_which_existing_files_are_replaced() {
+    let place = Place::new();
+    for (words, replaced) in [
+        (&["--update=older"][..], "old"),
+        (&["-u", "--update=all"], "old new"),
+        (&["--update=all", "-n"], ""),
+        (&["-n", "--update=none"], ""),
+    ] {
+        for (name, seconds) in [("old", 0), ("source", 1000), ("new", 2000)] {
+            place.file(name, name.as_bytes());
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            File::open(place.path(name)).unwrap().set_modified(time).unwrap();
+        }
+        for name in ["old", "new"] {
+            place.run(&[&["cp"], words, &["source", name]].concat()).succeeded();
+            let is_replaced = fs::read(place.path(name)).unwrap() == b"source";
+            assert_eq!(is_replaced, replaced.contains(name), "{words:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn names_that_cannot_be_written_are_an_error() {
+    let place = Place::new();
+    place.file("a", b"a");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let ended = place
+        .command()
+        .args(["cp", "-v", "a", "b"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(fs::read(place.path("b")).unwrap(), b"a");
+}
+
+#[test]
+fn a_target_below_a_file_is_an_error_with_one_reason() {
+    let place = Place::new();
+    place.file("a", b"a");
+    let ended = place.run(&["cp", "a", "a/b"]);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.stderr.matches("Not a directory").count(), 1, "{}", ended.stderr);
+}
+
+#[test]
+fn an_empty_name_of_a_target_is_refused() {
+    let place = Place::new();
+    let source = place.directory().join("..").join("file");
+    fs::write(&source, b"file").unwrap();
+    let source = source.to_str().unwrap();
+    for words in [
+        &["cp", source, ""][..],
+        &["cp", "-t", "", source],
+        &["cp", "-T", source, ""],
+    ] {
+        assert_ne!(place.run(words).code, Some(0), "{words:?}");
+        assert!(below(&place.directory()).is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn what_is_not_a_regular_file_is_not_replaced_by_one() {
+    let place = Place::new();
+    place.file("a", b"a");
+    let mut kinds = vec![FileType::Fifo, FileType::Socket];
+    if is_root() {
+        kinds.push(FileType::CharacterDevice);
+    }
+    for kind in kinds {
+        let path = place.path("special");
+        mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), rustix::fs::makedev(1, 3)).unwrap();
+        let before = fs::symlink_metadata(&path).unwrap();
+        let ended = place.run(&["cp", "a", "special"]);
+        let after = fs::symlink_metadata(&path).unwrap();
+        assert_eq!((after.ino(), after.mode()), (before.ino(), before.mode()), "{kind:?}");
+        assert_ne!(ended.code, Some(0), "{kind:?}");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+/// Copies `tree` to `copy` and kills that at many moments; each time, whatever has its name is whole.
+fn kill_often(place: &Place, copy: &Path) {
+    let copy_all = || -> Child {
+        let mut command = place.command();
+        command.args(["cp", "-T", "tree"]).arg(copy).spawn().unwrap()
+    };
+    let started = Instant::now();
+    Ended::of(copy_all()).succeeded();
+    let whole = started.elapsed();
+    let (files, rounds) = (check_whole(&place.path("tree"), copy)[0], 30);
+    let (mut killed, mut partial) = (0, 0);
+    for round in 0..rounds {
+        // Every third copy replaces all files.
+        if round % 3 != 0 {
+            let _ = fs::remove_dir_all(copy);
+        }
+        let mut child = copy_all();
+        thread::sleep(whole * round / rounds);
+        child.kill().unwrap();
+        killed += u32::from(!child.wait().unwrap().success());
+        let [whole, unfinished] = if copy.exists() {
+            check_whole(&place.path("tree"), copy)
+        } else {
+            [0; 2]
+        };
+        // A new tree has no name before it is complete.
+        let mut beside = fs::read_dir(copy.parent().unwrap()).unwrap().flatten();
+        let is_staged = beside.any(|entry| entry.file_name().to_string_lossy().starts_with(".seekless-cp-tree-"));
+        assert!(!(is_staged && copy.exists()), "a part of a tree has its name");
+        partial += u32::from(is_staged || whole > 0 && whole < files);
+        assert!(unfinished <= 64, "{unfinished} unfinished files");
+    }
+    println!("{killed} of {rounds} were killed, {partial} with a part of the files");
+    assert!(partial > 3, "too few were killed in the middle: {partial}");
+    Ended::of(copy_all()).succeeded();
+    assert_eq!(check_whole(&place.path("tree"), copy)[0], files);
+}
+
+#[test]
+fn killed_copies_leave_no_file_that_is_not_whole() {
+    let place = Place::new();
+    make_tree(&place.path("tree"), 20, 150, [0o755, 0o644]);
+    kill_often(&place, &place.path("copy"));
+}
+
+#[test]
+fn killed_copies_leave_no_file_that_is_not_whole_without_unnamed_files() {
+    let place = Place::new();
+    make_tree(&place.path("tree"), 10, 80, [0o755, 0o644]);
+    let [behind, mounted] = ["behind", "mounted"].map(|name| place.path(name));
+    fs::create_dir(&behind).unwrap();
+    fs::create_dir(&mounted).unwrap();
+    if let Some(_mount) = Mount::bindfs(&behind, &mounted, &[]) {
+        kill_often(&place, &mounted.join("copy"));
+    }
+}
+
+#[test]
+fn a_deep_tree_is_copied_with_few_open_files() {
+    const DEPTH: usize = 3000;
+    let place = Place::new();
+    // Paths are longer than the system takes, so neither tree is made or read by paths.
+    let mut at = Directory::open(&place.directory()).unwrap();
+    at = at.create_directory("deep".as_ref(), 0o755).unwrap();
+    for level in 0..DEPTH {
+        let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
+        file.write_all(&level.to_le_bytes()).unwrap();
+        at = at.create_directory("directory".as_ref(), 0o700).unwrap();
+    }
+    place.run_with_few_files(64, &["cp", "deep", "copy"]).succeeded();
+    let open = |above: &File, name: &str| {
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW;
+        rustix::fs::openat(above, name, flags, Mode::empty()).map(File::from)
+    };
+    let mut at = File::open(place.path("copy")).unwrap();
+    for level in 0..DEPTH {
+        let mut bytes = Vec::new();
+        open(&at, "file").unwrap().read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, level.to_le_bytes(), "level {level}");
+        at = open(&at, "directory").unwrap();
+    }
+    assert!(open(&at, "file").is_err());
+}
+
+#[test]
+fn a_long_directory_is_copied_with_few_open_files() {
+    let place = Place::new();
+    let long = place.path("long");
+    fs::create_dir(&long).unwrap();
+    for number in 0..40_000 {
+        // Links are made faster than files.
+        symlink(number.to_string(), long.join(number.to_string())).unwrap();
+    }
+    for number in 0..200 {
+        fs::create_dir_all(long.join(format!("d{number}/e"))).unwrap();
+    }
+    place.run_with_few_files(24, &["cp", "long", "copy"]).succeeded();
+    let names = |top: &Path| -> BTreeSet<(PathBuf, Option<PathBuf>)> {
+        let relative = |path: PathBuf| (path.strip_prefix(top).unwrap().to_owned(), fs::read_link(&path).ok());
+        below(top).into_iter().map(relative).collect()
+    };
+    assert!(names(&long) == names(&place.path("copy")));
+}
+
+#[test]
+fn a_target_that_is_swapped_for_a_link_is_not_followed() {
+    let place = Place::new();
+    make_tree(&place.path("tree"), 8, 60, [0o755, 0o644]);
+    make_tree(&place.path("copy"), 8, 0, [0o755, 0o644]);
+    fs::create_dir(place.path("precious")).unwrap();
+    let (is_over, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let [precious, copy] = ["precious", "copy"].map(|name| place.path(name));
+            while !is_over.load(Ordering::Relaxed) {
+                for number in 0..8 {
+                    let [there, aside] = [number.to_string(), format!("aside{number}")].map(|name| copy.join(name));
+                    if fs::rename(&there, &aside).is_ok() && symlink(&precious, &there).is_ok() {
+                        swaps.fetch_add(1, Ordering::Relaxed);
+                        let _ = fs::remove_file(&there);
+                    }
+                    let _ = fs::rename(&aside, &there);
+                }
+            }
+        });
+        for _ in 0..15 {
+            place.run(&["cp", "-T", "tree", "copy"]);
+            place.run_with_few_files(24, &["cp", "-T", "tree", "copy"]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(swaps.load(Ordering::Relaxed) > 100);
+    let followed = below(&place.path("precious"));
+    assert!(followed.is_empty(), "{followed:?}");
+}
+
+#[test]
+fn a_file_that_grows_all_the_time_is_told() {
+    let place = Place::new();
+    let log = place.file("log", &b"line\n".repeat(4_000_000));
+    let is_over = AtomicBool::new(false);
+    let ended = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut log = File::options().append(true).open(&log).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                log.write_all(b"line\n").unwrap();
+                thread::sleep(Duration::from_micros(50));
+            }
+        });
+        thread::sleep(Duration::from_millis(20));
+        // By blocks that are shared, a copy is of one moment, but the file changes nonetheless.
+        let ended = place.run(&["cp", "log", "copy"]);
+        is_over.store(true, Ordering::Relaxed);
+        ended
+    });
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("changed during both attempts"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        fs::read(&log)
+            .unwrap()
+            .starts_with(&fs::read(place.path("copy")).unwrap())
+    );
+}

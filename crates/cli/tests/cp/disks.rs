@@ -1,0 +1,221 @@
+//! `seekless cp` on file systems that share blocks, lack something, do not number files reliably, or tell other sizes than files have.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use seekless_sys::Support;
+
+use crate::common::disks::{bytes, disk};
+use crate::common::place::{Mount, Place, is_root};
+
+/// Whether a file shares blocks with another.
+fn is_shared(path: &Path) -> bool {
+    let file = File::open(path).unwrap();
+    let length = file.metadata().unwrap().len();
+    match seekless_sys::extents(&file, 0..length).unwrap() {
+        Support::Available(extents) => extents.iter().any(|extent| extent.flags.is_shared()),
+        Support::Unavailable(reason) => panic!("{reason}"),
+    }
+}
+
+fn blocks_are_shared_as_asked_on(kind: &str) {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, kind) else { return };
+    place.file("disk/file", &bytes(1, 3 << 20));
+    place
+        .run(&["cp", "--reflink=never", "disk/file", "disk/apart"])
+        .succeeded();
+    assert!(!is_shared(&place.path("disk/apart")), "asked never to share");
+    for word in ["--reflink=auto", "--reflink=always", "--reflink"] {
+        place.run(&["cp", word, "disk/file", "disk/shares"]).succeeded();
+        assert!(is_shared(&place.path("disk/shares")), "{word}");
+        fs::remove_file(place.path("disk/shares")).unwrap();
+    }
+    for name in ["apart", "file"] {
+        assert!(
+            fs::read(place.path("disk").join(name)).unwrap() == bytes(1, 3 << 20),
+            "{name}"
+        );
+    }
+}
+
+fn holes_are_kept_as_asked_on(kind: &str) {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, kind) else { return };
+    let file = File::create(place.path("disk/file")).unwrap();
+    file.set_len(8 << 20).unwrap();
+    file.write_all_at(&bytes(2, 1 << 20), 3 << 20).unwrap();
+    drop(file);
+    for (words, blocks) in [
+        (&["--sparse=never", "--reflink=never"][..], 16_384..20_000),
+        (&["--reflink=never"], 2048..3000),
+        (&["--sparse=always"], 2048..3000),
+    ] {
+        place
+            .run(&[&["cp", "disk/file", "disk/copy"], words].concat())
+            .succeeded();
+        let copy = File::open(place.path("disk/copy")).unwrap();
+        copy.sync_all().unwrap();
+        let allocated = copy.metadata().unwrap().blocks();
+        assert!(blocks.contains(&allocated), "{words:?}: {allocated} blocks");
+        assert!(fs::read(place.path("disk/copy")).unwrap() == fs::read(place.path("disk/file")).unwrap());
+        fs::remove_file(place.path("disk/copy")).unwrap();
+    }
+}
+
+#[test]
+fn blocks_are_shared_as_asked_on_xfs() {
+    blocks_are_shared_as_asked_on("xfs");
+}
+
+#[test]
+fn blocks_are_shared_as_asked_on_btrfs() {
+    blocks_are_shared_as_asked_on("btrfs");
+}
+
+#[test]
+fn holes_are_kept_as_asked_on_xfs() {
+    holes_are_kept_as_asked_on("xfs");
+}
+
+#[test]
+fn holes_are_kept_as_asked_on_btrfs() {
+    holes_are_kept_as_asked_on("btrfs");
+}
+
+/// A tree that FUSE shows, which does not number files reliably.
+fn fuse(place: &Place) -> Option<Mount> {
+    for name in ["behind", "mounted"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    Mount::bindfs(&place.path("behind"), &place.path("mounted"), &[])
+}
+
+#[test]
+fn links_that_lead_back_end_where_inodes_are_not_reliable() {
+    let place = Place::new();
+    let Some(_mount) = fuse(&place) else { return };
+    fs::create_dir_all(place.path("behind/tree/sub")).unwrap();
+    symlink("..", place.path("behind/tree/sub/up")).unwrap();
+    let mut child = place
+        .command()
+        .args(["cp", "-L", "mounted/tree", "copy"])
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while child.try_wait().unwrap().is_none() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Nothing happens if it has ended.
+    let _ = child.kill();
+    assert_eq!(
+        child.wait().unwrap().code(),
+        Some(1),
+        "killed after 10 seconds, or another code"
+    );
+}
+
+#[test]
+fn hard_links_are_kept_or_told_where_inodes_are_not_reliable() {
+    let place = Place::new();
+    let Some(_mount) = fuse(&place) else { return };
+    fs::create_dir(place.path("behind/tree")).unwrap();
+    place.file("behind/tree/one", b"one");
+    fs::hard_link(place.path("behind/tree/one"), place.path("behind/tree/two")).unwrap();
+    let ended = place.run(&["cp", "mounted/tree", "copy"]);
+    let [one, two] = ["copy/one", "copy/two"].map(|name| fs::metadata(place.path(name)).unwrap());
+    assert!(
+        one.ino() == two.ino() || ended.code == Some(1),
+        "two files, and nothing is said"
+    );
+}
+
+#[test]
+fn a_file_is_not_copied_to_itself_where_inodes_are_not_reliable() {
+    let place = Place::new();
+    let Some(_mount) = fuse(&place) else { return };
+    place.file("behind/one", b"one");
+    fs::hard_link(place.path("behind/one"), place.path("behind/two")).unwrap();
+    for to in ["mounted/two", "mounted/one"] {
+        let ended = place.run(&["cp", "mounted/one", to]);
+        let [one, two] = ["behind/one", "behind/two"].map(|name| fs::metadata(place.path(name)).unwrap());
+        assert_eq!((ended.code, one.ino()), (Some(1), two.ino()), "{to}");
+    }
+}
+
+#[test]
+fn one_file_system_is_copied_to_another_that_is_mounted_in_it() {
+    let place = Place::new();
+    for name in ["root", "root/sub", "root/mounted"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    place.file("root/sub/file", b"file");
+    let Some(_mount) = Mount::tmpfs(&place.path("root/mounted"), "size=8m") else {
+        return;
+    };
+    place.run(&["cp", "-x", "root", "root/mounted"]).succeeded();
+    let copy = place.path("root/mounted/root");
+    assert_eq!(fs::read(copy.join("sub/file")).unwrap(), b"file");
+    assert_eq!(fs::read_dir(copy.join("mounted")).unwrap().count(), 0);
+}
+
+#[test]
+fn files_that_tell_another_size_are_copied_as_they_read() {
+    let place = Place::new();
+    let mut tried = 0;
+    for path in [
+        "/proc/version",
+        "/proc/self/limits",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    ] {
+        let Ok(expected) = fs::read(path) else {
+            println!("skipped: {path} is not here");
+            continue;
+        };
+        place.run(&["cp", "-T", path, "copy"]).succeeded();
+        let copied = fs::read(place.path("copy")).unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&copied),
+            String::from_utf8_lossy(&expected),
+            "{path}"
+        );
+        tried += 1;
+    }
+    assert!(tried > 0);
+}
+
+#[test]
+fn times_that_the_target_rounds_are_told() {
+    let place = Place::new();
+    if !is_root() {
+        return;
+    }
+    fs::create_dir(place.path("disk")).unwrap();
+    let image = place.file("image", b"");
+    File::options()
+        .write(true)
+        .open(&image)
+        .unwrap()
+        .set_len(16 << 20)
+        .unwrap();
+    // Such inodes have no room for nanoseconds.
+    let words = ["-q", "-I", "128"].map(std::ffi::OsStr::new);
+    if !crate::common::place::prepared("mkfs.ext4", &[&words[..], &[image.as_os_str()]].concat()) {
+        println!("skipped: no mkfs.ext4");
+        return;
+    }
+    let words = ["-o", "loop"].map(std::ffi::OsStr::new);
+    let Some(_mount) = Mount::by(
+        "mount",
+        &[&words[..], &[image.as_os_str()]].concat(),
+        &place.path("disk"),
+    ) else {
+        return;
+    };
+    place.file("file", b"file");
+    let ended = place.run(&["cp", "file", "disk"]);
+    assert!(ended.code == Some(1) && ended.stdout.contains("times"), "{ended:?}");
+}

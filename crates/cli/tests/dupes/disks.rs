@@ -1,0 +1,834 @@
+//! `seekless dupes` on file systems that share blocks, number files in their own way, or show a file in several places.
+//!
+//! Every search runs with several numbers of threads and of open files, and must print the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::disks::{blocks_bytes, btrfs, bytes, disk, reflink, resident_bytes, sync};
+use crate::common::groups::{Groups, Names, Seen, groups};
+use crate::common::place::{Ended, Mount, Place, prepared};
+
+/// Searches with many and with few threads, one processor and several, and checks that all print the same but for the proof.
+pub fn search(place: &Place, arguments: &[&str]) -> Seen {
+    let arguments = [&["dupes", "--json"], arguments].concat();
+    let first = place.run(&arguments);
+    let mut others = vec![
+        place.run(&arguments),
+        place.run_with_few_files(200, &arguments),
+        place.run_with_few_files(32, &arguments),
+    ];
+    let mut single = place.command_of("taskset");
+    single
+        .args(["-c", "0"])
+        .arg(env!("CARGO_BIN_EXE_seekless"))
+        .args(&arguments);
+    others.extend(single.spawn().ok().map(Ended::of));
+    // With few open files, digests are compared earlier; with a cache, the first search keeps them.
+    let printed = |ended: &Ended| {
+        ["\"blake3\"", "\"cached blake3\""]
+            .iter()
+            .fold(ended.stdout.clone(), |text, proof| text.replace(proof, "\"bytes\""))
+    };
+    // Blocks begin elsewhere with other threads.
+    let told = |ended: &Ended| {
+        let said = said(ended);
+        let words = said.split("at byte ");
+        words
+            .map(|part| part.trim_start_matches(|letter: char| letter.is_ascii_digit()))
+            .collect::<String>()
+    };
+    for other in others {
+        assert_eq!((other.code, told(&other)), (first.code, told(&first)));
+        let (here, there) = (printed(&first), printed(&other));
+        let difference = here.lines().zip(there.lines()).find(|(here, there)| here != there);
+        assert!(here == there, "{difference:?}");
+    }
+    Seen::of(&first)
+}
+
+/// What is on standard error, without the method by which a pair was compared.
+fn said(ended: &Ended) -> String {
+    let lines = ended
+        .stderr
+        .lines()
+        .map(|line| match (line.find(" (compare/"), line.find("): ")) {
+            (Some(start), Some(end)) => format!("{}{}", &line[..start], &line[end + 1..]),
+            _ => line.to_owned(),
+        });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The overlay of a test: two directories below it, one above.
+fn layered(place: &Place) -> Option<Mount> {
+    for (name, content) in [
+        ("lower1/a", "same"),
+        ("lower1/b", "same"),
+        ("lower1/shadowed", "SAME"),
+        ("lower2/c", "same"),
+        ("lower2/shadowed", "same"),
+        ("lower1/x1", "linked"),
+        ("lower1/y1", "linked, too"),
+        ("upper/u", "same"),
+    ] {
+        let path = place.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content.repeat(2000)).unwrap();
+    }
+    for name in ["x", "y"] {
+        let path = |number: u32| place.path(format!("lower1/{name}{number}"));
+        fs::hard_link(path(1), path(2)).unwrap();
+    }
+    for name in ["work", "merged"] {
+        fs::create_dir_all(place.path(name)).unwrap();
+    }
+    let lower = [place.path("lower1"), place.path("lower2")].map(|path| path.display().to_string());
+    let [upper, work, merged] = ["upper", "work", "merged"].map(|name| place.path(name));
+    let mount = Mount::overlay([Path::new(&lower.join(":")), &upper, &work], &merged)?;
+    // Each is copied up by that; it breaks the hard link.
+    for name in ["b", "x1"] {
+        fs::set_permissions(merged.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    Some(mount)
+}
+
+#[test]
+fn an_overlay_has_each_file_once_whatever_layer_it_is_in() {
+    let place = Place::new();
+    let Some(_mount) = layered(&place) else { return };
+    let seen = search(&place, &["merged"]);
+    let expected = groups(&["merged/a merged/b merged/c merged/u", "merged/x1 merged/x2"]);
+    assert_eq!(seen.groups, expected);
+    // It has another name, which is not in the overlay any more.
+    assert_eq!(seen.own_bytes["merged/x2"], 0);
+}
+
+#[test]
+fn an_overlay_of_several_file_systems_has_each_file_once() {
+    let place = Place::new();
+    let mut mounts = Vec::new();
+    for name in ["lower1", "lower2"] {
+        fs::create_dir(place.path(name)).unwrap();
+        let Some(mount) = Mount::tmpfs(&place.path(name), "size=4m") else {
+            return;
+        };
+        mounts.push(mount);
+    }
+    let Some(overlay) = layered(&place) else { return };
+    mounts.push(overlay);
+    // Files of both have the same numbers.
+    let inode = |name: &str| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("lower1/a"), inode("lower2/c"));
+    let expected = groups(&["merged/a merged/b merged/c merged/u", "merged/x1 merged/x2"]);
+    assert_eq!(search(&place, &["merged"]).groups, expected);
+    // The overlay is unmounted before what is below it.
+    mounts.reverse();
+}
+
+#[test]
+fn what_an_overlay_shows_of_its_layers_is_no_duplicate_of_itself() {
+    let place = Place::new();
+    let Some(_mount) = layered(&place) else { return };
+    let seen = search(&place, &["merged", "lower1"]);
+    let expected = groups(&[
+        "merged/a|lower1/a merged/b lower1/b merged/c merged/u",
+        "merged/x1 merged/x2|lower1/x1|lower1/x2",
+    ]);
+    assert_eq!(seen.groups, expected);
+    assert_eq!(seen.summary["files"], 9);
+    // With all that the overlay is made of.
+    let seen = search(&place, &["merged", "lower1", "lower2", "upper"]);
+    let expected = groups(&[
+        "merged/a|lower1/a merged/b|upper/b lower1/b merged/c|lower2/c merged/u|upper/u lower2/shadowed",
+        "merged/x1|upper/x1 merged/x2|lower1/x1|lower1/x2",
+    ]);
+    assert_eq!(seen.groups, expected);
+}
+
+#[test]
+fn what_files_share_below_an_overlay_is_no_gain() {
+    let place = Place::new();
+    let Some(_disk) = disk(&place, "xfs") else { return };
+    let names = ["lower", "upper", "work", "merged"].map(|name| place.path("disk").join(name));
+    for path in &names {
+        fs::create_dir(path).unwrap();
+    }
+    let [lower, upper, work, merged] = &names;
+    fs::write(lower.join("a"), bytes(1, 1 << 20)).unwrap();
+    let Some(_overlay) = Mount::overlay([lower, upper, work], merged) else {
+        return;
+    };
+    fs::write(merged.join("b"), bytes(1, 1 << 20)).unwrap();
+    reflink(&merged.join("b"), &merged.join("twin"));
+    sync(&merged.join("b"));
+    let seen = search(&place, &["disk/merged"]);
+    assert_eq!(seen.groups, groups(&["disk/merged/a disk/merged/b disk/merged/twin"]));
+    let own = ["a", "b", "twin"].map(|name| seen.own_bytes[&format!("disk/merged/{name}")]);
+    assert_eq!(own, [1 << 20, 0, 0]);
+}
+
+#[test]
+fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
+    for options in [&[][..], &["-o", "use_ino"]] {
+        let place = Place::new();
+        for name in ["source/d/x", "source/d/y", "source/copy", "source/h1"] {
+            fs::create_dir_all(place.path(name).parent().unwrap()).unwrap();
+            let seed = if name.ends_with("h1") { 2 } else { 1 };
+            fs::write(place.path(name), bytes(seed, 9000)).unwrap();
+        }
+        fs::create_dir(place.path("m")).unwrap();
+        fs::create_dir(place.path("bound")).unwrap();
+        fs::hard_link(place.path("source/h1"), place.path("source/h2")).unwrap();
+        let Some(fuse) = Mount::bindfs(&place.path("source"), &place.path("m"), options) else {
+            return;
+        };
+        std::os::unix::fs::symlink("m/d", place.path("to d")).unwrap();
+        let all = ["m/copy m/d/x m/d/y"];
+        for arguments in [
+            &["m"][..],
+            &["m", "m"],
+            &["m", "m/d"],
+            &["m/d", "m"],
+            &["m", "m/d/x", "m/d/../d/x"],
+            &["m", "m/copy", "m/d/y"],
+            &["."],
+            &[".", "m/d"],
+            &[".", "m/d/x"],
+        ] {
+            let mut arguments = arguments.to_vec();
+            arguments.extend(["--exclude", "source"]);
+            assert_eq!(search(&place, &arguments).groups, groups(&all), "{arguments:?}");
+        }
+        for (arguments, expected) in [
+            (&["m/d", "m/d"][..], &["m/d/x m/d/y"][..]),
+            (&["m/d/x", "m/d/x", "m/d/../d/x"], &[]),
+            (&["to d", "m/d"], &["to d/x to d/y"]),
+            (&["--isolate", "m", "m"], &[]),
+            (&["--isolate", "m/d", "m/d/x"], &["m/d/x m/d/y"]),
+            (&["m/copy", "--against", "m/copy"], &[]),
+            (&["m/copy", "--against", "m"], &[]),
+            (&["m/d", "--against", "m"], &[]),
+            (&["m", "--against", "m"], &[]),
+            (&["m", "--against", "m/d"], &["m/copy m/d/x m/d/y"]),
+            (&["m/d", "m/copy", "--against", "m/d/x"], &["m/copy m/d/x m/d/y"]),
+        ] {
+            let seen = search(&place, arguments);
+            let expected: Groups = expected
+                .iter()
+                .flat_map(|group| groups(&[&group.replace("to d", "to_d")]))
+                .collect();
+            let seen: Groups = seen
+                .groups
+                .iter()
+                .map(|group| {
+                    group
+                        .iter()
+                        .map(|names| names.iter().map(|name| name.replace(' ', "_")).collect())
+                        .collect()
+                })
+                .collect();
+            assert_eq!(seen, expected, "{arguments:?}");
+        }
+        // The same file by two mounts.
+        let Some(bound) = Mount::bind(&place.path("m"), &place.path("bound")) else {
+            return;
+        };
+        let found = search(&place, &["m/copy", "bound/copy"]).groups;
+        assert_eq!(found, Groups::new());
+        let found = search(&place, &["m/copy", "--against", "bound"]).groups;
+        assert_eq!(found, Groups::new());
+        // So is a directory.
+        for (arguments, expected) in [
+            (&["m", "bound"][..], &["m/copy m/d/x m/d/y"][..]),
+            (&["m", "bound/d"], &["bound/d/x bound/d/y m/copy"]),
+            (&["bound/d", "m"], &["bound/d/x bound/d/y m/copy"]),
+            (&["--exclude", "source", "."], &["bound/copy bound/d/x bound/d/y"]),
+            (&["bound", "--against", "m"], &[]),
+            (&["m", "--against", "bound/d"], &["bound/d/x bound/d/y m/copy"]),
+        ] {
+            for option in [&[][..], &["--dirs"]] {
+                let seen = place
+                    .run(&[&["dupes", "--json"], option, arguments].concat())
+                    .succeeded();
+                // A directory among them has no device, which fails here.
+                assert_eq!(Seen::of(&seen).groups, groups(expected), "{arguments:?}");
+            }
+            assert_eq!(search(&place, arguments).groups, groups(expected), "{arguments:?}");
+        }
+        drop(bound);
+        drop(fuse);
+    }
+}
+
+#[test]
+fn equal_inode_numbers_in_two_subvolumes_are_two_files() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "btrfs") else { return };
+    for name in ["disk/one", "disk/two"] {
+        assert!(btrfs(&place, &["create", name]));
+        fs::write(place.path(name).join("a"), bytes(1, 200_000)).unwrap();
+        fs::write(place.path(name).join("b"), bytes(2, 200_000)).unwrap();
+    }
+    let inode = |name: &str| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("disk/one/a"), inode("disk/two/a"));
+    let seen = search(&place, &["disk"]);
+    let expected = ["disk/one/a disk/two/a", "disk/one/b disk/two/b"];
+    assert_eq!(seen.groups, groups(&expected));
+    assert_eq!(seen.gain_bytes["disk/one/a"], blocks_bytes(&place.path("disk/one/a")));
+    assert_eq!(
+        search(&place, &["--isolate", "disk/one", "disk/two"]).groups,
+        groups(&expected)
+    );
+}
+
+#[test]
+fn what_a_snapshot_holds_is_equal_and_frees_nothing() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "btrfs") else { return };
+    assert!(btrfs(&place, &["create", "disk/one"]));
+    for (name, seed) in [
+        ("kept", 1),
+        ("changed", 2),
+        ("twice", 3),
+        ("twice, too", 3),
+        ("gone", 4),
+    ] {
+        fs::write(place.path("disk/one").join(name), bytes(seed, 300_000)).unwrap();
+    }
+    assert!(btrfs(&place, &["snapshot", "disk/one", "disk/writable"]));
+    // A block in the middle changes, and a file is written again with the same bytes.
+    let changed = File::options()
+        .write(true)
+        .open(place.path("disk/writable/changed"))
+        .unwrap();
+    changed.write_all_at(b"changed", 100_000).unwrap();
+    fs::write(place.path("disk/writable/new"), bytes(3, 300_000)).unwrap();
+    sync(&place.path("disk"));
+    let seen = search(&place, &["disk"]);
+    let twice = "disk/one/twice disk/one/twice,_too disk/writable/twice disk/writable/twice,_too disk/writable/new";
+    let twice = twice
+        .split(' ')
+        .map(|name| Names::from([name.replace('_', " ")]))
+        .collect();
+    let mut expected = groups(&["disk/one/kept disk/writable/kept", "disk/one/gone disk/writable/gone"]);
+    expected.insert(twice);
+    assert_eq!(seen.groups, expected);
+    let new_bytes = blocks_bytes(&place.path("disk/writable/new"));
+    for (name, own_bytes) in &seen.own_bytes {
+        let expected = if name == "disk/writable/new" { new_bytes } else { 0 };
+        assert_eq!(*own_bytes, expected, "{name}");
+    }
+    assert_eq!(seen.gain_bytes["disk/one/kept"], 0);
+    assert_eq!(seen.summary["gain_bytes"], new_bytes);
+}
+
+#[test]
+fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "btrfs") else { return };
+    assert!(btrfs(&place, &["create", "disk/one"]));
+    for name in ["a", "b"] {
+        fs::write(place.path("disk/one").join(name), bytes(1, 300_000)).unwrap();
+    }
+    assert!(btrfs(&place, &["snapshot", "-r", "disk/one", "disk/frozen"]));
+    fs::write(place.path("disk/one/c"), bytes(1, 300_000)).unwrap();
+    sync(&place.path("disk"));
+    let seen = search(&place, &["disk"]);
+    let here = "disk/one/a disk/one/b disk/one/c";
+    assert_eq!(seen.groups, groups(&[here]));
+    // The snapshot holds the blocks of the first two.
+    assert_eq!(seen.gain_bytes["disk/one/a"], blocks_bytes(&place.path("disk/one/c")));
+    assert_eq!(seen.summary["left_out"]["directories"], 1);
+    let text = place.run(&["dupes", "disk"]).succeeded().stdout;
+    assert!(text.contains("1 trash directory or snapshot (--all)"), "{text}");
+    let with_all = groups(&[&format!("{here} disk/frozen/a disk/frozen/b")]);
+    assert_eq!(search(&place, &["--all", "disk"]).groups, with_all);
+    // What is named is searched.
+    let named = groups(&["disk/frozen/a disk/frozen/b"]);
+    assert_eq!(search(&place, &["disk/frozen"]).groups, named);
+}
+
+#[test]
+fn what_only_looks_like_files_is_never_searched() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("tree/sys")).unwrap();
+    for name in ["tree/a", "tree/b"] {
+        place.file(name, b"same");
+    }
+    let Some(_mount) = Mount::bind(Path::new("/sys/module"), &place.path("tree/sys")) else {
+        return;
+    };
+    for arguments in [&["tree"][..], &["--all", "tree"]] {
+        let seen = search(&place, arguments);
+        assert_eq!((seen.groups, &*seen.stderr), (groups(&["tree/a tree/b"]), ""));
+        assert_eq!(seen.summary["left_out"]["other_file_systems"], 1);
+    }
+}
+
+/// Bytes of files in the page cache, after all were dropped from it and searched with `--keep-cached`.
+fn read_into_memory(place: &Place, names: &[&str]) -> BTreeMap<String, u64> {
+    for name in names {
+        seekless::cache::drop_file(place.path(name)).unwrap();
+    }
+    let resident = |name: &&str| resident_bytes(&place.path(name));
+    assert!(names.iter().all(|name| resident(name) == 0));
+    place.run(&["dupes", "--keep-cached", "disk"]).succeeded();
+    names.iter().map(|name| ((*name).to_owned(), resident(name))).collect()
+}
+
+fn reflinks_on(kind: &str) {
+    const LENGTH: usize = 4 << 20;
+    let place = Place::new();
+    let Some(_mount) = disk(&place, kind) else { return };
+    let path = |name: &str| place.path("disk").join(name);
+    fs::write(path("a"), bytes(1, LENGTH)).unwrap();
+    reflink(&path("a"), &path("twin"));
+    fs::write(path("copy"), bytes(1, LENGTH)).unwrap();
+    fs::write(path("p"), bytes(2, LENGTH)).unwrap();
+    reflink(&path("p"), &path("p, twin"));
+    // Of one size with the others, and different.
+    fs::write(path("other"), bytes(3, LENGTH)).unwrap();
+    // Shared in part: the last MiB is written again with the same bytes.
+    for (name, seed) in [("part", 4), ("different", 5)] {
+        let whole = bytes(seed, LENGTH);
+        fs::write(path(name), &whole).unwrap();
+        let other = format!("{name}, other");
+        reflink(&path(name), &path(&other));
+        let mut end = whole[3 << 20..].to_vec();
+        end[500_000] ^= u8::from(name == "different");
+        let file = File::options().write(true).open(path(&other)).unwrap();
+        file.write_all_at(&end, 3 << 20).unwrap();
+    }
+    sync(&place.path("disk"));
+    let seen = search(&place, &["disk"]);
+    let names = |names: &[&str]| {
+        let names = names.iter().map(|name| Names::from([format!("disk/{name}")]));
+        names.collect::<BTreeSet<_>>()
+    };
+    let expected = Groups::from([
+        names(&["a", "twin", "copy"]),
+        names(&["p", "p, twin"]),
+        names(&["part", "part, other"]),
+    ]);
+    assert_eq!(seen.groups, expected, "{kind}");
+    let own = |name: &str| seen.own_bytes[&format!("disk/{name}")];
+    let owned = ["a", "twin", "copy", "p", "p, twin"].map(own);
+    assert_eq!(owned, [0, 0, blocks_bytes(&path("copy")), 0, 0], "{kind}");
+    // btrfs keeps all of an extent of which a part is used.
+    let end = if kind == "xfs" { 1 << 20 } else { 0 };
+    assert_eq!([own("part"), own("part, other")], [end, 1 << 20], "{kind}");
+    assert_eq!(seen.gain_bytes["disk/p"], 0, "{kind}");
+    let read = read_into_memory(&place, &["disk/p", "disk/p, twin", "disk/copy", "disk/part"]);
+    let few = 512 << 10;
+    assert!(read["disk/p"] < few && read["disk/p, twin"] < few, "{kind}: {read:?}");
+    assert_eq!(
+        [read["disk/copy"], read["disk/part"]],
+        [LENGTH as u64; 2],
+        "{kind}: {read:?}"
+    );
+}
+
+#[test]
+fn reflinks_on_xfs_are_equal_without_being_read_and_free_nothing() {
+    reflinks_on("xfs");
+}
+
+#[test]
+fn reflinks_on_btrfs_are_equal_without_being_read_and_free_nothing() {
+    reflinks_on("btrfs");
+}
+
+#[test]
+fn a_reflink_that_was_cut_in_its_last_block_is_not_the_longer_file() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "btrfs") else { return };
+    let content = bytes(1, 99_000);
+    let path = |name: &str| place.path("disk").join(name);
+    fs::write(path("long"), &content).unwrap();
+    sync(&path("long"));
+    let mut longer = vec!["disk/long".to_owned()];
+    let mut shorter = Vec::new();
+    // More than are open side by side.
+    for number in 0..70 {
+        let [long, short, copy] = ["long", "short", "copy"].map(|name| format!("{name}{number}"));
+        reflink(&path("long"), &path(&long));
+        reflink(&path("long"), &path(&short));
+        File::options()
+            .write(true)
+            .open(path(&short))
+            .unwrap()
+            .set_len(98_700)
+            .unwrap();
+        fs::write(path(&copy), &content[..98_700]).unwrap();
+        longer.push(format!("disk/{long}"));
+        shorter.extend([format!("disk/{short}"), format!("disk/{copy}")]);
+    }
+    sync(&path("long"));
+    let expected = groups(&[&longer.join(" "), &shorter.join(" ")]);
+    for _ in 0..4 {
+        assert_eq!(search(&place, &["disk"]).groups, expected);
+    }
+}
+
+fn content_decides_on(kind: &str) {
+    const LENGTH: usize = 1 << 20;
+    let place = Place::new();
+    let Some(_mount) = disk(&place, kind) else { return };
+    let path = |name: &str| place.path("disk").join(name);
+    // Zeros that were written, that were not, and that have no place.
+    fs::write(path("zeros"), vec![0; LENGTH]).unwrap();
+    let allocate = [OsStr::new("-l"), OsStr::new("1M")];
+    for name in ["unwritten", "unwritten_and_data"] {
+        assert!(prepared(
+            "fallocate",
+            &[&allocate[..], &[path(name).as_os_str()]].concat()
+        ));
+    }
+    File::create(path("hole")).unwrap().set_len(LENGTH as u64).unwrap();
+    let ends = |name: &str| File::options().write(true).open(path(name)).unwrap();
+    ends("unwritten_and_data").write_all_at(b"x", 700_000).unwrap();
+    let mut data = vec![0; LENGTH];
+    data[700_000] = b'x';
+    fs::write(path("written_and_data"), data).unwrap();
+    sync(&path(""));
+    reflink(&path("unwritten"), &path("unwritten_twin"));
+    reflink(&path("unwritten_and_data"), &path("twin_and_data"));
+    // Where the last block of a file is shared, what is behind its end was zeroed in one of them.
+    let mut last = bytes(9, 100_000);
+    fs::write(path("end"), &last).unwrap();
+    sync(&path(""));
+    reflink(&path("end"), &path("end_zeroed"));
+    ends("end_zeroed").set_len(99_000).unwrap();
+    ends("end_zeroed").set_len(100_000).unwrap();
+    last[99_000..].fill(0);
+    fs::write(path("end_expected"), &last).unwrap();
+    // Written a moment ago, and not yet elsewhere.
+    fs::write(path("base"), bytes(8, LENGTH)).unwrap();
+    sync(&path(""));
+    for name in ["dirty", "dirty_too", "clean"] {
+        reflink(&path("base"), &path(name));
+    }
+    for name in ["dirty", "dirty_too"] {
+        ends(name).write_all_at(b"dirty", 500_000).unwrap();
+    }
+    // The first search meets what is dirty.
+    let seen = Seen::of(&place.run(&["dupes", "--json", "disk"]).succeeded());
+    let expected = groups(&[
+        "disk/zeros disk/unwritten disk/unwritten_twin disk/hole",
+        "disk/unwritten_and_data disk/written_and_data disk/twin_and_data",
+        "disk/end_zeroed disk/end_expected",
+        "disk/base disk/clean",
+        "disk/dirty disk/dirty_too",
+    ]);
+    assert_eq!(seen.groups, expected, "{kind}");
+    assert_eq!(search(&place, &["disk"]).groups, expected, "{kind}");
+    assert_eq!(search(&place, &["--paranoid", "disk"]).groups, expected, "{kind}");
+    let cache = place.path("cache").display().to_string();
+    assert_eq!(
+        search(&place, &["--cache", "--cache-file", &cache, "disk"]).groups,
+        expected,
+        "{kind}"
+    );
+}
+
+#[test]
+fn what_is_unwritten_shared_or_dirty_on_xfs_is_equal_where_its_bytes_are() {
+    content_decides_on("xfs");
+}
+
+#[test]
+fn what_is_unwritten_shared_or_dirty_on_btrfs_is_equal_where_its_bytes_are() {
+    content_decides_on("btrfs");
+}
+
+/// A million entries, most of them links, empty files and names of few files; one process makes them.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_directory_of_a_million_entries_is_searched() {
+    const ENTRIES: u32 = 1_000_000;
+    let place = Place::new();
+    fs::create_dir(place.path("large")).unwrap();
+    let Some(_mount) = Mount::tmpfs(&place.path("large"), "size=1g,nr_inodes=0") else {
+        return;
+    };
+    let at = seekless_sys::Directory::open(&place.path("large")).unwrap();
+    for number in 0..ENTRIES {
+        let name = number.to_string();
+        rustix::fs::mknodat(
+            &at,
+            &name,
+            rustix::fs::FileType::RegularFile,
+            rustix::fs::Mode::from_raw_mode(0o644),
+            0,
+        )
+        .unwrap();
+    }
+    for (name, content) in [("5", "same"), ("500000", "same"), ("999999", "same"), ("7", "some")] {
+        fs::write(place.path("large").join(name), content).unwrap();
+    }
+    let seen = Seen::of(&place.run(&["dupes", "--json", "large"]).succeeded());
+    assert_eq!(seen.groups, groups(&["large/5 large/500000 large/999999"]));
+    assert_eq!(seen.summary["files"], 4);
+    // Empty ones are equal, too.
+    let with_empty = [
+        "dupes",
+        "--min-size",
+        "0",
+        "--include",
+        "5?????",
+        "--format",
+        "fdupes",
+        "large",
+    ];
+    let ended = place.run(&with_empty).succeeded();
+    let sizes: Vec<usize> = ended.stdout.split("\n\n").map(|group| group.lines().count()).collect();
+    assert_eq!(sizes, [100_000 - 1, 0]);
+}
+
+#[test]
+fn a_hundred_thousand_names_of_one_file_are_one_file() {
+    const NAMES: u32 = 100_000;
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "xfs") else { return };
+    let path = |name: &str| place.path("disk").join(name);
+    fs::create_dir(path("links")).unwrap();
+    fs::write(path("links/0"), bytes(1, 10_000)).unwrap();
+    for number in 1..NAMES {
+        fs::hard_link(path("links/0"), path("links").join(number.to_string())).unwrap();
+    }
+    fs::write(path("other"), bytes(1, 10_000)).unwrap();
+    sync(&path(""));
+    let seen = Seen::of(&place.run(&["dupes", "--json", "disk"]).succeeded());
+    let [group] = &Vec::from_iter(&seen.groups)[..] else {
+        panic!("{} groups", seen.groups.len());
+    };
+    let names: Vec<usize> = group.iter().map(BTreeSet::len).collect();
+    assert_eq!(
+        (names, &seen.summary["files"]),
+        (vec![NAMES as usize, 1], &Value::from(2))
+    );
+    // One of the two may go: with all of its names, each frees its space.
+    assert_eq!(seen.gain_bytes["disk/links/0"], blocks_bytes(&path("other")));
+    let below = Seen::of(&place.run(&["dupes", "--json", "disk/links"]).succeeded());
+    assert_eq!(
+        (below.groups, &below.summary["files"]),
+        (Groups::new(), &Value::from(1))
+    );
+}
+
+#[test]
+fn bind_mounts_in_each_other_are_searched_to_an_end() {
+    let place = Place::new();
+    for name in ["a/x", "b/y", "itself/again"] {
+        fs::create_dir_all(place.path(name)).unwrap();
+    }
+    for name in ["a/file", "b/file", "itself/file"] {
+        place.file(name, b"same");
+    }
+    let plain = search(&place, &["."]).groups;
+    assert_eq!(plain, groups(&["a/file b/file itself/file"]));
+    let path = |name: &str| place.path(name);
+    let mut mounts = Vec::new();
+    for (source, target) in [("itself", "itself/again"), ("a", "b/y"), ("b", "a/x")] {
+        let Some(mount) = Mount::bind(&path(source), &path(target)) else {
+            return;
+        };
+        mounts.push(mount);
+    }
+    // Bound once more where the first is seen.
+    mounts.extend(Mount::bind(&path("itself"), &path("itself/again/again")));
+    for roots in [&["."][..], &["a", "b", "itself"], &["b", "itself", "a"]] {
+        let found = search(&place, roots).groups;
+        assert_eq!(found, plain, "{roots:?}");
+    }
+    assert_eq!(search(&place, &["a"]).groups, groups(&["a/file a/x/file"]));
+    while let Some(mount) = mounts.pop() {
+        drop(mount);
+    }
+}
+
+#[test]
+fn a_tree_that_is_three_thousand_directories_deep_is_searched_to_its_end() {
+    let place = Place::new();
+    place.file("top", b"same");
+    let mut at = seekless_sys::Directory::open(&place.directory()).unwrap();
+    for level in 0..3000 {
+        at = at.create_directory("directory".as_ref(), 0o755).unwrap();
+        if level % 1000 == 999 {
+            let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
+            std::io::Write::write_all(&mut file, b"same").unwrap();
+        }
+    }
+    drop(at);
+    let below = |levels: usize| format!("{}file", "directory/".repeat(levels));
+    let expected = [below(1000), below(2000), below(3000), "top".to_owned()].join(" ");
+    let expected = groups(&[&expected]);
+    assert_eq!(search(&place, &["."]).groups, expected);
+    assert_eq!(search(&place, &["--paranoid", "."]).groups, expected);
+    let removed = Command::new("rm").arg("-r").arg(place.path("directory")).status();
+    assert!(removed.is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn equal_trees_that_are_deep_take_little_memory() {
+    const KIB: u64 = 300_000;
+    let place = Place::new();
+    let name = "d".repeat(255);
+    for tree in ["a", "b"] {
+        fs::create_dir(place.path(tree)).unwrap();
+        let mut at = seekless_sys::Directory::open(&place.path(tree)).unwrap();
+        for _ in 0..2000 {
+            at = at.create_directory(name.as_ref(), 0o755).unwrap();
+        }
+        let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
+        std::io::Write::write_all(&mut file, b"same").unwrap();
+    }
+    let mut limited = place.command_of("sh");
+    limited
+        .args([
+            "-c",
+            &format!("ulimit -d {KIB}; exec \"$0\" dupes --dirs --format fdupes ."),
+        ])
+        .arg(env!("CARGO_BIN_EXE_seekless"));
+    let ended = Ended::of(limited.spawn().unwrap()).succeeded();
+    assert_eq!(ended.stdout, "./a\n./b\n\n");
+    let removed = Command::new("rm")
+        .arg("-r")
+        .args(["a", "b"].map(|tree| place.path(tree)))
+        .status();
+    assert!(removed.is_ok_and(|status| status.success()));
+}
+
+/// A path as it is in the output of `--json`.
+fn path_in(value: &Value) -> PathBuf {
+    let Some(digits) = value["path_bytes"].as_str() else {
+        return value["path"].as_str().unwrap().into();
+    };
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    let bytes: Vec<u8> = (0..digits.len()).step_by(2).map(byte).collect();
+    OsStr::from_bytes(&bytes).into()
+}
+
+#[test]
+fn every_format_tells_odd_names_so_that_they_are_read_back() {
+    let place = Place::new();
+    let odd: [&[u8]; 15] = [
+        b"new\nline",
+        b"\n",
+        b"a\n\nb",
+        b"\x1b[31mred\x1b]0;title\x07",
+        b"\xff\xfe",
+        b"caf\xc3\xa9",
+        b"half\xc3",
+        b"a,b",
+        b"\"quoted\"",
+        b"\"",
+        b"carriage\r\nreturn\r",
+        b" space ",
+        b"-n",
+        b"\\x1b \\u{1b}",
+        "\u{202e}gpj.exe".as_bytes(),
+    ];
+    let mut expected = BTreeSet::new();
+    for (number, name) in odd.into_iter().enumerate() {
+        for directory in [&b"d"[..], name] {
+            let path = Path::new("tree")
+                .join(OsStr::from_bytes(directory))
+                .join(OsStr::from_bytes(name));
+            let made = fs::create_dir_all(place.path(path.parent().unwrap()));
+            let made = made.and_then(|()| fs::write(place.path(&path), format!("{:>1$}", "same", 10 + number)));
+            if made.is_err() && std::str::from_utf8(name).is_err() {
+                println!("skipped: this file system refuses {name:?}");
+                continue;
+            }
+            made.unwrap();
+            expected.insert(path);
+        }
+    }
+    let stdout = |arguments: &[&str]| {
+        let output = place
+            .command()
+            .arg("dupes")
+            .args(arguments)
+            .arg("tree")
+            .output()
+            .unwrap();
+        assert!(output.status.success() && output.stderr.is_empty());
+        output.stdout
+    };
+    let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+    for mode in [None, Some("--unique")] {
+        let with = |arguments: &[&'static str]| stdout(&[arguments, &Vec::from_iter(mode)[..]].concat());
+        let wanted = if mode.is_none() {
+            expected.clone()
+        } else {
+            BTreeSet::new()
+        };
+        let document: Value = serde_json::from_slice(&with(&["--json"])).unwrap();
+        let paths = |group: &Value| {
+            group["paths"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(path_in)
+                .collect::<Vec<_>>()
+        };
+        let found: BTreeSet<_> = document["groups"].as_array().unwrap().iter().flat_map(paths).collect();
+        assert_eq!(found, wanted);
+        let lines = with(&["--jsonl"]);
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = lines.map(|line| serde_json::from_slice::<Value>(line).unwrap());
+        let found: BTreeSet<_> = lines
+            .filter(|line| line["kind"] == "group")
+            .flat_map(|line| paths(&line))
+            .collect();
+        assert_eq!(found, wanted);
+        let text = with(&["--format", "csv"]);
+        let mut reader = csv::Reader::from_reader(&text[..]);
+        let found: BTreeSet<_> = reader.byte_records().map(|row| path(&row.unwrap()[5])).collect();
+        assert_eq!(found, wanted);
+        let names = with(&["--format", "paths0"]);
+        let found: BTreeSet<_> = names
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty())
+            .map(path)
+            .collect();
+        assert_eq!(found, wanted);
+        let text = String::from_utf8(with(&[])).unwrap();
+        let is_plain = |letter: char| letter == '\n' || !(letter.is_control() || letter == '\u{202e}');
+        assert!(text.chars().all(is_plain), "{text:?}");
+        let lines = text.lines().filter(|line| line.starts_with("  "));
+        assert_eq!(lines.collect::<BTreeSet<_>>().len(), wanted.len());
+    }
+    // Groups of two, each behind an empty line, with the names as they are.
+    let raw = stdout(&["--format", "fdupes"]);
+    for pair in expected.iter().map(|path| path.as_os_str().as_bytes()) {
+        let line = [pair, b"\n"].concat();
+        assert!(raw.windows(line.len()).any(|part| part == line), "{pair:?}");
+    }
+}
+
+#[test]
+fn odd_names_of_directories_are_read_back_from_csv() {
+    let place = Place::new();
+    for name in ["copy\n1", "copy,\"2\""] {
+        fs::create_dir(place.path(name)).unwrap();
+        fs::write(place.path(name).join("x\n"), "whole directory").unwrap();
+    }
+    let text = place
+        .run(&["dupes", "--dirs", "--format", "csv", "."])
+        .succeeded()
+        .stdout;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let rows = reader.records().map(Result::unwrap);
+    let found: Vec<_> = rows.map(|row| (row[2].to_owned(), row[5].to_owned())).collect();
+    let expected = ["./copy\n1", "./copy,\"2\""].map(|path| ("directories".to_owned(), path.to_owned()));
+    assert_eq!(found, expected);
+}

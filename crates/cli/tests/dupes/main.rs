@@ -1,0 +1,11 @@
+//! The command `dupes`: what a search finds and prints.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod cached;
+mod catalogue;
+mod disks;
+mod faults;
+mod forms;
+mod like_jdupes;

@@ -1,0 +1,2036 @@
+//! `seekless dupes act`, `--action` and `undo` as users see them: rules, reports and plans read back, asking, exit codes.
+//!
+//! Whatever is refused, no content may be lost: each test that acts looks for it afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::common::place::{Ended, Place};
+use crate::common::terminal::Terminal;
+
+/// Equal files `b/long-name` (mtime 20), `a/x.raw` (30) and `c` (10), and another file.
+fn three() -> Place {
+    let place = Place::new();
+    for directory in ["a", "b"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    for (name, seconds) in [("b/long-name", 20), ("a/x.raw", 30), ("c", 10)] {
+        let path = place.file(name, b"same");
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+    }
+    place.file("other", b"other");
+    place
+}
+
+/// Regular files below a directory that are no links, by path.
+fn files(place: &Place) -> BTreeMap<String, Vec<u8>> {
+    fn walk(at: &Path, below: &str, found: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in fs::read_dir(at).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{below}{}", entry.file_name().to_string_lossy());
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                walk(&entry.path(), &format!("{name}/"), found);
+            } else if kind.is_file() {
+                found.insert(name, fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(&place.directory(), "", &mut found);
+    found
+}
+
+fn names(place: &Place) -> Vec<String> {
+    files(place).into_keys().collect()
+}
+
+/// Which of the equal files are there.
+fn left(place: &Place) -> Vec<String> {
+    let same = files(place).into_iter().filter(|(_, content)| content == b"same");
+    same.map(|(name, _)| name).collect()
+}
+
+fn report(place: &Place, arguments: &[&str]) -> Value {
+    let all = [&["dupes", "--json"], arguments].concat();
+    serde_json::from_str(&place.run(&all).succeeded().stdout).unwrap()
+}
+
+/// Acts on a report.
+fn act_on(place: &Place, report: &Value, arguments: &[&str]) -> Ended {
+    place.file("report", report.to_string().as_bytes());
+    let ended = place.run(&[&["dupes", "act"], arguments, &["--from", "report"]].concat());
+    fs::remove_file(place.path("report")).unwrap();
+    ended
+}
+
+#[test]
+fn what_stays_follows_the_rules() {
+    for (rules, expected) in [
+        (&["newest"][..], &["a/x.raw"][..]),
+        (&["oldest"], &["c"]),
+        (&["shortest"], &["c"]),
+        (&["longest"], &["b/long-name"]),
+        (&["first"], &["a/x.raw"]),
+        (&["name:*.raw"], &["a/x.raw"]),
+        (&["path:b/**", "name:*.raw"], &["a/x.raw", "b/long-name"]),
+        (&["not-under:b"], &["a/x.raw", "c"]),
+        (&["not-under b"], &["a/x.raw", "c"]),
+        (&["under:./b/../b", "oldest"], &["b/long-name"]),
+        (&["oldest", "under:b"], &["b/long-name", "c"]),
+        (&["oldest", "at-least:2"], &["b/long-name", "c"]),
+        (&["oldest", "at-least 3"], &["a/x.raw", "b/long-name", "c"]),
+        (&["oldest", "name:*.raw"], &["a/x.raw", "c"]),
+        (&["name:*.raw", "oldest"], &["a/x.raw"]),
+        (&["path:none", "path:b", "newest"], &["b/long-name"]),
+        (&["name:none"], &["a/x.raw"]),
+    ] {
+        let keep: Vec<&str> = rules.iter().flat_map(|rule| ["--keep", rule]).collect();
+        let place = three();
+        let all = [&["dupes", "--action", "remove", "--yes", "."], &keep[..]].concat();
+        place.run(&all).succeeded();
+        assert_eq!(left(&place), expected, "{rules:?}");
+        let place = three();
+        let report = report(&place, &["."]);
+        act_on(&place, &report, &[&["remove", "--yes"], &keep[..]].concat()).succeeded();
+        assert_eq!(left(&place), expected, "{rules:?}");
+    }
+    // The order of the paths that are given.
+    let place = three();
+    let all = [
+        "dupes", "--action", "remove", "--yes", "-r", "--keep", "first", "c", "b", "a",
+    ];
+    place.run(&all).succeeded();
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn a_dry_run_shows_what_stays_why_and_what_is_done_and_changes_nothing() {
+    let place = three();
+    fs::hard_link(place.path("c"), place.path("link")).unwrap();
+    let before = files(&place);
+    let arguments = ["dupes", "--action", "remove", "--keep", "newest", "--dry-run", "."];
+    let ended = place.run(&arguments).succeeded();
+    let gain = seekless_results::bytes(2 * 512 * fs::metadata(place.path("c")).unwrap().blocks());
+    let expected = format!(
+        "Equal files of 4 B\n  keep      a/x.raw  (newest)\n  remove    b/long-name\n  remove    c\n  remove    link  (same file)\n\n\
+         2 files to remove, {gain} to gain.\n"
+    );
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (expected.as_str(), ""));
+    assert_eq!(files(&place), before);
+}
+
+#[test]
+fn without_yes_it_asks_on_a_terminal_and_only_yes_is_yes() {
+    for (answer, is_done) in [
+        ("y\n", true),
+        ("YES\n", true),
+        ("n\n", false),
+        ("\n", false),
+        ("yy\n", false),
+        ("\u{4}", false),
+    ] {
+        let place = three();
+        let mut command = place.command();
+        command.args(["dupes", "--action", "remove", "--keep", "newest", "."]);
+        let (printed, code) = Terminal::of(100).answer(command, answer);
+        assert!(printed.contains("Remove 2 files? [y/N]"), "{printed}");
+        assert!(printed.contains("a/x.raw"), "{printed}");
+        assert_eq!(code, Some(i32::from(!is_done)), "{answer:?} {printed}");
+        assert_eq!(left(&place).len(), if is_done { 1 } else { 3 }, "{answer:?}");
+        assert_eq!(printed.contains("Nothing was done."), !is_done, "{printed}");
+    }
+}
+
+#[test]
+fn without_a_terminal_it_neither_asks_nor_acts() {
+    let place = three();
+    let before = files(&place);
+    let whole = report(&place, &["."]);
+    for ended in [
+        place.run(&["dupes", "--action", "remove", "--keep", "newest", "."]),
+        act_on(&place, &whole, &["remove", "--keep", "newest"]),
+    ] {
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains("use --yes"), "{}", ended.stderr);
+    }
+    for form in ["--json", "--jsonl"] {
+        let ended = place.run(&["dupes", "--action", "remove", "--keep", "newest", form, "."]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+        assert!(ended.stderr.contains("do not ask"), "{}", ended.stderr);
+    }
+    assert_eq!(files(&place), before);
+}
+
+#[test]
+fn nothing_is_done_without_a_rule_unless_there_is_a_reference() {
+    let place = three();
+    let refused = place.run(&["dupes", "--action", "remove", "--yes", "."]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused
+            .stderr
+            .contains("--keep RULE or --interactive to say which files stay; rules are newest, oldest"),
+        "{}",
+        refused.stderr
+    );
+    let whole = report(&place, &["."]);
+    let refused = act_on(&place, &whole, &["remove", "--yes"]);
+    assert_eq!(refused.code, Some(2));
+    assert_eq!(left(&place).len(), 3);
+    place
+        .run(&["dupes", "--action", "remove", "--yes", "--against", "a", "."])
+        .succeeded();
+    assert_eq!(left(&place), ["a/x.raw"]);
+}
+
+#[test]
+fn everything_in_a_reference_stays() {
+    for is_report in [false, true] {
+        let place = three();
+        place.file("a/twin", b"same");
+        fs::hard_link(place.path("a/twin"), place.path("b/link")).unwrap();
+        if is_report {
+            let report = report(&place, &["--against", "a", "b", "c"]);
+            act_on(&place, &report, &["remove", "--yes"]).succeeded();
+        } else {
+            place
+                .run(&["dupes", "--action", "remove", "--yes", "--against", "a", "b", "c"])
+                .succeeded();
+        }
+        assert_eq!(left(&place), ["a/twin", "a/x.raw", "b/link"]);
+    }
+    // A report that denies that it is one.
+    let place = three();
+    let mut forged = report(&place, &["--against", "a", "b", "c"]);
+    forged["summary"]["roots"][2]["is_reference"] = false.into();
+    let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
+    assert!(ended.stderr.contains("was edited"), "{}", ended.stderr);
+    assert_eq!(left(&place).len(), 3);
+    // Or that a file is in it: where the path is decides.
+    let place = three();
+    let mut forged = report(&place, &["--against", "a", "b", "c"]);
+    for path in forged["groups"][0]["paths"].as_array_mut().unwrap() {
+        path["root"] = 0.into();
+    }
+    let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
+    assert!(left(&place).contains(&"a/x.raw".to_owned()), "{}", ended.stderr);
+}
+
+#[test]
+fn a_reference_that_changed_leaves_its_group_alone() {
+    let place = three();
+    let report = report(&place, &["--against", "a", "b", "c"]);
+    fs::write(place.path("a/x.raw"), "SAME").unwrap();
+    let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("group 1, a/x.raw: changed since the search"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["b/long-name", "c"]);
+}
+
+#[test]
+fn a_copy_in_the_trash_is_not_the_last_one() {
+    let place = three();
+    fs::create_dir(place.path(".Trash-0")).unwrap();
+    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x.raw")).unwrap();
+    let all = ["dupes", "--all", "--action", "remove", "--yes", "--keep", "newest", "."];
+    let ended = place.run(&all).succeeded();
+    assert_eq!(left(&place), [".Trash-0/x.raw", "b/long-name"]);
+    assert!(ended.stdout.contains("b/long-name  (last copy)"), "{}", ended.stdout);
+    // Links rely on the copy that counts.
+    let place = three();
+    fs::create_dir(place.path(".Trash-0")).unwrap();
+    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x.raw")).unwrap();
+    let all = [
+        "dupes", "--all", "--action", "symlink", "--yes", "--keep", "newest", ".",
+    ];
+    place.run(&all).succeeded();
+    assert_eq!(fs::read_link(place.path("c")).unwrap(), Path::new("b/long-name"));
+}
+
+#[test]
+fn names_of_one_file_are_no_copies_and_go_together() {
+    let place = Place::new();
+    place.file("one", b"same");
+    fs::hard_link(place.path("one"), place.path("two")).unwrap();
+    let all = ["dupes", "--action", "remove", "--yes", "--keep", "newest", "."];
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.contains("Nothing to do"), "{}", ended.stdout);
+    assert_eq!(left(&place), ["one", "two"]);
+    place.file("zero", b"same");
+    place
+        .run(&["dupes", "--action", "remove", "--yes", "--keep", "name:zero", "."])
+        .succeeded();
+    assert_eq!(left(&place), ["zero"]);
+    place.run(&["dupes", "undo"]).succeeded();
+    assert_eq!(left(&place), ["one", "two", "zero"]);
+    let inode = |name| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("one"), inode("two"));
+    // A report that calls them two files with one inode is not believed, and one that names them apart keeps them together.
+    let mut forged = report(&place, &["."]);
+    let group = &mut forged["groups"][0];
+    group["paths"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|path| path["path"] != "./zero");
+    act_on(&place, &forged, &["remove", "--keep", "newest", "--yes"]).succeeded();
+    assert_eq!(left(&place), ["one", "two", "zero"]);
+}
+
+#[test]
+fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again() {
+    let named = || {
+        let place = Place::new();
+        fs::create_dir(place.path("d")).unwrap();
+        place.file("d/one", b"same");
+        for name in ["d/longer", "d/c"] {
+            fs::hard_link(place.path("d/one"), place.path(name)).unwrap();
+        }
+        place.file("d/single", b"other");
+        place
+    };
+    for (rule, stays) in [("first", "d/c"), ("longest", "d/longer"), ("name:on*", "d/one")] {
+        let place = named();
+        let all = ["dupes", "--action", "remove", "--names", "--yes", "--keep", rule, "d"];
+        let ended = place.run(&all).succeeded();
+        assert!(
+            ended.stdout.contains("1 file reduced to fewer names"),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!(left(&place), [stays]);
+        place.run(&["dupes", "undo"]).succeeded();
+        assert_eq!(fs::metadata(place.path("d/one")).unwrap().nlink(), 3, "{rule}");
+    }
+    // By an edited plan, and by a report of equal files.
+    let place = named();
+    place
+        .run(&[
+            "dupes",
+            "--action",
+            "remove",
+            "--names",
+            "--keep",
+            "first",
+            "--plan-file",
+            "plan",
+            "d",
+        ])
+        .succeeded();
+    let plan = fs::read_to_string(place.path("plan")).unwrap();
+    let (kept, other) = (plan.find("keep   ").unwrap(), plan.find("remove 1-").unwrap());
+    assert!(kept < other, "{plan}");
+    let none = plan.replace("keep   1-", "remove 1-");
+    place.file("plan", none.as_bytes());
+    let ended = place.run(&["dupes", "act", "--yes", "--plan", "plan"]);
+    assert_eq!((ended.code, left(&place).len()), (Some(2), 3), "{}", ended.stderr);
+    place.file("plan", plan.as_bytes());
+    place.run(&["dupes", "act", "--yes", "--plan", "plan"]).succeeded();
+    assert_eq!(left(&place), ["d/c"]);
+    let place = named();
+    place.file("equal", b"same");
+    let found = report(&place, &["."]);
+    act_on(&place, &found, &["remove", "--names", "--keep", "shortest", "--yes"]).succeeded();
+    assert_eq!(left(&place), ["d/c", "equal"]);
+}
+
+#[test]
+fn hard_links_outside_the_search_and_an_mtime_that_a_link_changes_are_told() {
+    let place = three();
+    fs::hard_link(place.path("c"), place.path("outside")).unwrap();
+    let found = place.run(&["dupes", "a", "b", "c"]).succeeded();
+    let told = "c  (1 hard link outside the search)\n";
+    assert!(found.stdout.contains(told), "{}", found.stdout);
+    assert_eq!(
+        report(&place, &["a", "b", "c"])["groups"][0]["paths"][2]["links_elsewhere"],
+        1
+    );
+    let act = |action: &str| {
+        let all = [
+            "dupes",
+            "--action",
+            action,
+            "--keep",
+            "newest",
+            "--dry-run",
+            "a",
+            "b",
+            "c",
+        ];
+        place.run(&all).succeeded().stdout
+    };
+    let shown = act("remove");
+    assert!(shown.contains(told) && !shown.contains("mtime"), "{shown}");
+    let shown = act("hardlink");
+    assert!(shown.contains("b/long-name  (loses its mtime)"), "{shown}");
+}
+
+#[test]
+fn directories_that_acting_leaves_empty_are_removed_on_request_but_not_the_paths() {
+    for action in [&["remove"][..], &["move", "--to", "old"]] {
+        let place = three();
+        let before = place.content();
+        let all = [&["dupes", "--keep", "name:c", "--prune", "--yes", "--action"], action].concat();
+        let ended = place.run(&[&all[..], &["b", "c", "."]].concat()).succeeded();
+        let told = "1 directory and 2 files";
+        assert!(ended.stdout.contains(told), "{}", ended.stdout);
+        assert!(
+            ended.stdout.contains("Directories to remove if left empty"),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!((place.path("a").exists(), place.path("b").exists()), (false, true));
+        let undone = place.run(&["dupes", "undo"]).succeeded();
+        assert!(undone.stdout.contains(told), "{}", undone.stdout);
+        assert_eq!(place.content(), before);
+    }
+    // A plan does not say it, so the option does.
+    let place = three();
+    place
+        .run(&[
+            "dupes",
+            "--action",
+            "remove",
+            "--keep",
+            "name:c",
+            "--plan-file",
+            "plan",
+            ".",
+        ])
+        .succeeded();
+    place
+        .run(&["dupes", "act", "--plan", "plan", "--prune", "--yes"])
+        .succeeded();
+    assert_eq!((place.path("a").exists(), place.path("b").exists()), (false, false));
+}
+
+#[test]
+fn a_file_behind_a_symbolic_link_stays() {
+    let place = three();
+    fs::create_dir(place.path("searched")).unwrap();
+    symlink("../a", place.path("searched/way")).unwrap();
+    symlink("../c", place.path("searched/file")).unwrap();
+    place.file("searched/own", b"same");
+    let all = [
+        "dupes",
+        "-L",
+        "--action",
+        "remove",
+        "--yes",
+        "--keep",
+        "at-least:1",
+        "searched",
+    ];
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.contains("behind a symbolic link"), "{}", ended.stdout);
+    assert_eq!(left(&place), ["a/x.raw", "b/long-name", "c"]);
+    // A link that was named itself leads to its target, which stays as well.
+    let place = three();
+    symlink("c", place.path("named")).unwrap();
+    let all = [
+        "dupes",
+        "--action",
+        "remove",
+        "--yes",
+        "--keep",
+        "name:*.raw",
+        "named",
+        "a",
+    ];
+    place.run(&all).succeeded();
+    assert_eq!(left(&place).len(), 3);
+    // A directory that was named by a link is what the user meant.
+    symlink("b", place.path("way")).unwrap();
+    let all = [
+        "dupes",
+        "--action",
+        "remove",
+        "--yes",
+        "--keep",
+        "name:*.raw",
+        "way",
+        "a",
+    ];
+    place.run(&all).succeeded();
+    assert_eq!(left(&place), ["a/x.raw", "c"]);
+}
+
+#[test]
+fn each_action_does_what_it_says_and_is_undone() {
+    type Look = fn(&Place);
+    let inode = |place: &Place, name: &str| fs::symlink_metadata(place.path(name)).unwrap().ino();
+    let run = |place: &Place, arguments: &[&str]| {
+        let all = [&["dupes", "--action"], arguments, &["--yes", "--keep", "name:c", "."]].concat();
+        place.run(&all).succeeded()
+    };
+    let cases: [(&[&str], Look); 5] = [
+        (&["remove"], |place| assert_eq!(left(place), ["c"])),
+        (&["hardlink"], |place| {
+            let number = |name| fs::metadata(place.path(name)).unwrap().ino();
+            assert_eq!((number("a/x.raw"), number("b/long-name")), (number("c"), number("c")));
+        }),
+        (&["symlink"], |place| {
+            assert_eq!(fs::read_link(place.path("a/x.raw")).unwrap(), Path::new("../c"));
+        }),
+        (&["symlink", "--absolute"], |place| {
+            let expected = fs::canonicalize(place.path("c")).unwrap();
+            assert_eq!(fs::read_link(place.path("a/x.raw")).unwrap(), expected);
+        }),
+        (&["move", "--to", "away"], |place| {
+            let all = names(place);
+            let moved = all.iter().filter(|name| name.starts_with("away/"));
+            assert_eq!((all.contains(&"c".to_owned()), moved.count()), (true, 2), "{all:?}");
+        }),
+    ];
+    for (arguments, look) in cases {
+        let place = three();
+        fs::create_dir(place.path("away")).unwrap();
+        let before: Vec<_> = files(&place).into_iter().collect();
+        let old = inode(&place, "c");
+        let ended = run(&place, arguments);
+        assert!(
+            ended.stdout.contains("To undo: seekless dupes undo"),
+            "{}",
+            ended.stdout
+        );
+        look(&place);
+        assert_eq!(inode(&place, "c"), old);
+        let listed = place.run(&["dupes", "undo", "--list"]).succeeded().stdout;
+        assert!(listed.contains(arguments[0]) && listed.contains("done"), "{listed}");
+        let acted = files(&place);
+        let foreseen = place.run(&["dupes", "undo", "--dry-run"]).succeeded();
+        assert!(
+            foreseen.stdout.ends_with("2 files to restore.\n"),
+            "{}",
+            foreseen.stdout
+        );
+        assert!(foreseen.stdout.contains("/b/long-name\n"), "{}", foreseen.stdout);
+        assert_eq!(files(&place), acted);
+        let undone = place.run(&["dupes", "undo"]).succeeded();
+        assert!(undone.stdout.contains("2 files restored."), "{}", undone.stdout);
+        let after: Vec<_> = files(&place).into_iter().collect();
+        assert_eq!(after, before, "{arguments:?}");
+        assert_eq!(
+            fs::metadata(place.path("a/x.raw")).unwrap().mtime(),
+            30,
+            "{arguments:?}"
+        );
+        let again = place.run(&["dupes", "undo"]);
+        assert_eq!(again.code, Some(2));
+        assert!(again.stderr.contains("nothing to undo"), "{}", again.stderr);
+    }
+}
+
+#[test]
+fn a_journal_is_named_listed_and_forgotten() {
+    let place = three();
+    assert!(
+        place
+            .run(&["dupes", "undo", "--list"])
+            .succeeded()
+            .stdout
+            .contains("No journals")
+    );
+    place
+        .run(&["dupes", "--action", "remove", "--yes", "--keep", "name:c", "."])
+        .succeeded();
+    let line = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals: Value = serde_json::from_str(&line).unwrap();
+    let journal = &journals[0];
+    assert_eq!(
+        (&journal["action"], &journal["state"]),
+        (&json!("remove"), &json!("done"))
+    );
+    let name = journal["name"].as_str().unwrap();
+    assert_eq!(place.run(&["dupes", "undo", "no-such"]).code, Some(2));
+    assert_eq!(place.run(&["dupes", "undo", "--forget"]).code, Some(2));
+    place.run(&["dupes", "undo", name]).succeeded();
+    assert_eq!(left(&place).len(), 3);
+    place.run(&["dupes", "undo", "--forget", name]).succeeded();
+    assert!(!Path::new(journal["path"].as_str().unwrap()).exists());
+}
+
+#[test]
+fn a_report_is_read_as_document_lines_and_from_a_pipe_with_any_name() {
+    for form in ["--json", "--jsonl"] {
+        let place = Place::new();
+        let odd: [&[u8]; 4] = [b"x\ny \xff", b"\"\\", b"\xe2\x82", b"a\xef\xbf\xbd"];
+        for directory in ["one", "other"] {
+            fs::create_dir(place.path(directory)).unwrap();
+            for name in odd {
+                fs::write(place.path(directory).join(OsStr::from_bytes(name)), name).unwrap();
+            }
+        }
+        let report = place.run(&["dupes", form, "one", "other"]).succeeded().stdout;
+        let ended = place.run_fed(
+            &["dupes", "act", "remove", "--keep", "first", "--yes"],
+            report.as_bytes(),
+        );
+        ended.succeeded();
+        let names = |directory: &str| fs::read_dir(place.path(directory)).unwrap().count();
+        assert_eq!((names("one"), names("other")), (4, 0), "{form}");
+        place.run(&["dupes", "undo"]).succeeded();
+        assert_eq!(names("other"), 4);
+    }
+}
+
+#[test]
+fn a_report_is_used_from_another_directory() {
+    let place = three();
+    let report = report(&place, &["."]);
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    let file = place.file("elsewhere/report", report.to_string().as_bytes());
+    let mut command = place.command();
+    command.current_dir(place.path("elsewhere"));
+    command
+        .args(["dupes", "act", "remove", "--keep", "oldest", "--yes", "--from"])
+        .arg(file);
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
+    type Change = fn(&mut Value);
+    let place = three();
+    let good = report(&place, &["."]);
+    let changes: [(Change, &str); 9] = [
+        (|report| report["summary"]["machine"] = "0123".into(), "another machine"),
+        (|report| report["summary"]["version"] = 2.into(), "version 2"),
+        (|report| report["summary"]["version"] = Value::Null, "version"),
+        (
+            |report| drop(report["summary"].as_object_mut().unwrap().remove("version")),
+            "older version",
+        ),
+        (
+            |report| report["summary"]["directory"] = "relative".into(),
+            "was edited",
+        ),
+        (
+            |report| drop(report["summary"].as_object_mut().unwrap().remove("roots")),
+            "roots",
+        ),
+        (
+            |report| report["summary"]["roots"][0]["path"] = "relative".into(),
+            "was edited",
+        ),
+        (
+            |report| report["summary"]["file_systems"] = json!([{"device": "x"}]),
+            "`file_systems[0].device`",
+        ),
+        (
+            |report| drop(report.as_object_mut().unwrap().remove("summary")),
+            "summary",
+        ),
+    ];
+    for (change, reason) in changes {
+        let mut report = good.clone();
+        change(&mut report);
+        let ended = act_on(&place, &report, &["remove", "--keep", "newest", "--yes"]);
+        assert_eq!(ended.code, Some(2), "{reason}");
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+    }
+    let text = good.to_string();
+    for text in ["", "x", "{}", "[]", "null", &text[..text.len() / 2]] {
+        place.file("broken", text.as_bytes());
+        let ended = place.run(&[
+            "dupes", "act", "remove", "--keep", "newest", "--yes", "--from", "broken",
+        ]);
+        assert_eq!(ended.code, Some(2), "{text}");
+        fs::remove_file(place.path("broken")).unwrap();
+    }
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goes_on() {
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 18] = [
+        (
+            |group| group["paths"][1]["path"] = "../c".into(),
+            "path 2 is not below any",
+        ),
+        (
+            |group| group["paths"][1]["path"] = "./b/../c".into(),
+            "path 2 is not below any",
+        ),
+        (|group| drop(group.as_object_mut().unwrap().remove("bytes")), "`bytes`"),
+        (|group| group["bytes"] = 5.into(), "changed since"),
+        (|group| group["bytes"] = (-4).into(), "`bytes`"),
+        (|group| group["kind"] = "directories".into(), "whole directories"),
+        (|group| group["kind"] = "x".into(), "not a group"),
+        (|group| drop(group.as_object_mut().unwrap().remove("paths")), "`paths`"),
+        (
+            |group| drop(group["paths"][1].as_object_mut().unwrap().remove("inode")),
+            "`paths[1]`: missing field `inode`",
+        ),
+        (
+            |group| group["paths"][1]["changed_ns"] = 1.5.into(),
+            "`paths[1].changed_ns`",
+        ),
+        (|group| group["paths"][1]["root"] = 9.into(), "root"),
+        (|group| group["paths"][1]["path_bytes"] = "zz".into(), "`paths[1].path`"),
+        (
+            |group| group["paths"][1]["path_bytes"] = "6162".into(),
+            "`paths[1].path`",
+        ),
+        (|group| group["paths"][1]["path"] = "./c\u{0}".into(), "`paths[1].path`"),
+        (|group| group["paths"][1]["path"] = "".into(), "`paths[1].path`"),
+        (
+            |group| group["paths"][1]["path"] = group["paths"][0]["path"].clone(),
+            "twice",
+        ),
+        (|group| *group = json!(7), "not a group"),
+        (|group| group["paths"][1] = json!("./c"), "`paths[1]`"),
+    ];
+    for (change, reason) in changes {
+        let place = three();
+        fs::create_dir(place.path("more")).unwrap();
+        for name in ["more/1", "more/2"] {
+            place.file(name, b"more");
+        }
+        let mut report = report(&place, &["."]);
+        let groups = report["groups"].as_array_mut().unwrap();
+        let at = groups
+            .iter()
+            .position(|group| group["paths"].as_array().unwrap().len() == 3)
+            .unwrap();
+        change(&mut groups[at]);
+        let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]);
+        assert_eq!(ended.code, Some(2), "{reason}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(&format!("refused: group {}", at + 1)),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        assert_eq!(left(&place).len(), 3, "{reason}");
+        assert_eq!(names(&place).iter().filter(|name| name.starts_with("more/")).count(), 1);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_what_it_was_is_refused_and_the_rest_of_its_group_goes_on() {
+    type Change = fn(&Place);
+    let changes: [(Change, &str); 6] = [
+        (
+            |place| fs::write(place.path("a/x.raw"), "SAME").unwrap(),
+            "changed since",
+        ),
+        (
+            |place| fs::remove_file(place.path("a/x.raw")).unwrap(),
+            "no longer exists",
+        ),
+        (
+            |place| {
+                fs::remove_file(place.path("a/x.raw")).unwrap();
+                symlink("../c", place.path("a/x.raw")).unwrap();
+            },
+            "not a regular file",
+        ),
+        (
+            |place| {
+                // With its times put back.
+                let path = place.path("a/x.raw");
+                let time = fs::metadata(&path).unwrap().modified().unwrap();
+                fs::write(&path, "SAME").unwrap();
+                File::options()
+                    .write(true)
+                    .open(&path)
+                    .unwrap()
+                    .set_modified(time)
+                    .unwrap();
+            },
+            "changed since",
+        ),
+        (
+            |place| {
+                fs::copy(place.path("a/x.raw"), place.path("a/new")).unwrap();
+                fs::rename(place.path("a/new"), place.path("a/x.raw")).unwrap();
+            },
+            "another inode",
+        ),
+        (
+            |place| {
+                fs::rename(place.path("a"), place.path("z")).unwrap();
+                symlink("z", place.path("a")).unwrap();
+            },
+            "",
+        ),
+    ];
+    for (change, reason) in changes {
+        let place = three();
+        let report = report(&place, &["."]);
+        change(&place);
+        let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]);
+        if reason.is_empty() {
+            // A directory that became a link: what is behind it stays.
+            ended.succeeded();
+            assert_eq!(left(&place), ["c", "z/x.raw"]);
+            continue;
+        }
+        assert_eq!(ended.code, Some(2), "{reason}");
+        assert!(
+            ended.stderr.contains(&format!("a/x.raw: {reason}")) || ended.stderr.contains(reason),
+            "{}",
+            ended.stderr
+        );
+        assert!(left(&place).contains(&"c".to_owned()));
+        assert!(!place.path("b/long-name").exists(), "{reason}");
+    }
+}
+
+#[test]
+fn a_file_in_two_groups_is_not_kept_in_one_and_acted_on_in_the_other() {
+    let place = three();
+    let mut forged = report(&place, &["."]);
+    let group = forged["groups"][0].clone();
+    let only = |first: &str, second: &str| {
+        let mut group = group.clone();
+        let chosen = |path: &Value| path["path"] == first || path["path"] == second;
+        group["paths"].as_array_mut().unwrap().retain(chosen);
+        group
+    };
+    // `oldest` keeps c and b/long-name, by turns; c alone must not end as the file that all rely on and that goes.
+    forged["groups"] = json!([
+        only("./b/long-name", "./a/x.raw"),
+        only("./c", "./b/long-name"),
+        only("./c", "./a/x.raw")
+    ]);
+    let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("is already kept for another file"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["b/long-name", "c"]);
+}
+
+/// Writes a plan that keeps `c` and acts on the others, and gives its lines that are no comments: the header, `keep`, and one for each
+/// other file.
+fn planned(place: &Place, action: &[&str]) -> Vec<String> {
+    let all = [
+        &["dupes", "--action"],
+        action,
+        &["--keep", "name:c", "--plan-file", "plan", "a", "b", "c"],
+    ]
+    .concat();
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.starts_with("2 files to "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("the plan is plan. To act: "), "{}", ended.stdout);
+    lines_of(place)
+}
+
+fn lines_of(place: &Place) -> Vec<String> {
+    let text = fs::read_to_string(place.path("plan")).unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(str::to_owned).collect()
+}
+
+fn carry_out(place: &Place, lines: &[String], more: &[&str]) -> Ended {
+    place.file("plan", (lines.join("\n") + "\n").as_bytes());
+    place.run(&[&["dupes", "act", "--plan", "plan", "--yes"], more].concat())
+}
+
+/// A line with another word at its start.
+fn with_word(line: &str, word: &str) -> String {
+    format!("{word} {}", line.split_once(' ').unwrap().1)
+}
+
+#[test]
+fn a_plan_is_written_edited_and_carried_out() {
+    let place = three();
+    let lines = planned(&place, &["remove"]);
+    assert_eq!(left(&place).len(), 3);
+    let words: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(words, ["plan", "keep", "remove", "remove"]);
+    let ended = carry_out(&place, &lines[..3], &[]).succeeded();
+    assert!(ended.stdout.contains("keep      c  (as planned)"), "{}", ended.stdout);
+    assert_eq!(left(&place), ["b/long-name", "c"]);
+    // The other line still holds; the first is done.
+    let ended = carry_out(&place, &lines, &[]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("refused: line 3, a/x.raw: no longer exists"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn words_of_a_plan_are_changed_by_hand() {
+    type Edit = fn(&mut Vec<String>);
+    let edits: [(Edit, &[&str]); 7] = [
+        (|lines| lines[2] = with_word(&lines[2], "keep"), &["a/x.raw", "c"]),
+        // Another file is kept.
+        (
+            |lines| {
+                lines[1] = with_word(&lines[1], "remove");
+                lines[3] = with_word(&lines[3], "keep");
+            },
+            &["b/long-name"],
+        ),
+        (|lines| drop(lines.remove(2)), &["a/x.raw", "c"]),
+        (
+            |lines| {
+                lines.insert(0, "# mine".to_owned());
+                lines.insert(3, String::new());
+                lines.push("\t# more \r".to_owned());
+            },
+            &["c"],
+        ),
+        (|lines| lines[1..].reverse(), &["c"]),
+        (
+            |lines| {
+                lines
+                    .iter_mut()
+                    .skip(1)
+                    .for_each(|line| *line = format!("  {line} \r").replacen(' ', "\t", 3));
+            },
+            &["c"],
+        ),
+        (
+            |lines| {
+                let kept = lines
+                    .iter()
+                    .skip(1)
+                    .map(|line| with_word(line, "keep"))
+                    .collect::<Vec<_>>();
+                lines.splice(1.., kept);
+            },
+            &["a/x.raw", "b/long-name", "c"],
+        ),
+    ];
+    for (number, (edit, expected)) in edits.into_iter().enumerate() {
+        let place = three();
+        let mut lines = planned(&place, &["remove"]);
+        edit(&mut lines);
+        carry_out(&place, &lines, &[]).succeeded();
+        assert_eq!(left(&place), expected, "{number}");
+    }
+    // Links lead to the first file that is kept.
+    let place = three();
+    let mut lines = planned(&place, &["symlink"]);
+    lines[1] = with_word(&lines[1], "symlink");
+    lines[2] = with_word(&lines[2], "keep");
+    carry_out(&place, &lines, &[]).succeeded();
+    assert_eq!(fs::read_link(place.path("c")).unwrap(), Path::new("a/x.raw"));
+    assert_eq!(
+        fs::read_link(place.path("b/long-name")).unwrap(),
+        Path::new("../a/x.raw")
+    );
+}
+
+#[test]
+fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
+    type Edit = fn(&mut String, &str);
+    let edits: [(Edit, &str); 16] = [
+        (
+            |line, other| {
+                *line = format!(
+                    "{}{}",
+                    &line[..line.find('/').unwrap()],
+                    &other[other.find('/').unwrap()..]
+                );
+            },
+            "its mark differs",
+        ),
+        (|line, _| *line = line.replacen("1-", "2-", 1), "its mark differs"),
+        (|line, _| *line = line.replacen("1-", "1-0", 1), "its mark differs"),
+        (|line, _| *line = line.replacen("1-", "one-", 1), "no mark"),
+        (|line, _| *line = line.replacen("1-", "", 1), "no mark"),
+        (
+            |line, _| *line = with_word(line, "delete"),
+            "it begins with `delete`; write `keep` or `remove`",
+        ),
+        (
+            |line, _| *line = with_word(line, "hardlink"),
+            "it begins with `hardlink`",
+        ),
+        (|line, _| *line = with_word(line, "Keep\u{1b}"), "`Keep\\u{1b}`"),
+        (|line, _| line.truncate(line.find('/').unwrap()), "no path"),
+        (|line, _| line.truncate(line.len() - 2), "no longer exists"),
+        (|line, _| line.push('/'), "is not a directory"),
+        (|line, _| *line = line.replace("/a/", "/b/../a/"), "`..`"),
+        (
+            |line, _| *line = format!("{} a/x.raw", &line[..line.find(" /").unwrap()]),
+            "is not absolute",
+        ),
+        (|line, _| line.push_str("\\q"), "begins no escape"),
+        (|line, _| line.push_str("\\x00"), "begins no escape"),
+        (|line, other| *line = other.to_owned(), "it is on line 3, too"),
+    ];
+    for (edit, reason) in edits {
+        let place = three();
+        let mut lines = planned(&place, &["remove"]);
+        let other = lines[3].clone();
+        edit(&mut lines[2], &other);
+        lines.swap(2, 3);
+        let ended = carry_out(&place, &lines, &[]);
+        assert_eq!(ended.code, Some(2), "{reason}: {}", ended.stderr);
+        assert!(ended.stderr.contains("refused: line 4"), "{reason}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        assert_eq!(left(&place), ["a/x.raw", "c"], "{reason}");
+    }
+}
+
+#[test]
+fn a_plan_never_acts_on_all_copies_or_on_a_file_that_a_line_keeps() {
+    type Edit = fn(&mut Vec<String>);
+    let edits: [(Edit, &str, &[&str]); 4] = [
+        // Nothing is kept.
+        (
+            |lines| drop(lines.remove(1)),
+            "no line keeps a file of its group",
+            &["a/x.raw", "b/long-name", "c"],
+        ),
+        (
+            |lines| lines[1] = with_word(&lines[1], "remove"),
+            "no line keeps a file of its group",
+            &["a/x.raw", "b/long-name", "c"],
+        ),
+        (
+            |lines| lines.push(with_word(&lines[1], "remove")),
+            "line 2 keeps this file",
+            &["c"],
+        ),
+        (
+            |lines| lines.insert(1, with_word(&lines[2], "keep")),
+            "line 2 keeps this file",
+            &["a/x.raw", "c"],
+        ),
+    ];
+    for (edit, reason, expected) in edits {
+        let place = three();
+        let mut lines = planned(&place, &["remove"]);
+        edit(&mut lines);
+        let ended = carry_out(&place, &lines, &[]);
+        assert_eq!(ended.code, Some(2), "{reason}");
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        assert_eq!(left(&place), expected, "{reason}");
+    }
+    // What changed between the plan and acting is left alone, and nothing relies on it.
+    for (changed, expected) in [("c", &["a/x.raw", "b/long-name"][..]), ("a/x.raw", &["c"])] {
+        let place = three();
+        let lines = planned(&place, &["remove"]);
+        fs::write(place.path(changed), "SAME").unwrap();
+        let ended = carry_out(&place, &lines, &[]);
+        assert!(
+            ended.stderr.contains(&format!("{changed}: its mark differs")),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(left(&place), expected, "{changed}");
+        assert_eq!(fs::read(place.path(changed)).unwrap(), b"SAME");
+    }
+}
+
+#[test]
+fn names_of_one_file_have_a_line_each_and_stay_or_go_together() {
+    let place = three();
+    fs::hard_link(place.path("a/x.raw"), place.path("b/link")).unwrap();
+    let lines = planned(&place, &["remove"]);
+    assert_eq!(lines.len(), 5);
+    let at = lines.iter().position(|line| line.ends_with("b/link")).unwrap();
+    let mut kept = lines.clone();
+    kept[at] = with_word(&kept[at], "keep");
+    let ended = carry_out(&place, &kept, &[]);
+    assert!(
+        ended.stderr.contains(&format!("line {} keeps this file", at + 1)),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["a/x.raw", "b/link", "c"]);
+    carry_out(&place, &lines, &[]);
+    assert_eq!(left(&place), ["c"]);
+    let undone = place.run(&["dupes", "undo"]).succeeded();
+    assert!(undone.stdout.contains("1 file restored"), "{}", undone.stdout);
+    let inode = |name| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("a/x.raw"), inode("b/link"));
+}
+
+#[test]
+fn a_plan_names_files_with_any_name() {
+    let place = Place::new();
+    let odd: [&[u8]; 7] = [
+        b"x\ny",
+        b"\xff\xfe",
+        b"back\\x41slash",
+        b" ends ",
+        b"caf\xc3\xa9",
+        b"\xe2\x80\xae",
+        b"tab\t#\r",
+    ];
+    for directory in ["one", "other"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        for name in odd {
+            fs::write(place.path(directory).join(OsStr::from_bytes(name)), name).unwrap();
+        }
+    }
+    let plan = [
+        "dupes",
+        "--action",
+        "remove",
+        "--keep",
+        "first",
+        "--plan-file",
+        "plan",
+        "one",
+        "other",
+    ];
+    place.run(&plan).succeeded();
+    let lines = lines_of(&place);
+    let printed = |line: &String| line.chars().all(|c| !c.is_control() && c != '\u{202e}');
+    assert!(lines.iter().all(printed), "{lines:?}");
+    for written in [
+        "other/x\\x0ay",
+        "\\xff\\xfe",
+        "back\\\\x41slash",
+        "/ ends\\x20",
+        "café",
+        "\\xe2\\x80\\xae",
+        "tab\\x09#\\x0d",
+    ] {
+        assert!(lines.iter().any(|line| line.ends_with(written)), "{written}: {lines:?}");
+    }
+    carry_out(&place, &lines, &[]).succeeded();
+    let names = |directory: &str| fs::read_dir(place.path(directory)).unwrap().count();
+    assert_eq!((names("one"), names("other")), (7, 0));
+}
+
+/// A number below `end`, from a sequence that is the same in every run.
+fn below(state: &mut u64, end: usize) -> usize {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize % end
+}
+
+#[test]
+fn whatever_is_done_to_the_lines_of_a_plan_no_content_is_lost() {
+    let mut state = 7;
+    let mut acted = 0;
+    for round in 0..40 {
+        let place = Place::new();
+        fs::create_dir(place.path("all")).unwrap();
+        // Contents of one size, so that only bytes tell them apart.
+        for number in 0..9 {
+            place.file(format!("all/{number}"), [b"one", b"two", b"3rd"][number % 3]);
+        }
+        fs::hard_link(place.path("all/0"), place.path("all/link")).unwrap();
+        let actions = [&["remove"][..], &["hardlink"], &["symlink"], &["move", "--to", "to"]];
+        let action = actions[round % 4];
+        let all = [
+            &["dupes", "--action"],
+            action,
+            &["--keep", "first", "--plan-file", "plan", "all"],
+        ]
+        .concat();
+        place.run(&all).succeeded();
+        let mut lines = lines_of(&place);
+        for _ in 0..=below(&mut state, 6) {
+            let (one, other) = (
+                1 + below(&mut state, lines.len() - 1),
+                1 + below(&mut state, lines.len() - 1),
+            );
+            let parts = |line: &str| {
+                let mut parts: Vec<String> = line.splitn(3, ' ').map(str::to_owned).collect();
+                parts.resize(3, String::new());
+                parts
+            };
+            let (mut changed, from) = (parts(&lines[one]), parts(&lines[other]));
+            match below(&mut state, 8) {
+                0 => changed[0] = ["keep", action[0], "delete"][below(&mut state, 3)].to_owned(),
+                1 => changed[1] = from[1].clone(),
+                2 => changed[2] = from[2].clone(),
+                3 => changed[0] = if changed[0] == "keep" { action[0] } else { "keep" }.to_owned(),
+                4 => {
+                    lines.insert(one, lines[other].clone());
+                    continue;
+                }
+                5 if lines.len() > 3 => {
+                    lines.remove(one);
+                    continue;
+                }
+                6 => {
+                    let end = below(&mut state, lines[one].len());
+                    lines[one].truncate(end.max(8));
+                    continue;
+                }
+                _ => {
+                    fs::write(place.path("all").join(["1", "4", "8"][below(&mut state, 3)]), "new").unwrap();
+                    continue;
+                }
+            }
+            lines[one] = changed.join(" ");
+        }
+        let contents = |place: &Place| {
+            files(place)
+                .into_iter()
+                .filter(|(name, _)| name != "plan")
+                .map(|(_, content)| content)
+                .collect::<BTreeSet<_>>()
+        };
+        let before = contents(&place);
+        let ended = carry_out(&place, &lines, &[]);
+        assert!(ended.code.is_some_and(|code| code < 3), "{lines:?} {}", ended.stderr);
+        assert_eq!(
+            contents(&place),
+            before,
+            "{round} {lines:?} {} {}",
+            ended.stdout,
+            ended.stderr
+        );
+        for entry in fs::read_dir(place.path("all")).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(
+                fs::metadata(&path).is_ok(),
+                "{}: a link that leads to nothing",
+                path.display()
+            );
+        }
+        acted += usize::from(
+            ended.stdout.contains(" removed") || ended.stdout.contains(" replaced") || ended.stdout.contains(" moved"),
+        );
+    }
+    assert!(acted > 10, "{acted}");
+}
+
+#[test]
+fn a_plan_replaces_a_plan_and_no_other_file() {
+    let place = three();
+    let plan = |file: &str| {
+        let arguments = [
+            "dupes",
+            "--action",
+            "remove",
+            "--keep",
+            "newest",
+            "--plan-file",
+            file,
+            "a",
+            "b",
+            "c",
+        ];
+        place.run(&arguments)
+    };
+    plan("plan").succeeded();
+    plan("plan").succeeded();
+    let ended = plan("c");
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("c: exists and is not a plan"), "{}", ended.stderr);
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn a_file_that_a_killed_run_set_aside_is_not_the_last_copy() {
+    let place = three();
+    fs::rename(place.path("c"), place.path("a/.seekless-dupes-1-2-3-0")).unwrap();
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "path:a/.*", "--yes", "a", "b"])
+        .succeeded();
+    assert_eq!(left(&place).len(), 2, "{:?}", left(&place));
+}
+
+#[test]
+fn a_plan_with_another_header_does_nothing() {
+    type Change = fn(&mut Vec<String>);
+    let changes: [(Change, &str); 8] = [
+        (|lines| lines[0] = lines[0].replace("remove", "hardlink"), "was edited"),
+        (
+            |lines| lines[0] = lines[0].replace("\"remove\"", "\"move\",\"to\":\"/tmp\""),
+            "was edited",
+        ),
+        (
+            |lines| lines[0] = lines[0].replace("\"machine\":\"", "\"machine\":\"x"),
+            "another machine",
+        ),
+        (
+            |lines| lines[0] = lines[0].replace("\"is_reference\":false", "\"is_reference\":true"),
+            "was edited",
+        ),
+        (
+            |lines| lines[0] = lines[0].replace("\"version\":1", "\"version\":2"),
+            "version 2",
+        ),
+        (|lines| drop(lines.remove(0)), "header"),
+        (|lines| lines.swap(0, 1), "header"),
+        (|lines| lines[0].truncate(40), "not JSON"),
+    ];
+    for (change, reason) in changes {
+        let place = three();
+        let mut lines = planned(&place, &["remove"]);
+        change(&mut lines);
+        let ended = carry_out(&place, &lines, &[]);
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        assert_eq!(left(&place).len(), 3);
+    }
+    let place = three();
+    let lines = planned(&place, &["remove"]);
+    for more in [
+        &["--keep", "newest"][..],
+        &["--to", "a"],
+        &["--absolute"],
+        &["--from", "x"],
+    ] {
+        assert_eq!(carry_out(&place, &lines, more).code, Some(2), "{more:?}");
+    }
+    assert_eq!(left(&place).len(), 3);
+    // A line of another plan is none of this one.
+    let other = planned(&place, &["symlink"]);
+    let lines = [&lines[..2], &[with_word(&other[2], "remove"), lines[3].clone()]].concat();
+    let ended = carry_out(&place, &lines, &[]);
+    assert!(
+        ended.stderr.contains("line 3, a/x.raw: its mark differs"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["a/x.raw", "c"]);
+}
+
+#[test]
+fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to() {
+    let plan = |place: &Place, more: &[&str]| {
+        let all = ["dupes", "--action", "remove", "--plan-file", "plan"];
+        place.run(&[&all[..], more].concat()).succeeded();
+        lines_of(place)
+    };
+    let turned = |lines: &[String]| -> Vec<String> {
+        let turn = |line: &String| match line.split(' ').next() {
+            Some("keep") => with_word(line, "remove"),
+            Some("remove") => with_word(line, "keep"),
+            _ => line.clone(),
+        };
+        lines.iter().map(turn).collect()
+    };
+    let place = three();
+    let lines = plan(&place, &["--against", "c", "a", "b"]);
+    let ended = carry_out(&place, &turned(&lines), &[]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("c: it always stays"), "{}", ended.stderr);
+    assert_eq!(left(&place).len(), 3);
+
+    let place = three();
+    fs::create_dir(place.path(".Trash-0")).unwrap();
+    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x")).unwrap();
+    let lines = plan(&place, &["--all", "--keep", "name:c", "."]);
+    let ended = carry_out(&place, &turned(&lines), &[]);
+    // The other file that is kept then is no worse.
+    assert_eq!(left(&place), [".Trash-0/x", "b/long-name"], "{}", ended.stderr);
+    let place = three();
+    fs::create_dir(place.path(".Trash-0")).unwrap();
+    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x")).unwrap();
+    let mut lines = turned(&plan(&place, &["--all", "--keep", "name:c", "."]));
+    lines.retain(|line| !line.ends_with("long-name"));
+    let ended = carry_out(&place, &lines, &[]);
+    assert!(ended.stderr.contains("in the trash"), "{}", ended.stderr);
+    assert_eq!(left(&place).len(), 3);
+
+    let place = three();
+    fs::create_dir(place.path("searched")).unwrap();
+    symlink("../a", place.path("searched/way")).unwrap();
+    place.file("searched/own", b"same");
+    let lines = plan(
+        &place,
+        &["-L", "--keep", "at-least:1", "--exclude", "a", "searched", "."],
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("keep") && line.ends_with("a/x.raw")),
+        "{lines:?}"
+    );
+    let ended = carry_out(&place, &turned(&lines), &[]);
+    assert!(ended.stderr.contains("a/x.raw: it always stays"), "{}", ended.stderr);
+    assert!(left(&place).contains(&"a/x.raw".to_owned()));
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
+    let place = three();
+    for (arguments, reason) in [
+        (&["--action", "move", "--keep", "newest"][..], "move needs --to"),
+        (
+            &["--action", "move", "--keep", "newest", "--to", "none/.."],
+            "cannot find",
+        ),
+        (
+            &["--action", "move", "--keep", "newest", "--to", "c/x"],
+            "c/x: cannot find it",
+        ),
+        (
+            &["--action", "move", "--keep", "newest", "--to", "c"],
+            "not a directory",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--to", "a"],
+            "only move takes --to",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--absolute"],
+            "only symlink",
+        ),
+        (
+            &["--action", "reflink", "--keep", "newest", "--ignore-metadata"],
+            "only remove, hardlink and symlink",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--dirs"],
+            "only move and reflink",
+        ),
+        (&["--action", "remove", "--keep", "not-under:none"], "cannot find"),
+        (&["--action", "remove", "--keep", "under:none"], "cannot find"),
+        (&["--action", "remove", "--keep", "biggest"], "rules are newest"),
+        (
+            &["--action", "remove", "--keep", "newest", "--unique"],
+            "cannot be used with",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--plan-file", "p", "--json"],
+            "a text of its own",
+        ),
+        (&["--action", "burn", "--keep", "newest"], "possible values"),
+        (
+            &["--action", "move", "--to", "a", "--keep", "newest", "--names"],
+            "only remove takes --names",
+        ),
+        (
+            &["--action", "symlink", "--keep", "newest", "--prune"],
+            "move and trash take --prune",
+        ),
+        (&["--keep", "newest"], "required"),
+        (&["--yes"], "required"),
+    ] {
+        let all = [&["dupes"], arguments, &["--yes", "."]].concat();
+        let all: Vec<&str> = if arguments.contains(&"--plan-file") || arguments == ["--yes"] {
+            all.into_iter()
+                .filter(|word| *word != "--yes" || arguments == ["--yes"])
+                .collect::<Vec<_>>()
+        } else {
+            all
+        };
+        let all: Vec<&str> = if arguments == ["--yes"] {
+            vec!["dupes", "--yes", "."]
+        } else {
+            all
+        };
+        let ended = place.run(&all);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(ended.stderr.contains(reason), "{arguments:?}: {}", ended.stderr);
+    }
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn directories_named_like_commands_are_searched() {
+    let place = Place::new();
+    for name in ["act", "undo", "help"] {
+        fs::create_dir(place.path(name)).unwrap();
+        place.file(format!("{name}/file"), b"same");
+    }
+    for paths in [&["./act", "undo"][..], &["help", "act"], &["--", "act", "undo"]] {
+        let found = place.run(&[&["dupes"], paths].concat()).succeeded();
+        assert!(found.stdout.contains("2 files of 4 B"), "{paths:?} {}", found.stdout);
+    }
+}
+
+#[test]
+fn words_of_other_programs_are_answered_with_those_of_this_one() {
+    let place = three();
+    for (words, here) in [
+        (
+            &["group", "."][..],
+            "hint: to list groups of equal files: seekless dupes PATH",
+        ),
+        (
+            &["remove", "--keep", "newest", "."],
+            "seekless dupes --action remove --keep RULE PATH",
+        ),
+        (&["remove"], "seekless dupes act remove --keep RULE --from REPORT"),
+        (&["link", "--soft", "."], "--action hardlink"),
+        (&["dedupe"], "--action reflink"),
+        (&["move", "target"], "--action move --to DIR"),
+        (&["-r", "-d", "."], "has no option `-d`"),
+        (&["-rdN", "."], "--action remove"),
+        (&["-makehardlinks", "true", "."], "--action hardlink"),
+    ] {
+        let ended = place.run(&[&["dupes"], words].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{words:?}");
+        assert!(ended.stderr.contains(here), "{words:?}: {}", ended.stderr);
+    }
+    // A file of that name is what is meant.
+    for name in ["link", "group"] {
+        fs::write(place.path(name), "same").unwrap();
+        let found = place.run(&["dupes", name, "c"]).succeeded();
+        assert!(found.stdout.contains("2 files of 4 B"), "{}", found.stdout);
+    }
+    let found = place.run(&["dupes", "-r", "."]).succeeded();
+    assert_eq!(found.stdout, place.run(&["dupes", "--recurse", "."]).succeeded().stdout);
+    assert!(found.stdout.contains("5 files of 4 B"), "{}", found.stdout);
+}
+
+#[test]
+fn json_tells_each_step_and_the_sum() {
+    let place = three();
+    let dry = place
+        .run(&[
+            "dupes",
+            "--action",
+            "remove",
+            "--keep",
+            "oldest",
+            "--dry-run",
+            "--json",
+            ".",
+        ])
+        .succeeded();
+    let document: Value = serde_json::from_str(&dry.stdout).unwrap();
+    let outcomes: BTreeSet<&str> = document["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["outcome"].as_str().unwrap())
+        .collect();
+    assert_eq!(outcomes, BTreeSet::from(["planned"]));
+    assert_eq!(
+        (&document["summary"]["planned"], &document["summary"]["done"]),
+        (&json!(2), &json!(0))
+    );
+    let done = place
+        .run(&[
+            "dupes", "--action", "remove", "--keep", "oldest", "--yes", "--jsonl", ".",
+        ])
+        .succeeded();
+    let lines: Vec<Value> = done
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3);
+    assert!(
+        lines[..2]
+            .iter()
+            .all(|step| step["outcome"] == "done" && step["gained_bytes"].is_u64())
+    );
+    assert_eq!(lines[2]["done"], 2);
+    assert!(PathBuf::from(lines[2]["journal"].as_str().unwrap()).exists());
+    let none = place
+        .run(&[
+            "dupes", "--action", "remove", "--keep", "oldest", "--yes", "--json", ".",
+        ])
+        .succeeded();
+    let document: Value = serde_json::from_str(&none.stdout).unwrap();
+    assert_eq!(
+        (&document["results"], &document["summary"]["done"]),
+        (&json!([]), &json!(0))
+    );
+}
+
+#[test]
+fn a_file_that_is_open_for_writing_is_left_alone_and_the_exit_code_is_1() {
+    let place = three();
+    let open = File::options().append(true).open(place.path("a/x.raw")).unwrap();
+    let all = ["dupes", "--action", "remove", "--keep", "oldest", "--yes", "."];
+    let ended = place.run(&all);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("a/x.raw"), "{}", ended.stderr);
+    assert_eq!(left(&place), ["a/x.raw", "c"]);
+    place.run(&[&all[..], &["--busy"]].concat()).succeeded();
+    assert_eq!(left(&place), ["c"]);
+    drop(open);
+}
+
+#[test]
+fn a_line_of_a_report_that_is_damaged_is_refused_and_the_rest_goes_on() {
+    let place = three();
+    let report = place.run(&["dupes", "--jsonl", "."]).succeeded().stdout;
+    let arguments = ["dupes", "act", "remove", "--keep", "oldest", "--yes"];
+    for (input, reason) in [
+        (report.lines().next().unwrap().to_owned(), "no summary"),
+        (report.repeat(2), "several summaries"),
+        (String::new(), "no summary"),
+    ] {
+        let ended = place.run_fed(&arguments, input.as_bytes());
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+        assert_eq!(left(&place).len(), 3);
+    }
+    let ended = place.run_fed(&arguments, format!("{{\"kind\": \"gr\n{report}").as_bytes());
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("refused: line 1: not JSON"), "{}", ended.stderr);
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn a_line_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
+    let place = three();
+    let mut lines = planned(&place, &["remove"]);
+    // Another name of a file that was found.
+    fs::hard_link(place.path("a/x.raw"), place.path("outside")).unwrap();
+    let mark = &lines[2][..lines[2].find('/').unwrap()];
+    lines[2] = format!("{mark}{}", fs::canonicalize(place.path("outside")).unwrap().display());
+    let ended = carry_out(&place, &lines, &[]);
+    assert!(
+        ended.stderr.contains("line 3, outside: its mark differs"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["a/x.raw", "c", "outside"]);
+}
+
+#[test]
+fn the_directory_to_move_to_is_made_for_the_first_file_and_removed_by_undo() {
+    let place = three();
+    let all = ["dupes", "--action", "move", "--to", "away/old", "--keep"];
+    for (more, code) in [
+        (&["oldest", "--dry-run", "."][..], 0),
+        (&["oldest", "--plan-file", "plan", "."], 0),
+        (&["name:*", "--yes", "."], 0),
+        (&["oldest", "."], 2),
+    ] {
+        let ended = place.run(&[&all[..], more].concat());
+        assert_eq!(ended.code, Some(code), "{more:?} {}", ended.stderr);
+        assert!(!place.path("away").exists(), "{more:?}");
+    }
+    fs::remove_file(place.path("plan")).unwrap();
+    let before = names(&place);
+    place.run(&[&all[..], &["oldest", "--yes", "."]].concat()).succeeded();
+    assert_eq!(
+        left(&place).iter().filter(|name| name.starts_with("away/old/")).count(),
+        2
+    );
+    for made in ["away", "away/old"] {
+        let mode = fs::metadata(place.path(made)).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700, "{made}");
+    }
+    place.run(&["dupes", "undo"]).succeeded();
+    assert_eq!(names(&place), before);
+    assert!(!place.path("away").exists());
+    // A directory that was there stays, and so does what another program put into one that was made.
+    for (existing, expected) in [("away", "away"), ("away/old", "away/old"), ("", "away/old/other")] {
+        if !existing.is_empty() {
+            fs::create_dir_all(place.path(existing)).unwrap();
+        }
+        place.run(&[&all[..], &["oldest", "--yes", "."]].concat()).succeeded();
+        if existing.is_empty() {
+            place.file("away/old/other", b"");
+        }
+        place.run(&["dupes", "undo"]).succeeded();
+        assert!(place.path(expected).exists(), "{existing:?}");
+        assert_eq!(left(&place).len(), 3);
+        assert!(!place.path("away/old").exists() || expected != "away", "{existing:?}");
+        fs::remove_dir_all(place.path("away")).unwrap();
+    }
+    // A link that leads to nothing is not a missing directory.
+    symlink("none", place.path("link")).unwrap();
+    let ended = place.run(&[
+        "dupes", "--action", "move", "--to", "link", "--keep", "oldest", "--yes", ".",
+    ]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("--to: link: cannot find it"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_was_moved_is_not_moved_again() {
+    let place = three();
+    fs::create_dir(place.path("away")).unwrap();
+    let all = [
+        "dupes", "--action", "move", "--to", "away", "--keep", "oldest", "--yes", ".",
+    ];
+    place.run(&all).succeeded();
+    let moved = names(&place);
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.contains("Nothing to do"), "{}", ended.stdout);
+    assert_eq!(names(&place), moved);
+}
+
+#[test]
+fn nothing_is_done_if_the_plan_cannot_be_printed() {
+    let place = three();
+    let mut command = place.command_of("bash");
+    let line = "\"$0\" dupes --action remove --keep newest --yes . | true; exit ${PIPESTATUS[0]}";
+    let path = place.command().get_program().to_owned();
+    let output = command.args(["-c", line]).arg(path).output().unwrap();
+    // The reader may end after it was written to.
+    if output.status.code() == Some(2) {
+        assert!(String::from_utf8_lossy(&output.stderr).contains("nothing was done"));
+        assert_eq!(left(&place).len(), 3);
+    } else {
+        assert_eq!(left(&place), ["a/x.raw"]);
+    }
+}
+
+#[test]
+fn files_of_hundreds_of_directories_are_acted_on_where_few_files_may_be_open() {
+    let place = Place::new();
+    fs::create_dir(place.path("moved")).unwrap();
+    for number in 0..300 {
+        fs::create_dir_all(place.path(format!("all/{number}"))).unwrap();
+        place.file(format!("all/{number}/file"), b"same");
+    }
+    let state = place.directory().parent().unwrap().join("state");
+    let script = "export XDG_STATE_HOME=\"$0\"; ulimit -n 48; exec \"$@\"";
+    let mut command = place.command_of("sh");
+    command
+        .args(["-c", script])
+        .arg(state)
+        .arg(place.command().get_program())
+        .args([
+            "dupes", "--action", "move", "--to", "moved", "--yes", "--keep", "first", "all",
+        ]);
+    let ended = Ended::of(command.spawn().unwrap()).succeeded();
+    assert!(ended.stdout.contains("299 files moved."), "{}", ended.stdout);
+    assert_eq!(left(&place).len(), 300);
+}
+
+#[test]
+fn ctrl_c_is_an_answer() {
+    let place = three();
+    let mut command = place.command();
+    command.args(["dupes", "--action", "remove", "--keep", "newest", "."]);
+    let terminal = Terminal::of(100);
+    let mut child = terminal.waiting(command);
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(child.try_wait().unwrap().is_none(), "it waits for an answer");
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn a_path_gets_no_weaker_rights_by_a_symbolic_link_unless_that_is_asked_for() {
+    let place = three();
+    fs::set_permissions(place.path("c"), Permissions::from_mode(0o666)).unwrap();
+    fs::remove_file(place.path("b/long-name")).unwrap();
+    let all = ["dupes", "--action", "symlink", "--keep", "name:c", "--yes", "."];
+    let ended = place.run(&all);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("a symbolic link would give the rights"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(left(&place), ["a/x.raw", "c"]);
+    place.run(&[&all[..], &["--ignore-metadata"]].concat()).succeeded();
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn undo_counts_files_as_acting_did_and_tells_an_interrupted_run_from_one_that_is_done() {
+    let place = three();
+    fs::hard_link(place.path("a/x.raw"), place.path("a/more")).unwrap();
+    let all = ["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."];
+    let acted = place.run(&all).succeeded();
+    assert!(acted.stdout.contains("2 files removed"), "{}", acted.stdout);
+    let list = || -> Value {
+        let listed = place.run(&["dupes", "undo", "--list", "--json"]).succeeded();
+        serde_json::from_str(&listed.stdout).unwrap()
+    };
+    let listed = list();
+    let [journal] = &listed.as_array().unwrap()[..] else {
+        panic!()
+    };
+    assert_eq!((&journal["files"], &journal["state"]), (&json!(2), &json!("done")));
+    for words in [&["--dry-run"][..], &[]] {
+        let undone = place.run(&[&["dupes", "undo"], words].concat()).succeeded();
+        assert!(undone.stdout.contains("2 files "), "{}", undone.stdout);
+    }
+    assert_eq!(list()[0]["state"], "undone");
+    // As Ctrl-C leaves it.
+    let path = Path::new(journal["path"].as_str().unwrap());
+    place.run(&all).succeeded();
+    let stopped = list()[0]["path"].as_str().unwrap().to_owned();
+    let text = fs::read_to_string(&stopped).unwrap();
+    fs::write(&stopped, text.replace("\"is_stopped\":false", "\"is_stopped\":true")).unwrap();
+    assert_eq!(list()[0]["state"], "interrupted");
+    // As a kill leaves it; the next run settles it, and it stays one that was interrupted.
+    place.run(&["dupes", "undo"]).succeeded();
+    kill_in_the_first_step(&place);
+    assert_eq!(list()[0]["state"], "interrupted");
+    place.run(&all);
+    assert_eq!(list()[1]["state"], "interrupted", "{:?}", list());
+    assert!(path.exists());
+}
+
+#[test]
+fn undo_foresees_what_it_cannot_restore() {
+    let place = three();
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
+        .succeeded();
+    place.file("b/long-name", b"another");
+    let foreseen = place.run(&["dupes", "undo", "--dry-run"]);
+    assert_eq!(foreseen.code, Some(2));
+    assert!(
+        foreseen
+            .stderr
+            .contains("b/long-name: would not be restored: another file has its name now"),
+        "{}",
+        foreseen.stderr
+    );
+    assert!(
+        foreseen
+            .stdout
+            .ends_with("1 file to restore, 1 that would not be restored.\n"),
+        "{}",
+        foreseen.stdout
+    );
+    fs::write(place.path("c"), "other content").unwrap();
+    let foreseen = place.run(&["dupes", "undo", "--dry-run"]);
+    assert!(foreseen.stderr.contains("has changed since"), "{}", foreseen.stderr);
+    assert!(
+        foreseen
+            .stdout
+            .ends_with("Nothing to restore, 2 that would not be restored.\n"),
+        "{}",
+        foreseen.stdout
+    );
+    assert_eq!(place.run(&["dupes", "undo", "--dry-run", "--list"]).code, Some(2));
+}
+
+#[test]
+fn undo_says_which_files_are_restored_apart_from_their_other_names() {
+    let place = three();
+    fs::create_dir(place.path("searched")).unwrap();
+    for name in ["one", "two"] {
+        place.file(format!("searched/{name}"), b"searched");
+    }
+    fs::hard_link(place.path("searched/two"), place.path("elsewhere")).unwrap();
+    let all = ["dupes", "--action", "remove", "--keep", "name:one", "--yes", "searched"];
+    place.run(&all).succeeded();
+    let ended = place.run(&["dupes", "undo"]).succeeded();
+    assert!(
+        ended
+            .stderr
+            .contains("searched/two: restored as a file of its own: it had 1 hard link outside the search"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stdout.contains("1 file restored."), "{}", ended.stdout);
+}
+
+#[test]
+fn a_run_of_which_nothing_can_be_restored_does_not_keep_older_ones_from_being_undone() {
+    let place = Place::new();
+    for directory in ["old", "new"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        for name in ["1", "2"] {
+            place.file(format!("{directory}/{name}"), directory.as_bytes());
+        }
+        let act = ["dupes", "--action", "remove", "--keep", "first", "--yes", directory];
+        place.run(&act).succeeded();
+    }
+    fs::rename(place.path("new"), place.path("away")).unwrap();
+    let ended = place.run(&["dupes", "undo"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("new/2: not restored"), "{}", ended.stderr);
+    let listed = place.run(&["dupes", "undo", "--list"]).succeeded().stdout;
+    assert!(listed.contains("undo failed"), "{listed}");
+    let ended = place.run(&["dupes", "undo"]).succeeded();
+    assert!(ended.stderr.contains("skipped, because"), "{}", ended.stderr);
+    assert!(place.path("old/2").exists());
+    // It is tried again once it is the only one.
+    assert_eq!(place.run(&["dupes", "undo"]).code, Some(2));
+    fs::rename(place.path("away"), place.path("new")).unwrap();
+    place.run(&["dupes", "undo"]).succeeded();
+    assert!(place.path("new/2").exists());
+}
+
+#[test]
+fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
+    let place = Place::new();
+    // So many are left alone that the run waits for the reader of its messages.
+    for number in 0..520 {
+        place.file(format!("a{number:04}"), b"same");
+    }
+    for number in 0..1500 {
+        place.file(format!("b{number:04}"), b"SAME");
+    }
+    let mut report = report(&place, &["."]);
+    let groups = report["groups"].as_array_mut().unwrap();
+    let paths: Vec<Value> = groups
+        .iter()
+        .flat_map(|group| group["paths"].as_array().unwrap().clone())
+        .collect();
+    groups.truncate(1);
+    groups[0]["paths"] = paths.into();
+    place.file("report", report.to_string().as_bytes());
+    let mut command = place.command();
+    command.args([
+        "dupes",
+        "act",
+        "remove",
+        "--keep",
+        "name:a0000",
+        "--yes",
+        "--from",
+        "report",
+    ]);
+    let plan = File::create(place.path("plan")).unwrap();
+    let mut child = command.stdout(plan).stderr(Stdio::piped()).spawn().unwrap();
+    while place.path("a0001").exists() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals: Value = serde_json::from_str(&journals).unwrap();
+    fs::remove_file(journals[0]["path"].as_str().unwrap()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let printed = fs::read_to_string(place.path("plan")).unwrap() + &String::from_utf8_lossy(&ended.stderr);
+    assert!(printed.contains("annot be undone"), "{printed}");
+    assert!(!printed.contains("To undo"), "{printed}");
+}
+
+/// Leaves all as a kill after the first rename would, and a file that another program saved meanwhile.
+fn kill_in_the_first_step(place: &Place) {
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
+        .succeeded();
+    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals: Value = serde_json::from_str(&journals).unwrap();
+    let journal = Path::new(journals[0]["path"].as_str().unwrap());
+    // As a kill leaves it after the first file was renamed.
+    let text = fs::read_to_string(journal).unwrap();
+    let steps: Vec<&str> = text.lines().take(3).collect();
+    fs::write(journal, steps.join("\n") + "\n").unwrap();
+    let step: Value = serde_json::from_str(steps[1]).unwrap();
+    let header: Value = serde_json::from_str(steps[0]).unwrap();
+    let path = Path::new(step["file"]["paths"][0]["path"].as_str().unwrap());
+    let temporary = format!(".seekless-dupes-{}-{}-0", header["run"].as_str().unwrap(), step["step"]);
+    fs::write(path.with_file_name(temporary), "same").unwrap();
+    fs::write(path, "saved meanwhile").unwrap();
+}
+
+#[test]
+fn what_a_killed_run_left_is_told_by_the_next() {
+    let place = three();
+    kill_in_the_first_step(&place);
+    for name in ["v", "w"] {
+        place.file(name, b"more");
+    }
+    let again = ["dupes", "--action", "remove", "--keep", "name:v", "--yes", "v", "w"];
+    let ended = place.run(&again).succeeded();
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let [file, run] = &lines[..] else { panic!("{lines:?}") };
+    assert!(
+        file.contains("not settled after an earlier run was killed: another program saved it"),
+        "{file}"
+    );
+    assert!(
+        run.ends_with("earlier run was killed: 1 file done, 0 put back or not begun, 1 not settled"),
+        "{run}"
+    );
+    place.file("w", b"more");
+    assert_eq!(place.run(&again).succeeded().stderr, "");
+}
+
+#[test]
+fn a_run_with_nothing_to_do_settles_a_killed_one() {
+    let place = three();
+    kill_in_the_first_step(&place);
+    let ended = place
+        .run(&["dupes", "--action", "remove", "--keep", "newest", "--yes", "other"])
+        .succeeded();
+    assert!(!ended.stdout.contains("removed"), "{}", ended.stdout);
+    assert!(
+        ended.stderr.contains("not settled after an earlier run was killed"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_named_with_the_reason_why_it_is_not_undone() {
+    let place = three();
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
+        .succeeded();
+    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals: Value = serde_json::from_str(&journals).unwrap();
+    let journal = Path::new(journals[0]["path"].as_str().unwrap());
+    let text = fs::read_to_string(journal).unwrap();
+    fs::write(journal, text.replacen("\"version\":1", "\"version\":2", 1)).unwrap();
+    let name = journals[0]["name"].as_str().unwrap();
+    for arguments in [&["dupes", "undo", name][..], &["dupes", "undo", name, "--forget"]] {
+        let ended = place.run(arguments);
+        assert_eq!(ended.code, Some(2));
+        assert!(
+            ended.stderr.contains("this program reads version 1"),
+            "{}",
+            ended.stderr
+        );
+    }
+    assert!(journal.exists());
+}
+
+#[test]
+fn moving_with_few_open_files_leaves_no_empty_directories() {
+    for limit in 10..24 {
+        let place = Place::new();
+        for name in ["tree", "tree/one", "tree/two", "to"] {
+            fs::create_dir(place.path(name)).unwrap();
+        }
+        for number in 0..20 {
+            place.file(format!("tree/one/{number}"), format!("{number}").as_bytes());
+            place.file(format!("tree/two/{number}"), format!("{number}").as_bytes());
+        }
+        let report = report(&place, &["tree"]);
+        place.file("report", report.to_string().as_bytes());
+        let mut command = place.command_of("bash");
+        let line = "ulimit -n $1; exec \"$0\" dupes act move --to to --keep 'path:tree/one/*' --yes --from report";
+        let path = place.command().get_program().to_owned();
+        let output = command
+            .args(["-c", line])
+            .arg(path)
+            .arg(limit.to_string())
+            .output()
+            .unwrap();
+        let find = place
+            .command_of("find")
+            .args(["to", "-mindepth", "1", "-type", "d", "-empty"])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&find.stdout), "", "{limit} {output:?}");
+        let all = files(&place).into_keys();
+        assert_eq!(
+            all.filter(|name| name.contains("/one/") || name.contains("/two/"))
+                .count(),
+            40
+        );
+    }
+}
+
+#[test]
+fn directories_that_are_made_for_moved_files_are_usable_by_their_owner_whatever_the_umask() {
+    let place = three();
+    let line = "umask 0777; exec \"$0\" dupes --action move --to new/away --keep newest --yes .";
+    let mut command = place.command_of("sh");
+    let program = place.command();
+    command.args(["-c", line]).arg(program.get_program());
+    Ended::of(command.spawn().unwrap()).succeeded();
+    let modes = ["new", "new/away"].map(|name| fs::metadata(place.path(name)).unwrap().mode() & 0o7777);
+    assert_eq!(modes, [0o700; 2]);
+    assert_eq!(left(&place).len(), 3);
+}

@@ -1,0 +1,11 @@
+//! The commands that act on what `dupes` found.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod act;
+mod by_hand;
+mod directories;
+mod refused_in_plans;
+mod trash;
+mod without_leases;

@@ -1,0 +1,487 @@
+//! `seekless holes`: showing, digging, punching and filling.
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Child;
+
+use serde_json::Value;
+
+use common::place::{Ended, Mount, Place, wait_for};
+use common::terminal::Terminal;
+use common::unprivileged::{Common, NOBODY};
+
+fn objects(ended: &Ended) -> Vec<Value> {
+    ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn allocated(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+/// Whether holes can be made in the temporary directory.
+fn has_holes(place: &Place) -> bool {
+    place.file("trial", &vec![0; 100_000]);
+    let ended = place.run(&["holes", "dig", "trial"]);
+    fs::remove_file(place.path("trial")).unwrap();
+    if ended.code != Some(0) {
+        println!("skipped: {}", ended.stderr);
+    }
+    ended.code == Some(0)
+}
+
+#[test]
+fn a_file_is_shown_dug_filled_and_punched() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let mut bytes = vec![7; 1 << 20];
+    bytes[200_000..900_000].fill(0);
+    let path = place.file("file", &bytes);
+    let shown = place.run(&["holes", "show", "--scan", "file"]).succeeded().stdout;
+    assert!(
+        shown.contains("no holes") && shown.contains("zeros that could be holes 680 KiB") && shown.contains("████"),
+        "{shown}"
+    );
+    let look = place.run(&["holes", "dig", "--dry-run", "file"]).succeeded().stdout;
+    assert!(look.contains("would make 1 hole of 680 KiB"), "{look}");
+    let before = allocated(&path);
+    let dug = &objects(&place.run(&["holes", "dig", "--verify", "--jsonl", "file"]).succeeded())[0];
+    assert_eq!((&dug["kind"], &dug["holes"]), (&"dug".into(), &1.into()));
+    assert_eq!(dug["allocated_bytes"], allocated(&path));
+    assert!(before - allocated(&path) >= 696_320, "{dug}");
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+
+    let shown = &objects(&place.run(&["holes", "show", "--jsonl", "--map", "file"]).succeeded())[0];
+    let kinds: Vec<&str> = shown["stretches"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|stretch| stretch["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!((kinds, &shown["holes"]), (vec!["data", "hole", "data"], &1.into()));
+
+    let filled = place.run(&["holes", "fill", "file"]).succeeded().stdout;
+    assert!(filled.contains("allocated"), "{filled}");
+    assert!(allocated(&path) >= 1 << 20);
+    let words = ["holes", "punch", "--yes", "file", "64K", "64K"];
+    let punched = place.run(&words).succeeded().stdout;
+    assert!(
+        punched.contains("64.0 KiB from byte 65536 read as zeros now; 64.0 KiB of data lost, 64.0 KiB freed"),
+        "{punched}"
+    );
+    bytes[64 << 10..128 << 10].fill(0);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn data_is_punched_only_by_one_who_agrees() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let bytes = vec![7; 100_000];
+    let path = place.file("file", &bytes);
+    let words = ["holes", "punch", "file", "4K", "8K"];
+    let sentence = place.run(&words).refused();
+    assert!(
+        sentence.contains("file: 8.00 KiB of data from byte 4096 would be lost; use --yes"),
+        "{sentence}"
+    );
+    for answer in ["n\n", "\n", "yy\n", "\u{4}"] {
+        let mut command = place.command();
+        command.args(words);
+        let (printed, code) = Terminal::of(100).answer(command, answer);
+        assert!(
+            printed.contains("file: 8.00 KiB of data from byte 4096 will be lost. Punch it? [y/N]"),
+            "{printed}"
+        );
+        assert_eq!(code, Some(2), "{answer:?} {printed}");
+        assert!(printed.contains("nothing was done"), "{printed}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    let mut command = place.command();
+    command.args(words);
+    let (printed, code) = Terminal::of(100).answer(command, "y\n");
+    assert_eq!(code, Some(0), "{printed}");
+    let mut expected = bytes;
+    expected[4096..12288].fill(0);
+    assert_eq!(fs::read(&path).unwrap(), expected);
+    // What is a hole already is punched without a question.
+    let again = place.run(&words).succeeded().stdout;
+    assert!(again.contains("read as zeros now; 0 B freed"), "{again}");
+}
+
+/// As many holes as possible, so that digging takes a while.
+fn every_other_block() -> Vec<u8> {
+    let mut bytes = vec![0; 96 << 20];
+    bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
+    bytes
+}
+
+/// Starts digging in a file, and waits until something is dug.
+fn begin_digging(place: &Place, path: &Path) -> Child {
+    File::open(path).unwrap().sync_all().unwrap();
+    let before = allocated(path);
+    let name = path.file_name().unwrap();
+    let child = place.command().args(["holes", "dig"]).arg(name).spawn().unwrap();
+    wait_for("something is dug", || allocated(path) < before - (1 << 20));
+    child
+}
+
+#[test]
+fn a_kill_in_the_middle_changes_no_byte() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let bytes = every_other_block();
+    let mut halves = 0;
+    for _ in 0..5 {
+        let path = place.file("file", &bytes);
+        let mut child = begin_digging(&place, &path);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        halves += u32::from(allocated(&path) > bytes.len() as u64 * 6 / 10);
+        assert!(fs::read(&path).unwrap() == bytes, "the bytes are what they were");
+        fs::remove_file(path).unwrap();
+    }
+    println!("{halves} of 5 were killed in the middle");
+}
+
+#[test]
+fn who_wants_to_open_the_file_ends_the_digging() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let bytes = every_other_block();
+    let path = place.file("file", &bytes);
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let child = begin_digging(&place, &path);
+    let read = fs::read(&path).unwrap();
+    let ended = Ended::of(child);
+    assert!(read == bytes, "the bytes are what they were");
+    // A fast machine may be done by then.
+    if ended.code != Some(0) {
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("another process opened it"), "{}", ended.stderr);
+    }
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), modified);
+}
+
+#[test]
+fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let bytes = every_other_block();
+    let path = place.file("file", &bytes);
+    let mut child = begin_digging(&place, &path);
+    let second = place.run(&["holes", "dig", "file"]);
+    let is_over = child.try_wait().unwrap().is_some();
+    Ended::of(child).succeeded();
+    // A fast machine may be done by then.
+    if !is_over {
+        assert!(second.stderr.contains("in use by seekless"), "{}", second.stderr);
+    }
+    assert!(fs::read(&path).unwrap() == bytes);
+}
+
+#[test]
+fn a_flag_that_keeps_a_file_from_being_changed_is_named() {
+    let place = Place::new();
+    place.file("file", &vec![0; 100_000]);
+    let set = |flag| {
+        let mut chattr = std::process::Command::new("chattr");
+        let chattr = chattr
+            .arg(flag)
+            .arg(place.path("file"))
+            .stderr(std::process::Stdio::null());
+        chattr.status().is_ok_and(|status| status.success())
+    };
+    for (flag, back, words) in [("+a", "-a", "append-only"), ("+i", "-i", "immutable")] {
+        if !set(flag) {
+            println!("skipped: no flags can be set here");
+            continue;
+        }
+        let sentence = place.run(&["holes", "dig", "file"]).refused();
+        assert!(set(back));
+        assert!(sentence.contains(words) && sentence.contains(back), "{sentence}");
+    }
+}
+
+#[test]
+fn runs_of_zeros_that_are_too_short_are_not_denied() {
+    let place = Place::new();
+    let mut bytes = vec![0; 800_000];
+    bytes.iter_mut().step_by(12 << 10).for_each(|byte| *byte = 1);
+    place.file("file", &bytes);
+    for (words, expected) in [
+        (&["--min", "16K"][..], "no zeros that take space are as long as --min"),
+        (&[], "in total"),
+    ] {
+        let all = [&["holes", "dig", "--dry-run", "file"], words].concat();
+        let said = place.run(&all).succeeded().stdout;
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_full_output_is_told_with_what_was_done() {
+    let place = Place::new();
+    if !has_holes(&place) || !Path::new("/dev/full").exists() {
+        return;
+    }
+    place.file("file", &vec![0; 100_000]);
+    for (words, done) in [
+        (&["show", "file"][..], ""),
+        (&["dig", "--dry-run", "file"], ""),
+        (&["dig", "file"], "the files were dug, but "),
+        (&["fill", "file"], "the files were filled, but "),
+        (
+            &["punch", "--yes", "file", "0", "4K"],
+            "file: the hole is punched, but ",
+        ),
+    ] {
+        let mut command = place.command();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        command.arg("holes").args(words).stdout(full);
+        let ended = Ended::of(command.spawn().unwrap());
+        let expected = format!("seekless: {done}cannot write the output: No space left on device (os error 28)\n");
+        assert_eq!((ended.code, ended.stderr), (Some(2), expected), "{words:?}");
+    }
+}
+
+#[test]
+fn directories_need_a_word_and_are_summed_up() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    fs::create_dir(place.path("inner")).unwrap();
+    for name in ["one", "inner/two"] {
+        place.file(name, &vec![0; 100_000]);
+    }
+    fs::hard_link(place.path("one"), place.path("again")).unwrap();
+    let sentence = place.run(&["holes", "dig", "."]).refused();
+    assert!(sentence.contains("seekless: .: is a directory; use -r"), "{sentence}");
+    let dug = place.run(&["holes", "dig", "-r", "."]).succeeded().stdout;
+    assert!(
+        dug.contains("Together  2 files: 2 holes, 195 KiB in total") && dug.contains("1 additional hard link"),
+        "{dug}"
+    );
+    let shown = place.run(&["holes", "show", "-r", "."]).succeeded().stdout;
+    assert!(shown.contains("2 holes of 195 KiB"), "{shown}");
+}
+
+#[test]
+fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    place.deep_file(&vec![0; 100_000]);
+    let dug = place.run(&["holes", "dig", "--verify", "-r", "."]).succeeded().stdout;
+    assert!(dug.contains("1 hole of 97.7 KiB"), "{dug}");
+    let shown = place.run(&["holes", "show", "--scan", "-r", "."]).succeeded().stdout;
+    assert!(shown.contains("1 hole of 97.7 KiB"), "{shown}");
+    let filled = place.run(&["holes", "fill", "-r", "."]).succeeded();
+    assert!(filled.stderr.is_empty(), "{}", filled.stderr);
+}
+
+#[test]
+fn one_file_that_cannot_be_dug_does_not_keep_the_rest() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    place.file("busy", &vec![0; 100_000]);
+    place.file("free", &vec![0; 100_000]);
+    let open = File::open(place.path("busy")).unwrap();
+    let ended = place.run(&["holes", "dig", "busy", "free"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("busy: in use by"), "{}", ended.stderr);
+    assert_eq!(allocated(&place.path("free")), 0);
+    let mut byte = [1];
+    open.read_exact_at(&mut byte, 0).unwrap();
+    assert!(allocated(&place.path("busy")) >= 100_000);
+}
+
+#[test]
+fn a_path_that_cannot_be_worked_on_does_not_keep_the_rest() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    fs::create_dir(place.path("directory")).unwrap();
+    for (path, reason) in [
+        ("gone", "cannot stat: No such file or directory"),
+        ("directory", "is a directory; use -r"),
+        ("/dev/null", "is a device"),
+        ("/proc/version", "not a storage file system (proc)"),
+    ] {
+        place.file("file", &vec![0; 100_000]);
+        for action in ["show", "dig", "fill"] {
+            let ended = place.run(&["holes", action, path, "file", "--jsonl"]);
+            assert_eq!(ended.code, Some(2), "{path}: {}", ended.stdout);
+            assert!(
+                ended.stderr.starts_with(&format!("seekless: {path}: {reason}")),
+                "{}",
+                ended.stderr
+            );
+            let all = objects(&ended);
+            assert_eq!((&all[0]["kind"], &all[0]["path"]), (&"failed".into(), &path.into()));
+            assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{}", all[0]);
+            assert_eq!(all[1]["path"], "file");
+            assert_eq!(
+                (&all[2]["files"], &all[2]["failed"]),
+                (&1.into(), &1.into()),
+                "{}",
+                all[2]
+            );
+        }
+    }
+}
+
+#[test]
+fn the_summary_of_several_files_has_their_sums() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let sum = |words: &[&str]| {
+        objects(&place.run(&[&["holes"], words, &["--jsonl"]].concat()))
+            .pop()
+            .unwrap()
+    };
+    for (name, blocks) in [("one", 10), ("other", 20)] {
+        place.file(name, &vec![0; blocks * 65536]);
+    }
+    let dug = sum(&["dig", "one", "other"]);
+    assert_eq!(
+        (&dug["holes"], &dug["zero_bytes"], &dug["stopped"]),
+        (&2.into(), &1_966_080.into(), &false.into())
+    );
+    let shown = sum(&["show", "--scan", "-r", "."]);
+    assert_eq!(
+        (&shown["hole_bytes"], &shown["holes"], &shown["files"]),
+        (&1_966_080.into(), &2.into(), &2.into())
+    );
+    assert_eq!(shown["zero_bytes"], 0);
+    let filled = sum(&["fill", "one", "other"]);
+    assert_eq!(
+        (&filled["allocated_before_bytes"], &filled["bytes"]),
+        (&0.into(), &1_966_080.into())
+    );
+}
+
+#[test]
+fn ranges_and_kinds_that_make_no_sense_are_refused() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    for (words, expected) in [
+        (&["punch", "file", "5", "1"][..], "cannot punch 1 B at byte 5 of 5"),
+        (&["punch", "--yes", "file", "3", "3"], "must end within the file"),
+        (&["punch", "file", "0", "0"], "not be empty"),
+        (&["punch", "file", "-1", "1"], "unexpected argument"),
+        (&["punch", "file", "x", "1"], "invalid value 'x'"),
+        (&["punch", "missing", "0", "1"], "missing: cannot stat"),
+        (&["punch", ".", "0", "1"], "is a directory"),
+        (&["dig", "/dev/null"], "is a device"),
+        (&["show", "missing"], "missing: cannot stat"),
+        (&["fill"], "required"),
+    ] {
+        let words: Vec<&str> = ["holes"].iter().chain(words).copied().collect();
+        let sentence = place.run(&words).refused();
+        assert!(sentence.contains(expected), "{words:?}: {sentence}");
+    }
+    assert_eq!(fs::read(place.path("file")).unwrap(), b"bytes");
+}
+
+#[test]
+fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
+    let common = Common::new();
+    let path = common.directory().join("open/file");
+    fs::write(&path, vec![0; 100_000]).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let sentence = common.run(&["holes", "dig", "open/file"]).refused();
+    assert!(
+        sentence.contains("cannot open for writing") && sentence.contains("owner"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_file_that_would_lose_its_set_user_id_bit_is_left_alone() {
+    let common = Common::new();
+    let path = common.directory().join("open/file");
+    fs::write(&path, vec![0; 100_000]).unwrap();
+    if std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).is_err() {
+        println!("skipped: a file of another needs root");
+        return;
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+    for words in [
+        &["dig", "open/file"][..],
+        &["fill", "open/file"],
+        &["punch", "--yes", "open/file", "0", "4K"],
+    ] {
+        let sentence = common.run(&[&["holes"], words].concat()).refused();
+        assert!(
+            sentence.contains("set-user-ID") && sentence.contains("nothing was changed"),
+            "{words:?}: {sentence}"
+        );
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o4755, "{words:?}");
+    }
+}
+
+#[test]
+fn a_file_system_without_holes_says_so() {
+    let place = Place::new();
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_mount) = Mount::ramfs(&place.path("mount")) else {
+        return;
+    };
+    place.file("mount/file", &vec![0; 100_000]);
+    let sentence = place.run(&["holes", "dig", "mount/file"]).refused();
+    assert!(
+        sentence.contains("cannot punch holes") && sentence.contains("nothing was changed"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn holes_that_do_not_fit_stay_holes() {
+    let place = Place::new();
+    let directory = place.path("small");
+    fs::create_dir(&directory).unwrap();
+    // XFS needs blocks of its own for the last free space, so the call fails there, too.
+    let Some(_mount) = Mount::image("xfs", 320 << 20, &place.path("image"), &directory) else {
+        return;
+    };
+    let facts = place.run(&["storage", "--json", "small"]).succeeded().stdout;
+    let facts: Value = serde_json::from_str(&facts).unwrap();
+    let free_bytes = facts[0]["free_bytes"].as_u64().unwrap_or_else(|| panic!("{facts}"));
+    let resize = |bytes| File::create(directory.join("file")).unwrap().set_len(bytes).unwrap();
+    for (bytes, word) in [
+        (2 * free_bytes, "nothing was allocated"),
+        (free_bytes, "the holes are unchanged"),
+    ] {
+        resize(bytes);
+        let error = place.run(&["holes", "fill", "small/file"]).refused();
+        assert!(error.contains(word), "{bytes}: {error}");
+        assert_eq!(allocated(&directory.join("file")), 0, "{bytes}");
+    }
+    resize(free_bytes / 2);
+    place.run(&["holes", "fill", "small/file"]).succeeded();
+    assert!(allocated(&directory.join("file")) >= free_bytes / 2);
+}

@@ -1,0 +1,117 @@
+//! Pages of runs: one beside each saved run, and one of any named run.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::common::place::{Ended, Place};
+
+/// The page at the address in an output. The directories of tests have plain names.
+fn page_of(ended: &Ended) -> PathBuf {
+    let mut lines = ended.stdout.lines();
+    let address = lines
+        .find_map(|line| line.strip_prefix("Report  file://"))
+        .unwrap_or_else(|| panic!("{}", ended.stdout));
+    PathBuf::from(address.replace("%2B", "+").replace("%20", " "))
+}
+
+fn is_page(path: &PathBuf) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>"))
+}
+
+#[test]
+fn a_report_lies_beside_each_saved_run_and_its_address_is_told() {
+    let place = Place::new();
+    let page = page_of(&place.bench::<&str>(&[]).succeeded());
+    assert!(is_page(&page), "{}", page.display());
+    assert!(page.with_extension("json").exists(), "{}", page.display());
+    assert!(place.content().is_empty() && place.saved().len() == 1);
+}
+
+#[test]
+fn a_report_that_is_asked_for_goes_where_it_is_wanted_and_nowhere_else() {
+    let place = Place::new();
+    let page = page_of(&place.bench(&["--report", "a page.html"]).succeeded());
+    assert!(is_page(&page) && page.ends_with("a page.html"), "{}", page.display());
+    let latest = page_of(&place.run(&["report", "latest"]).succeeded());
+    assert!(is_page(&latest) && latest != page);
+    let sentence = place.bench(&["--report", "out", "--export-json", "out"]).refused();
+    assert!(sentence.contains("is named twice"), "{sentence}");
+}
+
+#[test]
+fn a_run_is_found_by_its_id_by_the_beginning_of_it_and_by_its_path() {
+    let place = Place::new();
+    place.bench(&["--export-json", "sent.json"]).succeeded();
+    let id = place.saved()[0].id.clone();
+    let pages = [id.as_str(), &id[..7], "latest", "./sent.json"].map(|run| {
+        place.run(&["report", run, "--output", "page.html"]).succeeded();
+        fs::read(place.path("page.html")).unwrap()
+    });
+    assert!(pages.iter().all(|page| *page == pages[0] && !page.is_empty()));
+    for _ in ["new", "replaced"] {
+        let beside = page_of(&place.run(&["report", "sent.json"]).succeeded());
+        assert!(is_page(&place.path("sent.html")) && beside.ends_with("sent.html"));
+    }
+    place.run(&["report", "latest", "-o", "/dev/null"]).succeeded();
+}
+
+#[test]
+fn what_is_no_run_is_refused_and_nothing_is_written() {
+    let place = Place::new();
+    place.bench(&["--export-json", "run.json"]).succeeded();
+    let text = fs::read(place.path("run.json")).unwrap();
+    place.file("cut.json", &text[..text.len() / 2]);
+    place.file("newer.json", br#"{"version": 99}"#);
+    fs::create_dir(place.path("directory.json")).unwrap();
+    let before = place.content();
+    for (run, reason) in [
+        ("cut.json", "cut.json: the document is damaged"),
+        ("newer.json", "use a newer seekless"),
+        ("directory.json", "directory.json"),
+        ("gone.json", "gone.json"),
+        ("1999", "1999"),
+        ("", "not a run"),
+    ] {
+        let sentence = place.run(&["report", run, "-o", "page.html"]).refused();
+        assert!(sentence.contains(reason), "{run}: {sentence}");
+    }
+    for (output, reason) in [
+        (".", "is a directory"),
+        ("gone/page.html", "cannot create a file"),
+        ("./run.json", "is the run itself"),
+    ] {
+        let sentence = place.run(&["report", "run.json", "-o", output]).refused();
+        assert!(sentence.contains(reason), "{output}: {sentence}");
+    }
+    assert!(place.content() == before, "something was written");
+}
+
+#[test]
+fn a_name_that_would_steer_the_terminal_is_written_out() {
+    let sentence = Place::new().run(&["report", "\u{1b}[31m.json"]).refused();
+    assert!(
+        sentence.contains("\\u{1b}[31m.json") && !sentence.contains('\u{1b}'),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_page_of_the_user_s_beside_a_run_is_not_replaced() {
+    let place = Place::new();
+    place.bench(&["--export-json", "run.json"]).succeeded();
+    let page = place.file("run.html", b"mine");
+    let sentence = place.run(&["report", "run.json"]).refused();
+    assert!(sentence.contains("is not a report"), "{sentence}");
+    assert_eq!(fs::read(&page).unwrap(), b"mine");
+    place.run(&["report", "run.json", "-o", "run.html"]).succeeded();
+    assert!(is_page(&page));
+}
+
+#[test]
+fn a_report_goes_with_its_run() {
+    let place = Place::new();
+    let page = page_of(&place.bench::<&str>(&[]).succeeded());
+    let id = place.saved()[0].id.clone();
+    place.run(&["runs", "remove", &id]).succeeded();
+    assert!(!page.exists() && place.saved().is_empty());
+}

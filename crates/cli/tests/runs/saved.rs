@@ -1,0 +1,447 @@
+//! Saved runs: listed, shown, compared, exported, ranked and removed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use seekless_record::{Run, Subject};
+
+use crate::common::place::{Place, prepared};
+
+/// A run with every field filled.
+const FULL: &[u8] = include_bytes!("../../../record/testdata/full-run.json");
+
+fn full() -> Run {
+    seekless_record::from_json(FULL).unwrap()
+}
+
+/// Puts a run into the store, as if it had been measured.
+fn kept(place: &Place, run: &Run) -> PathBuf {
+    let directory = place.directory().join("../data/seekless/runs");
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.join(format!("{}.json", run.id));
+    fs::write(&path, seekless_record::to_json(run).unwrap()).unwrap();
+    path
+}
+
+/// The same run at another time, under another kernel, with other seconds.
+fn later(id: &str, kernel: &str, factor: f64) -> Run {
+    let mut run = full();
+    id.clone_into(&mut run.id);
+    run.started = "2026-11-21T09-00-00Z".replacen("-00-", ":00:", 1);
+    kernel.clone_into(&mut run.machine.kernel);
+    for trial in &mut run.trials {
+        trial.seconds *= factor;
+    }
+    run
+}
+
+fn two(place: &Place) {
+    kept(place, &full());
+    kept(place, &later("2026-11-21T09-00-00-read+write", "7.0.1", 2.0));
+}
+
+#[test]
+fn runs_are_listed_the_last_first_with_what_came_of_them() {
+    let place = Place::new();
+    assert!(place.run(&["runs"]).succeeded().stdout.contains("No runs yet"));
+    two(&place);
+    let list = place.run(&["runs"]).succeeded().stdout;
+    let first = list.find("2026-11-21T09-00-00-read+write  ").unwrap();
+    let second = list.find("2026-11-20T14-03-22-read+write  ").unwrap();
+    assert!(first < second, "{list}");
+    for word in [
+        "read, write, compare, saving: ext4 on nvme dm-0; Linux 7.0.1",
+        "2 runs; ",
+        "(best, one run of ",
+    ] {
+        assert!(list.contains(word), "{word}: {list}");
+    }
+    let json = place.run(&["runs", "--json"]).succeeded().stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["id"], "2026-11-21T09-00-00-read+write");
+    assert_eq!(json[1]["storages"][0]["device_kind"], "nvme");
+}
+
+#[test]
+fn a_measured_run_is_shown_again_as_it_was() {
+    let place = Place::new();
+    let measured = place.bench::<&str>(&[]).succeeded().stdout;
+    let shown = place
+        .run(&["runs", "show", "--tables", "--notes", "latest"])
+        .succeeded()
+        .stdout;
+    let result = measured.split("\n\nSaved").next().unwrap();
+    assert!(shown.contains(result), "{shown}\n---\n{measured}");
+    let id = &place.saved()[0].id;
+    assert!(shown.starts_with(&format!("Run      {id}\n")), "{shown}");
+    let by_prefix = place
+        .run(&["runs", "show", "--tables", "--notes", &id[..12]])
+        .succeeded()
+        .stdout;
+    assert_eq!(by_prefix, shown);
+}
+
+#[test]
+fn what_a_new_kernel_changed_is_told_with_intervals() {
+    let place = Place::new();
+    two(&place);
+    let told = place
+        .run(&["runs", "compare", "2026-11-20", "latest"])
+        .succeeded()
+        .stdout;
+    let first = told.lines().next().unwrap();
+    assert!(first.starts_with("The second run takes "), "{first}");
+    for word in [
+        "First    2026-11-20T14-03-22-read+write\n",
+        "Changed  kernel: 6.18.44-7-amd64, now 7.0.1\n",
+        "2.00x slower (",
+        "vs reference",
+        "Recommended: as before",
+    ] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    let json = place.run(&["runs", "compare", "2026-11-20", "latest", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.succeeded().stdout).unwrap();
+    let method = &json["comparison"]["contests"][0]["methods"][0];
+    assert!(
+        (method["time"]["median"].as_f64().unwrap() - 2.0).abs() < 1e-9,
+        "{method}"
+    );
+    let page = place.path("page.html");
+    let arguments = ["runs", "compare", "2026-11-20", "latest", "--report", "page.html"];
+    assert_eq!(place.run(&arguments).succeeded().stdout, told);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains(&format!("<h1>{}", &first[..30])), "{page}");
+    assert!(
+        page.contains("2.00x slower (") && page.contains("6.18.44-7-amd64, now 7.0.1"),
+        "{page}"
+    );
+}
+
+#[test]
+fn other_machines_and_file_systems_are_compared_only_when_told_to() {
+    let place = Place::new();
+    let mut other = later("other", "7.0.1", 1.0);
+    other.machine.host = Some("elsewhere".to_owned());
+    other.storages[0].file_system = "xfs".to_owned();
+    kept(&place, &full());
+    kept(&place, &other);
+    let sentence = place.run(&["runs", "compare", "2026", "other"]).refused();
+    for word in [
+        "another host (example-host; elsewhere)",
+        "another file system (ext4; xfs)",
+        "--anyway",
+    ] {
+        assert!(sentence.contains(word), "{word}: {sentence}");
+    }
+    let told = place.run(&["runs", "compare", "--anyway", "2026", "other"]).succeeded();
+    assert!(told.stdout.contains("Differs  another host"), "{}", told.stdout);
+}
+
+#[test]
+fn runs_without_anything_in_common_and_a_run_with_itself_are_refused() {
+    let place = Place::new();
+    let mut other = later("other", "7.0.1", 1.0);
+    for contest in &mut other.contests {
+        contest.size_bytes *= 2;
+    }
+    kept(&place, &full());
+    kept(&place, &other);
+    let sentence = place.run(&["runs", "compare", "2026", "other"]).refused();
+    assert!(
+        sentence.contains("no contest in common") && sentence.contains("--size"),
+        "{sentence}"
+    );
+    let sentence = place.run(&["runs", "compare", "other", "latest"]).refused();
+    assert!(sentence.contains("named twice"), "{sentence}");
+}
+
+#[test]
+fn a_run_that_is_not_there_is_answered_with_the_nearest() {
+    let place = Place::new();
+    let sentence = place.run(&["runs", "show", "latest"]).refused();
+    assert!(sentence.contains("seekless bench"), "{sentence}");
+    two(&place);
+    let sentence = place.run(&["runs", "show", "2026-11-20T14-03-22-raed+write"]).refused();
+    assert!(
+        sentence.contains("the nearest are `2026-11-20T14-03-22-read+write`"),
+        "{sentence}"
+    );
+    let sentence = place.run(&["runs", "show", "2026"]).refused();
+    assert!(sentence.contains("ambiguous: it matches 2 runs"), "{sentence}");
+    let sentence = place.run(&["runs", "show", "./gone.json"]).refused();
+    assert!(
+        sentence.contains("gone.json") && sentence.contains("No such file"),
+        "{sentence}"
+    );
+    let sentence = place.run(&["runs", "show", "./"]).refused();
+    assert!(sentence.contains("not a regular file"), "{sentence}");
+}
+
+#[test]
+fn damaged_and_newer_documents_are_named_skipped_and_left_alone() {
+    let place = Place::new();
+    let good = kept(&place, &full());
+    let newer = good.with_file_name("newer.json");
+    let damaged = good.with_file_name("damaged.json");
+    fs::write(&newer, "{\"version\": 99}").unwrap();
+    fs::write(&damaged, &FULL[..FULL.len() / 2]).unwrap();
+    for arguments in [&["runs"][..], &["runs", "table"]] {
+        let ended = place.run(arguments);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("newer.json: the document has version 99"),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains("damaged.json: the document is damaged"),
+            "{}",
+            ended.stderr
+        );
+        assert!(!ended.stdout.is_empty());
+    }
+    let sentence = place.run(&["runs", "show", "damaged"]).refused();
+    assert!(sentence.contains("damaged.json"), "{sentence}");
+    assert_eq!(fs::read(&damaged).unwrap(), &FULL[..FULL.len() / 2]);
+    place.run(&["runs", "remove", "damaged", "newer"]).succeeded();
+    place.run(&["runs"]).succeeded();
+}
+
+#[test]
+fn an_anonymous_export_tells_nothing_and_is_imported_apart() {
+    let place = Place::new();
+    let mut run = full();
+    run.machine.host = Some("SECRETHOST".to_owned());
+    run.storages[0].path = "/home/SECRETUSER".to_owned();
+    run.warnings.push("/home/SECRETUSER: is full".to_owned());
+    kept(&place, &run);
+    kept(&place, &later("2026-11-21T09-00-00-read", "7.0.1", 2.0));
+    place
+        .run(&[
+            "runs",
+            "export",
+            "--anonymous",
+            "2026-11-20",
+            "latest",
+            "-o",
+            "out.json",
+        ])
+        .succeeded();
+    let text = fs::read_to_string(place.path("out.json")).unwrap();
+    assert!(!text.contains("SECRET") && !text.contains("14-03"), "{text}");
+    let other = Place::new();
+    fs::write(other.path("in.json"), &text).unwrap();
+    let imported = other.run(&["runs", "import", "in.json"]).succeeded().stdout;
+    assert_eq!(
+        imported.matches("Imported  imported-2026-11-2").count(),
+        2,
+        "{imported}"
+    );
+    let again = other.run(&["runs", "import", "in.json"]).succeeded().stdout;
+    assert_eq!(again.matches("Exists").count(), 2, "{again}");
+    let list = other.run(&["runs"]).succeeded().stdout;
+    assert!(
+        list.contains(", imported") && list.contains("2 of them imported"),
+        "{list}"
+    );
+    assert!(other.saved().is_empty(), "own and imported are apart");
+    let sentence = other.run(&["runs", "show", "latest"]).refused();
+    assert!(sentence.contains("no run"), "{sentence}");
+    let told = other
+        .run(&["runs", "compare", "imported-2026-11-20", "imported-2026-11-21"])
+        .succeeded();
+    assert_eq!(
+        told.stdout.matches("imported: measured by others").count(),
+        2,
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
+fn an_export_with_names_says_so() {
+    let place = Place::new();
+    kept(&place, &full());
+    let ended = place.run(&["runs", "export", "latest"]).succeeded();
+    assert!(ended.stderr.contains("--anonymous"), "{}", ended.stderr);
+    assert_eq!(seekless_record::from_json(ended.stdout.as_bytes()).unwrap(), full());
+}
+
+#[test]
+fn an_export_goes_to_no_directory_and_over_no_run_and_leaves_devices_alone() {
+    let place = Place::new();
+    let own = kept(&place, &full());
+    let before = fs::read(&own).unwrap();
+    let sentence = place.run(&["runs", "export", "latest", "-o", "."]).refused();
+    assert!(sentence.contains("is a directory"), "{sentence}");
+    let own = own.to_str().unwrap();
+    let sentence = place
+        .run(&["runs", "export", "--anonymous", "latest", "-o", own])
+        .refused();
+    assert!(sentence.contains("is one of the runs"), "{sentence}");
+    assert_eq!(fs::read(own).unwrap(), before);
+    let device = place.path("device");
+    if !prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
+        println!("skipped: making a device needs root");
+        return;
+    }
+    place
+        .run(&["runs", "export", "--anonymous", "latest", "-o", "device"])
+        .succeeded();
+    let kind = fs::metadata(device).unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_char_device(&kind));
+}
+
+#[test]
+fn a_strangers_document_is_refused_by_the_field_and_the_others_are_kept() {
+    let place = Place::new();
+    place.file("good.json", FULL);
+    let text = String::from_utf8(FULL.to_vec()).unwrap();
+    place.file(
+        "absurd.json",
+        text.replacen("\"seed\": ", "\"seed\": 1e308", 1).as_bytes(),
+    );
+    let mut run = full();
+    run.trials[2].seconds = -1.0;
+    place.file("negative.json", seekless_record::to_json(&run).unwrap().as_bytes());
+    run.trials[2].seconds = 1.0;
+    run.trials[5].contest = 77;
+    place.file("index.json", seekless_record::to_json(&run).unwrap().as_bytes());
+    let ended = place.run(&[
+        "runs",
+        "import",
+        "negative.json",
+        "good.json",
+        "index.json",
+        "absurd.json",
+        "gone.json",
+    ]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    for word in [
+        "negative.json: the document is damaged: trials[2].seconds: is -1e0",
+        "index.json: the document is damaged: trials[5].contest: is 77",
+        "absurd.json",
+        "gone.json: cannot stat: No such file",
+    ] {
+        assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr);
+    }
+    assert!(
+        ended
+            .stdout
+            .contains("Imported  imported-2026-11-20T14-03-22-read+write\n"),
+        "{}",
+        ended.stdout
+    );
+    let sentence = place.run(&["runs", "import", "negative.json", "index.json"]).refused();
+    assert!(
+        sentence.contains("negative.json") && sentence.contains("index.json"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_strangers_document_moves_no_cursor() {
+    let place = Place::new();
+    let mut run = full();
+    let hostile = "\u{1b}[2J\u{202e}evil";
+    run.id = format!("{hostile}/../x");
+    run.started = hostile.to_owned();
+    run.machine.kernel = hostile.to_owned();
+    run.storages[0].path = hostile.to_owned();
+    run.contests[0].entries[0].subject = Subject::Method(format!("read/{hostile}"));
+    run.contests[0].experiment = hostile.to_owned();
+    run.warnings = vec![hostile.to_owned()];
+    place.file("hostile.json", seekless_record::to_json(&run).unwrap().as_bytes());
+    place.file("full.json", FULL);
+    place.run(&["runs", "import", "hostile.json"]).succeeded();
+    for arguments in [
+        &["runs"][..],
+        &["runs", "--json"],
+        &["runs", "show", "--all", "hostile.json"],
+        &["runs", "compare", "--anyway", "--all", "full.json", "hostile.json"],
+        &["runs", "compare", "full.json", "hostile.json"],
+        &[
+            "runs",
+            "compare",
+            "--anyway",
+            "full.json",
+            "hostile.json",
+            "--report",
+            "/dev/stdout",
+        ],
+        &["runs", "table"],
+        &["runs", "export", "hostile.json"],
+        &["runs", "show", "\u{1b}[2J"],
+        &["runs", "show", "\u{1b}[2J.json"],
+    ] {
+        let ended = place.run(arguments);
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        let is_harmless = said.chars().all(|c| c == '\n' || !(c.is_control() || c == '\u{202e}'));
+        assert!(is_harmless && !said.is_empty(), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn the_table_ranks_methods_over_own_and_imported_runs() {
+    let place = Place::new();
+    assert!(
+        place
+            .run(&["runs", "table"])
+            .succeeded()
+            .stdout
+            .contains("nothing to rank")
+    );
+    two(&place);
+    let mut theirs = later("theirs", "6.18.3", 1.5);
+    theirs.machine.processors = 64;
+    place.file("theirs.json", seekless_record::to_json(&theirs).unwrap().as_bytes());
+    place.run(&["runs", "import", "theirs.json"]).succeeded();
+    let table = place.run(&["runs", "table"]).succeeded().stdout;
+    for word in [
+        "cold, count, 63M hole, 1M data, holes skipped, in 32 MiB; nvme, ext4, Linux 6.18\n",
+        "Linux 7.0\n",
+        "2 machines, 2 runs (1 imported)",
+    ] {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let json = place.run(&["runs", "table", "--json"]).succeeded().stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["place"]["device"], "nvme");
+    assert_eq!(json[0]["methods"][0]["ratio"], 1.0);
+}
+
+#[test]
+fn only_what_is_named_is_removed_and_nothing_where_one_name_is_wrong() {
+    let place = Place::new();
+    two(&place);
+    let file = place.file("full.json", FULL);
+    let sentence = place.run(&["runs", "remove", "latest", "nothing"]).refused();
+    assert!(sentence.contains("`nothing` is not a run"), "{sentence}");
+    let sentence = place.run(&["runs", "remove", "./full.json"]).refused();
+    assert!(sentence.contains("is a file, not an ID"), "{sentence}");
+    assert_eq!((place.saved().len(), file.exists()), (2, true));
+    place.run(&["runs", "remove"]).refused();
+    let told = place
+        .run(&["runs", "remove", "2026-11-20", "2026-11-20T14"])
+        .succeeded()
+        .stdout;
+    assert!(
+        told.contains("Removed  2026-11-20T14-03-22-read+write") && told.contains("1 left"),
+        "{told}"
+    );
+    let told = place.run(&["runs", "remove", "--down-to", "0"]).succeeded().stdout;
+    assert!(told.contains("0 left") && place.saved().is_empty(), "{told}");
+}
+
+#[test]
+fn the_name_of_a_directory_moves_no_cursor() {
+    let place = Place::new();
+    let name = "odd\u{1b}[2J";
+    fs::create_dir(place.path(name)).unwrap();
+    let measured = place.bench(&["--dir", name]).succeeded();
+    assert!(measured.stdout.contains("odd\\u{1b}[2J: "), "{}", measured.stdout);
+    let refused = place.run(&["bench", "--dir", &format!("{name}gone")]).refused();
+    let said = format!("{}{}{refused}", measured.stdout, measured.stderr);
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+}

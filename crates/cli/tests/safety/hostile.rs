@@ -1,0 +1,423 @@
+//! What an adversary found: other programs that write through mappings, file systems that show two files under one number,
+//! rules that match nothing, and sizes that files only claim.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::place::{Ended, Mount, Place, is_root, prepared};
+
+/// An overlay on `mount`, whose upper directory is beside it.
+fn overlay(place: &Place) -> Option<Mount> {
+    for name in ["mount", "source", "upper", "work"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    let layers = ["source", "upper", "work"].map(|name| place.path(name));
+    Mount::overlay([&layers[0], &layers[1], &layers[2]], &place.path("mount"))
+}
+
+/// A program that has mapped a file shared and closed its descriptor, and writes when its input ends.
+struct Mapper(Child);
+
+impl Mapper {
+    fn new(file: &Path) -> Option<Self> {
+        const PROGRAM: &str = "
+import ctypes, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+at = libc.mmap(None, ctypes.c_size_t(8192), 3, 1, file, ctypes.c_long(0))
+os.close(file)
+print('mapped', flush=True)
+sys.stdin.read()
+ctypes.memmove(at + 4096, b'PRECIOUS', 8)
+";
+        let mut command = Command::new("python3");
+        command.args(["-c", PROGRAM]).arg(file);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let Ok(mut child) = child else {
+            println!("skipped: there is no python3");
+            return None;
+        };
+        let mut word = [0; 7];
+        child.stdout.as_mut().unwrap().read_exact(&mut word).unwrap();
+        Some(Self(child))
+    }
+
+    fn write(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
+    let updates = "{\"offset\": 4000, \"text\": \"AAAA\"}\n{\"offset\": 4200, \"text\": \"BBBB\"}\n";
+    let commands: [&[&str]; 6] = [
+        &["holes", "dig", "mount/b"],
+        &["holes", "punch", "--yes", "mount/b", "0", "8K"],
+        &["update", "mount/b", "--from", "changes", "--method", "coalesce,gap=4K"],
+        &["update", "mount/b", "--from", "changes", "--safety", "replace"],
+        &["dupes", "--action", "remove", "--keep", "name:a", "--yes", "mount"],
+        &["dupes", "--action", "hardlink", "--keep", "name:a", "--yes", "mount"],
+    ];
+    for command in commands {
+        let place = Place::new();
+        let Some(_mount) = overlay(&place) else { return };
+        for name in ["mount/a", "mount/b"] {
+            place.file(name, &[0; 8192]);
+        }
+        place.file("changes", updates.as_bytes());
+        // Without a mapping, the same file is worked on, unless some processes cannot be looked into here.
+        let unmapped = place.run(&["holes", "fill", "mount/b"]);
+        let is_seen = !unmapped.stderr.contains("a lease does not show mappings");
+        if is_seen {
+            unmapped.succeeded();
+        } else {
+            println!("skipped: only refusals without a look are tried: {}", unmapped.stderr);
+        }
+        let Some(mapper) = Mapper::new(&place.path("mount/b")) else {
+            return;
+        };
+        let ended = place.run(command);
+        assert_ne!(ended.code, Some(0), "{command:?}: {}", ended.stderr);
+        let told = [ended.stdout, ended.stderr].concat();
+        assert!(!is_seen || told.contains("has it mapped"), "{command:?}: {told}");
+        mapper.write();
+        let found = fs::read(place.path("mount/b")).unwrap();
+        assert_eq!(&found[4096..4104], b"PRECIOUS", "{command:?}");
+    }
+}
+
+#[test]
+fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
+    // Group 0 is shown all processes.
+    const SCRIPT: &str = "mount -t proc -o hidepid=2 proc /proc && \
+        exec setpriv --regid 65534 --clear-groups --bounding-set=-sys_ptrace -- \"$0\" \"$@\"";
+    if !is_root() || !prepared("unshare", &["-m", "setpriv", "true"].map(AsRef::as_ref)) {
+        return println!("skipped: there is no unshare or setpriv, or no mount namespace");
+    }
+    let place = Place::new();
+    let Some(_mount) = overlay(&place) else { return };
+    let file = place.file("mount/b", &[0; 8192]);
+    let Some(mapper) = Mapper::new(&file) else { return };
+    let mut command = place.command_of("unshare");
+    command
+        .args(["-m", "sh", "-c", SCRIPT])
+        .arg(place.command().get_program());
+    let ended = Ended::of(command.args(["holes", "dig", "mount/b"]).spawn().unwrap());
+    if ended.stderr.contains("in a container") {
+        return println!("skipped: {}", ended.stderr);
+    }
+    assert!(ended.stderr.contains("hidepid"), "{}", ended.stderr);
+    mapper.write();
+    assert_eq!(&fs::read(&file).unwrap()[4096..4104], b"PRECIOUS");
+}
+
+#[test]
+fn a_file_is_not_replaced_where_the_kernel_has_no_leases() {
+    let place = Place::new();
+    place.file("changes", b"{\"offset\": 4, \"text\": \"AAAA\"}\n");
+    let trace = place.path("trace");
+    // The call that asks for the lease is the only one that is made to fail.
+    for number in 1..60 {
+        let file = place.file("file", &[1; 8192]);
+        let mut command = place.command_of("strace");
+        let inject = format!("inject=fcntl:error=EINVAL:when={number}");
+        command
+            .args(["-f", "-qq", "-e", "trace=fcntl", "-e", &inject, "-o"])
+            .arg(&trace);
+        command.arg(place.command().get_program());
+        let Ok(child) = command
+            .args(["update", "file", "--from", "changes", "--safety", "replace"])
+            .spawn()
+        else {
+            return println!("skipped: there is no strace");
+        };
+        let ended = Ended::of(child);
+        let trace = fs::read_to_string(&trace).unwrap_or_default();
+        if trace
+            .lines()
+            .any(|line| line.contains("F_SETLEASE, F_RDLCK") && line.contains("INJECTED"))
+        {
+            assert!(ended.stderr.contains("has no leases"), "{}", ended.stderr);
+            assert_eq!(fs::read(&file).unwrap(), [1; 8192]);
+            return;
+        }
+    }
+    println!("skipped: strace cannot make the lease fail here");
+}
+
+#[test]
+fn two_files_of_an_overlay_on_fuse_with_one_number_are_two() {
+    let place = Place::new();
+    for name in ["one", "two", "fuse", "mount", "upper", "work"] {
+        fs::create_dir_all(place.path(name)).unwrap();
+    }
+    fs::create_dir_all(place.path("source/1")).unwrap();
+    fs::create_dir_all(place.path("source/2")).unwrap();
+    let mut mounts = Vec::new();
+    for (image, to) in [("one", "source/1"), ("two", "source/2")] {
+        let file = place.file(format!("{image}.img"), b"");
+        let Some(mount) = Mount::image("ext4", 16 << 20, &file, &place.path(to)) else {
+            return;
+        };
+        mounts.push(mount);
+    }
+    place.file("source/1/f", &[1; 5000]);
+    place.file("source/2/f", &[2; 5000]);
+    let Some(fuse) = Mount::bindfs(&place.path("source"), &place.path("fuse"), &[]) else {
+        return;
+    };
+    let layers = ["fuse", "upper", "work"].map(|name| place.path(name));
+    let Some(_overlay) = Mount::overlay([&layers[0], &layers[1], &layers[2]], &place.path("mount")) else {
+        return;
+    };
+    assert_eq!(place.run(&["cmp", "-s", "mount/1/f", "mount/2/f"]).code, Some(1));
+    let found = place.run(&["dupes", "mount"]);
+    assert!(found.stdout.contains("0 groups"), "{}", found.stdout);
+    drop(fuse);
+}
+
+#[test]
+fn kept_digests_of_another_file_system_on_the_same_device_are_not_trusted() {
+    if !is_root() || !prepared("mksquashfs", &["-version".as_ref()]) {
+        return println!("skipped: there is no mksquashfs");
+    }
+    let place = Place::new();
+    for name in ["tree", "mount"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    place.file("tree/a", &vec![1; 200_000]);
+    for last in [1_u8, 2] {
+        let mut bytes = vec![1; 200_000];
+        bytes[150_000] = last;
+        place.file("tree/b", &bytes);
+        let image = place.path("image");
+        let _ = fs::remove_file(&image);
+        let [tree, image] = [place.path("tree"), image];
+        let options = ["-quiet", "-no-progress", "-all-time", "1", "-mkfs-time", "1"];
+        let mut command = Command::new("mksquashfs");
+        let made = command
+            .arg(&tree)
+            .arg(&image)
+            .args(options)
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.unwrap().success());
+        let Some(_mount) = Mount::image_again(&image, "ro", &place.path("mount")) else {
+            return;
+        };
+        let found = place.run(&["dupes", "--cache", "--cache-file", "digests", "mount"]);
+        let groups = if last == 1 { "1 group" } else { "0 groups" };
+        assert!(found.stdout.contains(groups), "{}", found.stdout);
+    }
+}
+
+#[test]
+fn a_directory_in_a_rule_means_what_is_below_it_however_it_is_written() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("t/keep/in")).unwrap();
+    let absolute = place.path("t/keep").canonicalize().unwrap();
+    let absolute = absolute.to_str().unwrap();
+    let written = [
+        "t/keep",
+        "t/keep/",
+        "./t/keep",
+        "./t//keep/.",
+        "t/*/in/",
+        "t/keep/**",
+        absolute,
+    ];
+    for path in ["t", "t/", "t//", "t/.", "./t"] {
+        for rule in written {
+            for name in ["t/a", "t/keep/in/b"] {
+                place.file(name, b"same");
+            }
+            let rule = format!("path:{rule}");
+            let ended = place.run(&["dupes", "--action", "remove", "--yes", "--keep", &rule, path]);
+            assert_eq!(ended.code, Some(0), "{path} {rule}: {}", ended.stderr);
+            assert!(
+                place.path("t/keep/in/b").exists() && !place.path("t/a").exists(),
+                "{path} {rule}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_rule_or_pattern_that_matches_nothing_is_told_and_stops_acting_without_yes() {
+    let place = Place::new();
+    fs::create_dir(place.path("t")).unwrap();
+    for name in ["t/a", "t/b"] {
+        place.file(name, b"same");
+    }
+    for wrong in [
+        ["--keep", "name:tpyo"],
+        ["--keep", "path:t/tpyo"],
+        ["--exclude", "tpyo"],
+        ["--include", "tpyo"],
+    ] {
+        let more: &[&str] = if wrong[0] == "--keep" {
+            &[]
+        } else {
+            &["--keep", "first"]
+        };
+        let act = [&["dupes", "--action", "remove", "t"], &wrong[..], more].concat();
+        let ended = place.run(&act);
+        assert!(
+            ended.code == Some(2) && ended.stderr.contains("matches no"),
+            "{act:?}: {}",
+            ended.stderr
+        );
+        assert!(place.path("t/a").exists() && place.path("t/b").exists());
+        let ended = place.run(&[&act[..], &["--yes"]].concat());
+        assert!(
+            ended.code == Some(0) && ended.stderr.contains("matches no"),
+            "{act:?}: {}",
+            ended.stderr
+        );
+        for name in ["t/a", "t/b"] {
+            place.file(name, b"same");
+        }
+    }
+}
+
+#[test]
+fn steps_that_gain_nothing_are_left_out_and_counted() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("t/out")).unwrap();
+    for name in ["t/out/c", "t/out/d"] {
+        place.file(name, b"same");
+    }
+    fs::create_dir(place.path("h")).unwrap();
+    fs::hard_link(place.path("t/out/d"), place.path("h/b")).unwrap();
+    place.file("h/a", b"same");
+    let ended = place.run(&["dupes", "--action", "hardlink", "--keep", "name:a", "--yes", "h"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("1 file left out"), "{}", ended.stdout);
+    let inode = |name: &str| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("h/b"), inode("t/out/d"));
+    let ended = place.run(&["dupes", "--isolate", "h"]);
+    assert!(
+        ended.code == Some(2) && ended.stderr.contains("several PATHs"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn files_that_claim_huge_sizes_are_compared_by_their_data() {
+    let place = Place::new();
+    fs::create_dir(place.path("t")).unwrap();
+    let Some(_mount) = Mount::tmpfs(&place.path("t"), "mode=700") else {
+        return;
+    };
+    for name in ["t/a", "t/b", "t/c"] {
+        File::create(place.path(name))
+            .unwrap()
+            .set_len((1 << 62) + 4096)
+            .unwrap();
+    }
+    let ended = place.run(&["dupes", "t"]);
+    assert!(
+        ended.stdout.contains("3 files, 1 group"),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
+    assert_eq!(place.run(&["cmp", "t/a", "t/b"]).code, Some(0));
+    let ended = place.run(&["dupes", "--action", "remove", "--keep", "first", "--yes", "t"]);
+    assert_eq!(ended.code, Some(1), "its digest would take years: {}", ended.stderr);
+}
+
+#[test]
+fn a_closed_standard_descriptor_is_an_error() {
+    let place = Place::new();
+    place.file("empty", b"");
+    place.file("file", b"123456");
+    place.file("other", b"123457");
+    let shell = |words: &str| {
+        let mut command = Command::new("sh");
+        let words = words.replace('@', env!("CARGO_BIN_EXE_seekless"));
+        command
+            .args(["-c", &words])
+            .current_dir(place.directory())
+            .stderr(Stdio::null());
+        command.status().unwrap().code()
+    };
+    for (words, code) in [
+        ("@ cmp -s empty - <&-", 2),
+        ("@ update file <&-", 2),
+        ("@ dupes --files-from - <&-", 2),
+        ("@ dupes . >&-", 2),
+        ("@ storage . >&-", 2),
+        ("@ cmp file other >&-", 1),
+        ("@ cmp -s file file >&-", 0),
+        ("@ cmp -s empty - </dev/null", 0),
+    ] {
+        assert_eq!(shell(words), Some(code), "{words}");
+    }
+}
+
+#[test]
+fn blocks_past_the_end_of_a_file_are_named_and_freed_when_that_is_asked_for() {
+    for kind in ["ext4", "xfs", "btrfs", "tmpfs"] {
+        let place = Place::new();
+        let at = place.path("mount");
+        fs::create_dir(&at).unwrap();
+        // A tmpfs lists no extents.
+        let lists_extents = kind != "tmpfs";
+        let mount = if lists_extents {
+            Mount::image(kind, 320 << 20, &place.file("image", b""), &at)
+        } else {
+            Mount::tmpfs(&at, "mode=700")
+        };
+        let Some(_mount) = mount else {
+            continue;
+        };
+        let file = File::create(place.file("mount/f", b"abc")).unwrap();
+        file.set_len(3).unwrap();
+        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file, flags, 0, 8 << 20).unwrap();
+        file.sync_all().unwrap();
+        drop(file);
+        let shown = place.run(&["holes", "show", "--map", "mount/f"]).stdout;
+        assert_eq!(shown.contains("past end"), lists_extents, "{kind}: {shown}");
+        place.run(&["holes", "dig", "mount/f"]).succeeded();
+        assert!(fs::metadata(place.path("mount/f")).unwrap().blocks() > 8000, "{kind}");
+        place.run(&["holes", "dig", "--past-end", "mount/f"]).succeeded();
+        let found = fs::metadata(place.path("mount/f")).unwrap();
+        assert!(found.blocks() < 100 && found.len() == 3, "{kind}: {}", found.blocks());
+    }
+}
+
+#[test]
+fn a_file_that_is_a_mount_point_gets_no_journal_and_is_not_replaced() {
+    let place = Place::new();
+    let (file, point) = (place.file("file", &[7; 9000]), place.file("point", b""));
+    place.file("changes", b"{\"offset\": 5, \"text\": \"A\"}\n");
+    let mut command = Command::new("mount");
+    let mounted = command
+        .arg("--bind")
+        .arg(&file)
+        .arg(&point)
+        .stderr(Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return println!("skipped: cannot mount a file here");
+    }
+    let outcomes = ["journal", "replace", "in-place"].map(|safety| {
+        let ended = place.run(&["update", "point", "--from", "changes", "--safety", safety]);
+        (ended.code, ended.stderr)
+    });
+    let path = CString::new(point.to_str().unwrap()).unwrap();
+    Command::new("umount").arg(path.to_str().unwrap()).status().unwrap();
+    for (code, said) in &outcomes[..2] {
+        assert!(*code == Some(2) && said.contains("is a mount point"), "{said}");
+    }
+    assert_eq!(outcomes[2].0, Some(0), "{}", outcomes[2].1);
+}

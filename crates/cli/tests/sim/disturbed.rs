@@ -1,0 +1,276 @@
+//! Simulated disks that somebody else changes, uses or kills: what is not theirs stays as it is, and nothing of them is left.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+use seekless_sys::{Buffer, attach_loop, detach_loop};
+use serde_json::Value;
+
+use crate::common::place::{Ended, Mount, Place, wait_for};
+use crate::common::simulated::{DEVICES, SimulatedDisk, is_skipped, is_there, random};
+
+/// The file below a loop device.
+fn backing_of(device: &Path) -> String {
+    let path = Path::new("/sys/block").join(device.file_name().unwrap());
+    fs::read_to_string(path.join("loop/backing_file")).unwrap_or_default()
+}
+
+#[test]
+fn a_cut_leaves_a_loop_device_alone_that_is_no_longer_its_own() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let disk = SimulatedDisk::start(&place, &["null", "--fs", "none", "--size", "64M"]);
+    let image = place.file("image", &random(1 << 20));
+    let image = OpenOptions::new().read(true).write(true).open(image).unwrap();
+    let attach = || attach_loop(&image, 512).unwrap().available().unwrap();
+    detach_loop(&disk.block_device).unwrap();
+    let other = attach();
+    if other == disk.block_device {
+        place.run(&["sim", "cut", &disk.name]).succeeded();
+        assert!(backing_of(&other).ends_with("/image\n"), "{}", backing_of(&other));
+        assert_ne!(disk.device_now(), other);
+    } else {
+        eprintln!("skipped: somebody else got the loop device");
+    }
+    detach_loop(&other).unwrap();
+}
+
+#[test]
+fn cuts_at_the_same_time_come_one_after_another() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    place.file(
+        "plan",
+        "[[fault]]\nwhat = 'eio'\nnth = 1000000\n".repeat(3000).as_bytes(),
+    );
+    let disk = SimulatedDisk::start(&place, &["null", "--size", "64M", "--faults", "plan"]);
+    let mut cut = place.command();
+    cut.args(["sim", "cut", &disk.name, &disk.name])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let cuts: Vec<_> = (0..4).map(|_| cut.spawn().unwrap()).collect();
+    for cut in cuts {
+        let ended = cut.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+    let below = format!("{DEVICES}/{}/", disk.name);
+    let devices = fs::read_dir("/sys/block").unwrap().flatten();
+    let own: Vec<_> = devices
+        .filter(|device| backing_of(&device.path()).starts_with(&below))
+        .collect();
+    assert_eq!(own.len(), 1, "{own:?}");
+    fs::write(disk.mount_point.join("file"), "after").unwrap();
+}
+
+#[test]
+fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    place.file("other", b"other");
+    let used = place.file("used", &random(1 << 20));
+    let _user = File::open(used).unwrap();
+    place.file("empty", b"");
+    mknodat(CWD, place.path("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let before = place.content();
+    let refused = [
+        (&["--trace", "other"][..], "is not a trace, so it is not overwritten"),
+        (&["--trace", "fifo"], "is not a regular file"),
+        (&["--trace", "new", "--backing", "new"], "named twice"),
+        (
+            &["--trace", "empty", "--backing", "used"],
+            "is in use by another program",
+        ),
+    ];
+    for (arguments, reason) in refused {
+        let start = ["sim", "start", "null", "--fs", "none", "--size", "64M"];
+        let told = place.run(&[&start[..], arguments].concat()).refused();
+        assert!(told.contains(reason), "{arguments:?}: {told}");
+    }
+    let mut start = place.command();
+    start.args(["sim", "start", "null", "--at"]);
+    start.arg(std::ffi::OsStr::from_bytes(b"x\xff"));
+    let told = Ended::of(start.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()).refused();
+    assert!(told.contains("is not UTF-8"), "{told}");
+    assert_eq!(place.content(), before);
+    for name in ["lock", "no-such-disk"] {
+        let told = place.run(&["sim", "cut", name]).refused();
+        assert!(told.contains("no simulated device is named"), "{told}");
+    }
+}
+
+#[test]
+fn of_starts_at_the_same_time_with_one_new_backing_file_the_device_that_runs_keeps_it() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    for round in 0..4 {
+        let backing = format!("backing-{round}");
+        let start = [
+            "sim",
+            "start",
+            "null",
+            "--fs",
+            "none",
+            "--size",
+            "64M",
+            "--backing",
+            &backing,
+        ];
+        let starts: Vec<_> = (0..4)
+            .map(|_| {
+                let mut command = place.command();
+                command.args(start).stdout(Stdio::piped()).stderr(Stdio::piped());
+                command.spawn().unwrap()
+            })
+            .collect();
+        let ended: Vec<Ended> = starts.into_iter().map(Ended::of).collect();
+        let running: Vec<&Ended> = ended.iter().filter(|one| one.code == Some(0)).collect();
+        assert!(running.len() <= 1, "{ended:?}");
+        assert_eq!(place.path(&backing).exists(), running.len() == 1, "{ended:?}");
+        for started in running {
+            let name = started.stdout.split(':').next().unwrap();
+            place.run(&["sim", "stop", name]).succeeded();
+            assert_eq!(fs::metadata(place.path(&backing)).unwrap().len(), 64 << 20);
+        }
+    }
+}
+
+#[test]
+fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_from_users() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    // Its pages would take minutes.
+    let disk = SimulatedDisk::start(&place, &["hdd-2003", "--speed", "0.01x", "--size", "64M"]);
+    let dirty = || fs::write(disk.mount_point.join("dirty"), random(8 << 20)).unwrap();
+    dirty();
+    // Without power, nothing of it is waited for.
+    place.run(&["sim", "cut", &disk.name, "--lose", "lost"]).succeeded();
+    dirty();
+    place.run(&["sim", "stop", "--force", &disk.name]).succeeded();
+    assert!(!is_there(&disk.name));
+
+    let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
+    let user = File::create(disk.mount_point.join("file")).unwrap();
+    let stopped = place.run(&["sim", "stop", "--force", &disk.name]).succeeded().stdout;
+    assert!(stopped.contains("detached; it ends when"), "{stopped}");
+    assert!(!disk.mount_point.join("file").exists());
+    drop(user);
+    wait_for("nothing of the disk", || {
+        let told = place.run(&["sim", "list"]).stderr;
+        assert!(!told.contains(&format!("{}: its server had died", disk.name)), "{told}");
+        !is_there(&disk.name)
+    });
+}
+
+#[test]
+fn a_disk_of_a_bench_that_was_killed_ends_by_itself_and_one_that_was_interrupted_is_not_resumed() {
+    if is_skipped() {
+        return;
+    }
+    for signal in [Signal::KILL, Signal::INT] {
+        let place = Place::new();
+        let mut bench = place.command();
+        bench.args(["bench", "--on", "null", "read", "--size", "1M", "--budget", "60s"]);
+        let bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (name, point) = disk_of(bench.id());
+        let has_files = || fs::read_dir(&point).is_ok_and(|entries| entries.count() > 1);
+        wait_for("the files of the bench", has_files);
+        if signal == Signal::INT {
+            // Something is measured by then.
+            sleep(Duration::from_secs(6));
+        }
+        kill_process(Pid::from_child(&bench), signal).unwrap();
+        let ended = Ended::of(bench);
+        assert!(
+            !ended.stdout.contains("--resume") && !ended.stderr.contains("--resume"),
+            "{}",
+            ended.stdout
+        );
+        wait_for("nothing of the disk", || !is_there(&name));
+    }
+}
+
+/// The name of the disk that a process started, and where it is mounted.
+fn disk_of(process: u32) -> (String, PathBuf) {
+    let is_own = |name: &String| {
+        let state = fs::read(Path::new(DEVICES).join(name).join("state.json")).unwrap_or_default();
+        let state: Value = serde_json::from_slice(&state).unwrap_or_default();
+        state["starter"] == process && state["block_device"].is_string()
+    };
+    let mut name = None;
+    wait_for("its disk", || {
+        let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
+        let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        name = names.find(is_own);
+        name.is_some()
+    });
+    let name = name.unwrap();
+    let point = Path::new(DEVICES).join(&name).join("mnt");
+    (name, point)
+}
+
+#[test]
+fn a_trace_for_which_there_is_no_room_is_told_and_not_replayed() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let small = place.path("small");
+    fs::create_dir(&small).unwrap();
+    let Some(_small) = Mount::tmpfs(&small, "size=32K") else {
+        return println!("skipped: no tmpfs");
+    };
+    let traces = [PathBuf::from("small/trace"), PathBuf::from("trace")];
+    for trace in traces {
+        let is_whole = trace == Path::new("trace");
+        let trace = trace.to_str().unwrap();
+        let disk = SimulatedDisk::start(&place, &["null", "--fs", "none", "--size", "64M", "--trace", trace]);
+        let direct = i32::try_from(OFlags::DIRECT.bits()).unwrap();
+        let mut options = OpenOptions::new();
+        let block = options
+            .read(true)
+            .custom_flags(direct)
+            .open(&disk.block_device)
+            .unwrap();
+        let mut buffer = Buffer::new(4096, 4096).unwrap();
+        for place in 0..2500 {
+            block.read_exact_at(&mut buffer, place << 12).unwrap();
+        }
+        drop(block);
+        let listed = place.run(&["sim", "list"]).stdout;
+        let own = listed.split(&format!("{}: ", disk.name)).nth(1).unwrap();
+        let served = own.lines().nth(1).unwrap();
+        assert_eq!(served.contains("it lacks"), !is_whole, "{listed}");
+        let stopped = place.run(&["sim", "stop", &disk.name]);
+        assert_eq!(
+            stopped.stderr.contains("lacks the last requests"),
+            !is_whole,
+            "{}",
+            stopped.stderr
+        );
+        assert!(!is_there(&disk.name));
+        let shown = place.run(&["sim", "show", "--virtual", trace, "null"]);
+        assert_eq!(shown.stderr.contains("cut off"), !is_whole, "{}", shown.stderr);
+    }
+    let mut again = OpenOptions::new().append(true).open(place.path("trace")).unwrap();
+    again.write_all(b"0 write 0 0 0\n").unwrap();
+    let told = place.run(&["sim", "show", "--virtual", "trace"]).refused();
+    assert!(told.contains("impossible: it has no bytes"), "{told}");
+}

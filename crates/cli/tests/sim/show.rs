@@ -1,0 +1,116 @@
+//! `sim show`: the models, and what a list of requests takes on them.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::common::place::Place;
+
+/// Alternating reads of two places, recorded on a fast device.
+fn trace(place: &Place) {
+    let line = |index: u64| {
+        let offset_bytes = (index % 2) * 100_000_000 / 4096 * 4096 + index / 2 * 131_072;
+        format!(
+            "{} read {offset_bytes} 131072 {}\n",
+            index * 100_000,
+            (index + 1) * 100_000
+        )
+    };
+    let lines: String = (0..100).map(line).collect();
+    place.file("trace", format!("# a comment\n\n{lines}").as_bytes());
+}
+
+#[test]
+fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not_reproduce() {
+    let place = Place::new();
+    let list = place.run(&["sim", "show"]).succeeded().stdout;
+    assert_eq!(list.lines().count(), 13, "{list}");
+    let shown = place.run(&["sim", "show", "hdd-2009", "null"]).succeeded().stdout;
+    for part in [
+        "rotations       7,200 rpm",
+        "fitted to block-compare-100M",
+        "block-compare-4k                    17.38 s",
+        "Note  not reproduced: compare-with-extra-read:",
+        "No published figures are known for this disk.",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let json = |words: &[&str]| -> Value { serde_json::from_str(&place.run(words).succeeded().stdout).unwrap() };
+    let one = json(&["sim", "show", "hdd-2009", "--json"])["models"][0].take();
+    let named = |list: &Value, key: &str, name: &str| {
+        let item = list.as_array().unwrap().iter().find(|item| item[key] == name);
+        item.cloned().unwrap()
+    };
+    let rotations = named(&one["parameters"], "name", "rotations_per_minute");
+    assert!(rotations["value"] == 7200 && rotations["unit"] == "rpm", "{rotations}");
+    let block = named(&one["published"][0]["figures"], "program", "block-compare-4k");
+    assert_eq!(block["seconds"], 17.38);
+    assert!(block["simulated_seconds"].as_f64().unwrap() > 10.0 && block["not_reproduced"].is_null());
+    let all = json(&["sim", "show", "--json"]);
+    assert_eq!(all["models"].as_array().unwrap().len(), 13);
+    let error = place.run(&["sim", "show", "hdd-1999"]).refused();
+    assert!(error.contains("hdd-2009"), "{error}");
+}
+
+#[test]
+fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
+    let place = Place::new();
+    trace(&place);
+    let all = place.run(&["sim", "show", "--virtual", "trace"]).succeeded().stdout;
+    assert!(
+        all.starts_with("100 requests, 12.5 MiB, recorded in 10.0 ms\n"),
+        "{all}"
+    );
+    assert_eq!(all.lines().count(), 15, "{all}");
+    let picture = ["sim", "show", "--virtual", "trace", "hdd-2009", "--picture", "head.svg"];
+    let one = place.run(&picture).succeeded().stdout;
+    // 99 changes of the place: a seek of 2 ms and half a turn on the average, and 12.5 MiB at 32.6 MB/s.
+    let row: Vec<&str> = one.lines().last().unwrap().split_whitespace().collect();
+    let seconds: f64 = row[1].parse().unwrap();
+    assert!(
+        row[0] == "hdd-2009" && row[2] == "s" && (0.8..1.4).contains(&seconds),
+        "{one}"
+    );
+    let whole = fs::read_to_string(place.path("head.svg")).unwrap();
+    assert!(
+        whole.starts_with("<svg ") && whole.contains("trace, hdd-2009"),
+        "{whole}"
+    );
+    place.run(&[&picture[..], &["--seconds", "0.1"]].concat()).succeeded();
+    assert!(fs::read_to_string(place.path("head.svg")).unwrap().len() < whole.len() / 2);
+    let drawn = place
+        .run(&["sim", "show", "--virtual", "trace", "--picture", "-"])
+        .succeeded()
+        .stdout;
+    assert!(drawn.starts_with("<svg ") && drawn.contains("as recorded"), "{drawn}");
+}
+
+#[test]
+fn a_list_that_cannot_be_replayed_is_refused_with_its_line() {
+    let place = Place::new();
+    trace(&place);
+    place.file("wrong", b"# seekless trace 1\n0 raed 0 4096\n");
+    place.file("empty", b"# seekless trace 1\n");
+    let refused = |words: &[&str]| place.run(&[&["sim", "show", "--virtual"], words].concat()).refused();
+    for (words, part) in [
+        (
+            &["wrong"][..],
+            "wrong: cannot read the trace: line 2: not a kind of request: \"raed\"",
+        ),
+        (&["empty"], "empty: has no requests"),
+        (&["missing"], "missing: cannot read the trace: No such file"),
+        (
+            &["trace", "hdd-2009", "null", "--picture", "a.svg"],
+            "a picture shows one disk",
+        ),
+        (&["trace", "--picture", "trace"], "is the trace; name another file"),
+        (
+            &["trace", "--picture", "a.svg", "--seconds", "0"],
+            "a number of seconds greater than 0",
+        ),
+    ] {
+        let error = refused(words);
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(!place.path("a.svg").exists());
+}

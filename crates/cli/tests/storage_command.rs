@@ -1,0 +1,206 @@
+//! `seekless storage`: the file system and devices of a path, the features that work there, and no files left by trying them.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use common::place::{Ended, Mount, Place, prepared, wait_for};
+use common::unprivileged::Common;
+
+fn described(ended: Ended) -> Vec<Value> {
+    let all: Value = serde_json::from_str(&ended.succeeded().stdout).unwrap();
+    all.as_array().unwrap().clone()
+}
+
+fn state<'a>(described: &'a Value, name: &str) -> (&'a str, &'a Value) {
+    let features = described["features"].as_array().unwrap();
+    let feature = features.iter().find(|feature| feature["name"] == name).unwrap();
+    (feature["state"].as_str().unwrap(), &feature["reason"])
+}
+
+#[test]
+fn a_directory_a_file_and_no_path_at_all_have_the_same_storage() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    let all = described(place.run(&["storage", "--json", ".", "file", "file"]));
+    assert_eq!(all.len(), 3);
+    let alone = described(place.run(&["storage", "--json"])).remove(0);
+    assert_eq!(alone["path"], ".");
+    for one in &all {
+        for field in [
+            "file_system",
+            "mount_point",
+            "block_bytes",
+            "total_bytes",
+            "device",
+            "features",
+        ] {
+            assert_eq!(one[field], alone[field], "{field}");
+        }
+        assert!(one["free_bytes"].as_u64().unwrap() <= one["total_bytes"].as_u64().unwrap());
+    }
+    assert_eq!(place.content().len(), 1, "scratch files are gone");
+}
+
+#[test]
+fn memory_is_told_from_a_disk() {
+    let place = Place::new();
+    let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64m") else {
+        return;
+    };
+    let one = described(place.run(&["storage", "--json"])).remove(0);
+    assert_eq!(one["file_system"], "tmpfs");
+    assert!(one["mount_options"].as_str().unwrap().contains("size=65536k"), "{one}");
+    assert_eq!(one["device"], Value::Null);
+    for (name, wanted) in [
+        ("direct-read", "unavailable"),
+        ("drop", "unavailable"),
+        ("reflink", "unavailable"),
+        ("holes", "available"),
+        ("punch", "available"),
+        ("fallocate", "available"),
+        ("mmap", "available"),
+    ] {
+        assert_eq!(state(&one, name).0, wanted, "{name}: {one}");
+    }
+    assert!(place.content().is_empty());
+}
+
+#[test]
+fn where_nothing_can_be_written_features_are_unknown_and_the_rest_is_shown() {
+    let common = Common::new();
+    let ended = common.run(&["storage", "shut", "--json"]);
+    let one = described(ended).remove(0);
+    assert!(!one["file_system"].as_str().unwrap().is_empty());
+    let (state, reason) = state(&one, "punch");
+    assert_eq!(state, "unknown");
+    assert!(reason.as_str().unwrap().contains("Permission denied"), "{reason}");
+    let text = common.run(&["storage", "shut"]).succeeded().stdout;
+    assert!(
+        text.contains("unknown: ") && text.contains("Permission denied"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_full_file_system_is_no_end() {
+    let place = Place::new();
+    let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64k") else {
+        return;
+    };
+    let one = described(place.run(&["storage", "--json"])).remove(0);
+    assert_eq!(state(&one, "punch").0, "unknown");
+    assert!(
+        state(&one, "punch").1.as_str().unwrap().contains("No space left"),
+        "{one}"
+    );
+    assert!(place.content().is_empty());
+}
+
+#[test]
+fn a_path_that_leads_to_no_storage_is_named_and_the_rest_is_described() {
+    let place = Place::new();
+    assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
+    for (path, reason) in [
+        ("fifo", "not a file, directory or block device"),
+        ("/dev/null", "not a file, directory or block device"),
+        ("gone", "cannot stat: No such file or directory"),
+        ("/proc", "not a storage file system (proc)"),
+        ("/sys/kernel", "not a storage file system (sysfs)"),
+    ] {
+        let ended = place.run(&["storage", path, "."]);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(
+            ended.stderr.starts_with(&format!("seekless: {path}: {reason}")),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stdout.starts_with(".\n"), "{}", ended.stdout);
+        let ended = place.run(&["storage", "--json", path, "."]);
+        let all: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!((&all[0]["kind"], &all[0]["path"]), (&"failed".into(), &path.into()));
+        assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{all}");
+        assert_eq!((&all[1]["kind"], &all[1]["path"]), (&"storage".into(), &".".into()));
+        place.run(&["storage", path]).refused();
+    }
+    assert_eq!(place.content().len(), 1);
+}
+
+#[test]
+fn a_block_device_is_shown_with_what_lies_on_it_and_nothing_is_tried() {
+    let place = Place::new();
+    let (image, directory) = (place.path("image"), place.path("mounted"));
+    std::fs::create_dir(&directory).unwrap();
+    let Some(_mount) = Mount::image("ext4", 64 << 20, &image, &directory) else {
+        return;
+    };
+    let mounted = described(place.run(&["storage", "--json", "mounted"])).remove(0);
+    let device = format!("/dev/{}", mounted["device"]["name"].as_str().unwrap());
+    let on = |ended: Ended| described(ended).remove(0);
+    let found = on(place.run(&["storage", "--json", &device]));
+    assert_eq!(
+        (&found["kind"], &found["path"]),
+        (&"device".into(), &device.as_str().into())
+    );
+    assert_eq!(found["device"], mounted["device"]);
+    let mount = &found["mounts"][0];
+    assert_eq!(mount["file_system"], "ext4");
+    assert_eq!(mount["mount_point"], directory.to_str().unwrap());
+    assert_eq!(found["above"], serde_json::json!([]));
+    assert!(found.get("features").is_none(), "{found}");
+    let text = place.run(&["storage", &device]).succeeded().stdout;
+    let on_it = format!("  On it        ext4 on {}\n", directory.display());
+    assert!(text.contains(": loop on ") && text.ends_with(&on_it), "{text}");
+}
+
+#[test]
+fn a_name_that_commands_a_terminal_is_written_out() {
+    let place = Place::new();
+    let name = OsStr::from_bytes(b"\x1b[2J\xff");
+    std::fs::create_dir(place.path(name)).unwrap();
+    let text = place.run(&[OsStr::new("storage"), name]).succeeded().stdout;
+    assert!(text.starts_with("\\u{1b}[2J\\xff\n"), "{text}");
+    let one = described(place.run(&[OsStr::new("storage"), OsStr::new("--json"), name])).remove(0);
+    assert_eq!(one["path_bytes"], "1b5b324aff");
+}
+
+#[test]
+fn stopped_while_features_are_tried_it_leaves_nothing() {
+    let place = Place::new();
+    // Many paths, so that it takes long enough.
+    let child = place.command().arg("storage").args([".."; 200]).spawn().unwrap();
+    let parent = place.directory().parent().unwrap().to_owned();
+    let entries = || std::fs::read_dir(&parent).unwrap().count();
+    wait_for("the directory is made", || entries() > 1);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(Ended::of(child).code, Some(130));
+    assert_eq!(entries(), 1);
+}
+
+#[test]
+fn features_are_tried_beside_a_file_whose_overlay_gives_it_another_number_than_its_directory() {
+    use std::os::unix::fs::MetadataExt;
+    let place = Place::new();
+    for name in ["lower", "upper", "work", "mount"] {
+        std::fs::create_dir(place.path(name)).unwrap();
+    }
+    let path = |name| place.path(name);
+    let Some(_lower) = Mount::tmpfs(&path("lower"), "size=1M") else {
+        return;
+    };
+    place.file("lower/file", b"bytes");
+    let Some(_mount) = Mount::overlay([&path("lower"), &path("upper"), &path("work")], &path("mount")) else {
+        return;
+    };
+    let number = |name| std::fs::metadata(path(name)).unwrap().dev();
+    if number("mount") == number("mount/file") {
+        println!("skipped: the overlay gives all its files one number here");
+        return;
+    }
+    let described = described(place.run(&["storage", "--json", "mount/file"])).remove(0);
+    assert_eq!(state(&described, "holes").0, "available");
+}

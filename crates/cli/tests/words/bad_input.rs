@@ -1,0 +1,516 @@
+//! Bad input: a clear sentence on standard error, exit 2, and nothing touched.
+
+use std::os::unix::net::UnixListener;
+
+use crate::common::place::{Ended, Mount, Place, prepared};
+
+/// Checks that a command refuses and touches nothing. Returns its error.
+#[track_caller]
+fn refused(place: &Place, arguments: &[&str]) -> String {
+    let before = place.content();
+    let sentence = place.run(arguments).refused();
+    assert!(before == place.content(), "something was touched: {arguments:?}");
+    assert!(place.saved().is_empty(), "a run was saved: {arguments:?}");
+    sentence
+}
+
+/// Checks that a command refuses with all of these words.
+#[track_caller]
+fn refused_with(place: &Place, arguments: &[&str], words: &[&str]) {
+    let sentence = refused(place, arguments);
+    for word in words {
+        assert!(sentence.contains(word), "`{word}` is missing: {sentence}");
+    }
+}
+
+#[test]
+fn a_missing_file_or_directory_is_named_with_the_system_s_reason_once() {
+    let place = Place::new();
+    for arguments in [
+        ["bench", "--file", "gone"].as_slice(),
+        &["bench", "--dir", "gone"],
+        &["bench", "gone.toml"],
+        &["bench", "./gone"],
+        &["bench", "read", "--dir", ".", "--dir", "gone"],
+        &["methods", "--dir", "gone"],
+        &["bench", "--export-json", "gone/run.json"],
+    ] {
+        let sentence = refused(&place, arguments);
+        assert!(sentence.contains("gone"), "{sentence}");
+        assert_eq!(sentence.matches("No such file or directory").count(), 1, "{sentence}");
+    }
+}
+
+#[test]
+fn a_directory_is_refused_where_a_file_is_needed_and_a_file_where_a_directory_is() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    std::fs::create_dir(place.path("directory")).unwrap();
+    refused_with(
+        &place,
+        &["bench", "--file", "directory"],
+        &["directory", "is a directory"],
+    );
+    refused_with(&place, &["bench", "./directory"], &["directory", "not a regular file"]);
+    refused_with(
+        &place,
+        &["bench", "--dir", "file"],
+        &["file", "not a directory", "--file"],
+    );
+    refused_with(&place, &["methods", "--dir", "file"], &["file", "not a directory"]);
+    refused_with(
+        &place,
+        &["bench", "--export-csv", "directory"],
+        &["directory", "is a directory"],
+    );
+}
+
+#[test]
+fn a_file_system_that_stores_nothing_is_not_measured() {
+    let place = Place::new();
+    for directory in ["/proc", "/sys/kernel"] {
+        let words = [directory, "not a storage file system"];
+        refused_with(&place, &["bench", "read", "--dir", directory], &words);
+        refused_with(&place, &["methods", "--dir", directory], &words);
+    }
+}
+
+#[test]
+fn a_fifo_a_socket_and_a_device_are_refused_where_a_regular_file_is_needed() {
+    let place = Place::new();
+    let (fifo, device) = (place.path("fifo"), place.path("device"));
+    assert!(prepared("mkfifo", &[fifo.as_os_str()]));
+    let _socket = UnixListener::bind(place.path("socket")).unwrap();
+    refused_with(&place, &["bench", "--file", "fifo"], &["fifo", "is a FIFO"]);
+    refused_with(&place, &["bench", "--file", "socket"], &["socket", "is a socket"]);
+    refused_with(&place, &["bench", "./fifo"], &["fifo", "not a regular file"]);
+    // A null device of our own, so that a failure does no harm.
+    if prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
+        refused_with(&place, &["bench", "--file", "device"], &["device", "is a device"]);
+        refused_with(&place, &["bench", "./device"], &["device", "not a regular file"]);
+    } else {
+        println!("skipped: making a device needs root");
+    }
+}
+
+#[test]
+fn an_empty_file_is_nothing_to_time() {
+    let place = Place::new();
+    place.file("empty", b"");
+    refused_with(&place, &["bench", "--file", "empty"], &["empty", "nothing to time"]);
+}
+
+#[test]
+fn a_file_that_is_only_read_is_not_written_by_experiments_that_write() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    refused_with(
+        &place,
+        &["bench", "write", "--file", "file"],
+        &["only read experiments"],
+    );
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_nearest() {
+    let place = Place::new();
+    refused_with(&place, &["bench", "raed"], &["`raed`", "did you mean `read`"]);
+    refused_with(
+        &place,
+        &["bench", "--methods", "read/mmpa"],
+        &["`read/mmpa`", "`read/mmap`"],
+    );
+    refused_with(&place, &["methods", "read/snyc"], &["`read/snyc`", "`read/sync`"]);
+    refused_with(&place, &["methods", "copi"], &["`copi`", "read, write, copy"]);
+    refused_with(&place, &["methods", "read/sync,dirct"], &["`dirct`", "`direct`"]);
+    refused_with(
+        &place,
+        &["methods", "read/mmap,hint=popluate"],
+        &["`hint=popluate`", "`hint=populate`"],
+    );
+    refused_with(&place, &["bench", "--cache", "wram"], &["wram", "warm"]);
+    refused_with(&place, &["bench", "--bugdet", "9s"], &["--bugdet", "--budget"]);
+    refused_with(&place, &["benhc"], &["benhc", "bench"]);
+}
+
+#[test]
+fn an_option_that_its_mechanism_does_not_have_is_refused() {
+    let place = Place::new();
+    refused_with(&place, &["methods", "read/mmap,direct"], &["read/mmap", "direct"]);
+    refused_with(&place, &["methods", "read/sync,block=9Q"], &["`9Q`", "as in 128K"]);
+}
+
+#[test]
+fn an_option_that_nothing_in_the_run_takes_is_refused() {
+    let place = Place::new();
+    for (words, answer) in [
+        (
+            &["read", "--other", "."][..],
+            "--other: nothing in this run compares two files",
+        ),
+        (
+            &["write", "--cache", "cold"],
+            "--cache: nothing in this run reads a file",
+        ),
+        (&["copy", "--work", "5"], "--work: nothing in this run reads or writes"),
+        (
+            &["read", "--cache", "warm", "--drop", "file"],
+            "--drop: nothing in this run starts with a cold cache",
+        ),
+        (
+            &["write", "--drop", "file"],
+            "--drop: nothing in this run starts with a cold cache",
+        ),
+        (
+            &["read", "--export-columns", "x.tsv"],
+            "--export-columns: no experiment of this run",
+        ),
+    ] {
+        refused_with(&place, &[&["bench"], words].concat(), &[answer]);
+    }
+}
+
+#[test]
+fn impossible_sizes_are_refused() {
+    let place = Place::new();
+    for size in ["0", "-1", "5X", "", "9000000T", "1.5", "1.5.5M"] {
+        refused_with(&place, &["bench", "--size", size], &["--size", size]);
+    }
+}
+
+#[test]
+fn sizes_may_have_decimals() {
+    let place = Place::new();
+    place.file("file", &[1; 2000]);
+    let bench = [
+        "bench",
+        "read",
+        "--size",
+        "0.5M",
+        "--methods",
+        "read/sync,block=1.5K",
+        "--rounds",
+        "1",
+    ];
+    // `--methods` takes globs of what there is, or a method.
+    refused_with(&place, &bench, &["read/sync,block=1.5K"]);
+    place
+        .run(&[
+            "bench",
+            "read",
+            "--size",
+            "0.5M",
+            "--methods",
+            "read/mmap",
+            "--rounds",
+            "1",
+        ])
+        .succeeded();
+    assert_eq!(place.only_run().contests[0].size_bytes, 1 << 19);
+    let method = place.run(&["methods", "read/sync,block=1.5K"]).succeeded().stdout;
+    assert!(method.contains("read/sync,block=1536"), "{method}");
+    for line in [
+        "dupes --min-size 1.5K .",
+        "holes dig --dry-run --min 0.5K file",
+        "update file --memory 16.5M",
+    ] {
+        place.run(&line.split(' ').collect::<Vec<_>>()).succeeded();
+    }
+}
+
+#[test]
+fn sizes_near_2_to_the_64_are_refused_wherever_a_size_is_taken() {
+    let place = Place::new();
+    for name in ["file", "other"] {
+        place.file(name, b"bytes");
+    }
+    for size in [
+        "16E",
+        "16777215T",
+        "16777216T",
+        "18446744073709551615",
+        "18446744073709551616",
+        "4611686018427387905",
+    ] {
+        let block = format!("read/sync,block={size}");
+        for arguments in [
+            &["bench", "--size", size][..],
+            &["methods", &block],
+            &["holes", "punch", "file", size, "1"],
+            &["holes", "punch", "file", "0", size],
+            &["holes", "dig", "--min", size, "file"],
+            &["dupes", "--min-size", size, "."],
+            &["dupes", "--max-size", size, "."],
+            &["runs", "remove", "--down-to", size],
+            &["update", "file", "--memory", size],
+        ] {
+            let sentence = refused(&place, arguments);
+            let reason = if size == "16E" { "is not a size" } else { "is too large" };
+            assert!(
+                sentence.contains(&format!("`{size}` {reason}")),
+                "{arguments:?}: {sentence}"
+            );
+        }
+    }
+    // The largest size that is understood. Ends and sums of it do not fit into 64 bits.
+    let largest = "4194304T";
+    refused_with(
+        &place,
+        &["holes", "punch", "file", largest, largest],
+        &["cannot punch", "of 5"],
+    );
+    for line in [
+        "cmp --quiet -i 4194304T:4194304T file other",
+        "cmp --quiet -n 4194304T file other",
+        "holes dig --dry-run --min 4194304T file",
+        "dupes --min-size 4194304T .",
+        "runs remove --down-to 4194304T",
+        "update --dry-run --memory 4194304T --from empty file",
+    ] {
+        place.file("empty", b"");
+        place.run(&line.split_whitespace().collect::<Vec<_>>()).succeeded();
+    }
+}
+
+#[test]
+fn updates_near_2_to_the_64_are_refused() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    for (offset, told) in [
+        ("9223372036854775806", "ends past 2^63 - 1"),
+        ("18446744073709551614", "ends past 2^63 - 1"),
+        ("18446744073709551615", "ends past 2^63 - 1"),
+        ("18446744073709551616", "line 1 of the updates"),
+    ] {
+        place.file(
+            "updates",
+            format!("{{\"offset\": {offset}, \"text\": \"xx\"}}\n").as_bytes(),
+        );
+        for option in ["--grow", "--dry-run", "--safety=replace", "--safety=journal"] {
+            refused_with(&place, &["update", "file", "--from", "updates", option], &[told]);
+        }
+    }
+}
+
+#[test]
+fn files_that_no_storage_holds_are_refused_with_what_is_free_however_many_they_are() {
+    let place = Place::new();
+    let experiment = |operation: &str, rest: &str| {
+        format!(
+            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"{operation}\"\nmethods = [\"{operation}/sync*\"]\n\
+             sizes = [\"4194304T\"]\nfiles = 1000000\n{rest}"
+        )
+    };
+    place.file(
+        "read.toml",
+        experiment("read", "layout = [\"fragmented\"]\n").as_bytes(),
+    );
+    for operation in ["write", "copy", "compare", "update"] {
+        place.file(format!("{operation}.toml"), experiment(operation, "").as_bytes());
+    }
+    let sizes = ["--size", "4194304T", "--size", "4194303T", "--size", "4194302T"];
+    let sizes = [&sizes[..], &["--size", "4194301T", "--size", "4194300T"]].concat();
+    for experiments in [
+        &["read.toml", "write.toml", "copy.toml", "compare.toml", "update.toml"][..],
+        &[&["read", "write", "copy", "compare", "update"], &sizes[..]].concat(),
+        &["sustained", "--size", "4194304T"],
+        &["random", "--size", "4194304T"],
+    ] {
+        for time in [["--rounds", "10000"], ["--budget", "168h"]] {
+            refused_with(
+                &place,
+                &[&["bench"], experiments, &time].concat(),
+                &[" free ", "--size"],
+            );
+        }
+    }
+}
+
+#[test]
+fn impossible_budgets_and_rounds_are_refused() {
+    let place = Place::new();
+    for budget in ["0", "-5s", "1x", "", "nan", "inf", "365000h", "1ns"] {
+        refused_with(&place, &["bench", "--budget", budget], &["--budget", budget]);
+    }
+    refused_with(&place, &["bench", "--rounds", "0"], &["--rounds"]);
+    refused_with(
+        &place,
+        &["bench", "--rounds", "3", "--budget", "9s"],
+        &["--rounds", "--budget"],
+    );
+}
+
+#[test]
+fn a_size_that_does_not_fit_is_refused_with_what_is_free() {
+    let place = Place::new();
+    refused_with(
+        &place,
+        &["bench", "--size", "90000T", "--methods", "*/sync*"],
+        &["free", "--size"],
+    );
+}
+
+#[test]
+fn a_full_file_system_is_refused() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("full")).unwrap();
+    let Some(_mount) = Mount::tmpfs(&place.path("full"), "size=4M") else {
+        return;
+    };
+    refused_with(
+        &place,
+        &["bench", "read", "--size", "8M", "--dir", "full"],
+        &["full", "free"],
+    );
+    place.file("full/filler", &vec![1; 4 << 20]);
+    refused_with(&place, &["bench", "read", "--dir", "full"], &["full", "free"]);
+    refused_with(&place, &["methods", "--dir", "full"], &["full", "No space left"]);
+}
+
+#[test]
+fn a_read_only_file_system_is_refused_and_a_file_of_it_is_read() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("fixed")).unwrap();
+    let Some(mount) = Mount::tmpfs(&place.path("fixed"), "size=4M") else {
+        return;
+    };
+    place.file("fixed/file", &vec![7; 1 << 20]);
+    mount.read_only();
+    refused_with(&place, &["bench", "--dir", "fixed"], &["fixed", "read-only", "--file"]);
+    refused_with(&place, &["methods", "--dir", "fixed"], &["fixed", "Read-only"]);
+    refused_with(
+        &place,
+        &["bench", "--export-json", "fixed/run.json"],
+        &["fixed", "Read-only"],
+    );
+    let before = place.content();
+    let read: Ended = place.run(&["bench", "--rounds", "1", "--methods", "*/sync*", "--file", "fixed/file"]);
+    assert!(read.succeeded().stdout.contains("Saved"));
+    assert!(before == place.content());
+}
+
+#[test]
+fn no_name_from_outside_reaches_a_terminal_as_a_command() {
+    // CSI in one character, an override of the direction of text, and a letter that is harmless.
+    const NAME: &str = "a\u{9b}31m\u{202e}z\u{e9}";
+    let place = Place::new();
+    for directory in ["d", "e"] {
+        std::fs::create_dir(place.path(directory)).unwrap();
+        place.file(format!("{directory}/{NAME}"), directory.as_bytes());
+    }
+    place.file(NAME, b"one");
+    place.file("updates", b"{\"offset\": 0, \"text\": \"O\"}\n");
+    let option = format!("--{NAME}");
+    let absent = format!("absent{NAME}");
+    for arguments in [
+        &["cmp", NAME, "updates"][..],
+        &["cmp", "-b", NAME, "updates"],
+        &["cmp", "--explain", "--method", "compare/sync", NAME, "updates"],
+        &["cmp", NAME, &absent],
+        &["cmp", "-i", NAME, "updates", "updates"],
+        &["cmp", "--method", NAME, "updates", "updates"],
+        &["cmp", &option, "updates", "updates"],
+        &["cmp", "--json", NAME, "updates"],
+        &["cmp", "-r", "--json", "d", "e"],
+        &["cmp", "-r", "d", "e"],
+        &["cmp", "-r", &option, "d", "e"],
+        &["cmp", "--same-size", NAME],
+        &["cache", "show", "--json", NAME],
+        &["cache", "show", "--all", "--json", "d"],
+        &["cache", "show", &option],
+        &["holes", "show", "--json", NAME],
+        &["holes", "dig", "--json", "--dry-run", NAME],
+        &["storage", "--json", NAME],
+        &["storage", NAME],
+        &["update", "--json", "--dry-run", NAME, "--from", "updates"],
+        &["update", "--json", NAME, "--from", "updates"],
+        &["bench", NAME],
+        &["bench", &option],
+        &["runs", "show", NAME],
+        &[NAME],
+        &[&option],
+    ] {
+        let ended = place.run(arguments);
+        let said = ended.stdout + &ended.stderr;
+        let raw: String = said
+            .chars()
+            .filter(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}')
+            .collect();
+        assert_eq!(raw, "", "{arguments:?}: {said:?}");
+        assert!(!said.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_line_break_in_a_name_begins_no_line_of_an_error() {
+    const NAME: &str = "a\nseekless: evil\x1b[2J";
+    let place = Place::new();
+    std::fs::create_dir(place.path("directory")).unwrap();
+    std::fs::create_dir(place.path(format!("directory/{NAME}"))).unwrap();
+    let below = format!("directory/{NAME}");
+    let (document, absent) = (format!("./{NAME}.json"), format!("absent/{NAME}.json"));
+    place.file(&document, b"{");
+    place.file("updates", b"");
+    assert!(prepared("mkfifo", &[place.path(NAME).as_os_str()]));
+    for arguments in [
+        &["holes", "show", &absent][..],
+        &["holes", "show", &below],
+        &["holes", "show", NAME],
+        &["holes", "dig", NAME],
+        &["holes", "fill", NAME],
+        &["holes", "punch", NAME, "0", "1"],
+        &["holes", "punch", &document, "9", "1"],
+        &["storage", &absent],
+        &["storage", NAME],
+        &["runs", "show", NAME],
+        &["runs", "show", &document],
+        &["runs", "show", &absent],
+        &["runs", "remove", NAME],
+        &["runs", "remove", &document],
+        &["runs", "compare", NAME, NAME],
+        &["runs", "import", &document],
+        &["runs", "import", &absent],
+        &["runs", "export", NAME],
+        &["report", &document],
+        &["bench", "--dir", &document],
+        &["bench", "--file", &below],
+        &["bench", "--like", NAME],
+        &["bench", &document],
+        &["methods", "--dir", &document],
+        &["cache", "show", &absent],
+        &["dupes", &absent],
+        &["update", NAME, "--from", "updates"],
+    ] {
+        let ended = place.run(arguments);
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
+        let said = &ended.stderr;
+        assert!(!said.lines().any(|line| line.starts_with("seekless: evil")), "{said}");
+        assert!(said.contains("a\\nseekless: evil\\u{1b}[2J"), "{arguments:?}: {said}");
+        assert!(!said.contains('\x1b'), "{said}");
+    }
+}
+
+#[test]
+fn two_subvolumes_share_the_room_of_their_device() {
+    let place = Place::new();
+    let (directory, image) = (place.path("btrfs"), place.path("image"));
+    std::fs::create_dir(&directory).unwrap();
+    let Some(_mount) = Mount::image("btrfs", 1 << 30, &image, &directory) else {
+        return;
+    };
+    let made = ["one", "other"].map(|name| {
+        let path = directory.join(name);
+        prepared("btrfs", &["subvolume".as_ref(), "create".as_ref(), path.as_os_str()])
+    });
+    if made != [true; 2] {
+        return;
+    }
+    // One of them has room for it.
+    let sized = ["bench", "read", "--size", "500M", "--rounds", "1"];
+    let both = ["--dir", "btrfs/one", "--dir", "btrfs/other"];
+    let sentence = place.run(&[&sized[..], &both].concat()).refused();
+    assert!(
+        sentence.contains("btrfs/other") && sentence.contains("free"),
+        "{sentence}"
+    );
+}

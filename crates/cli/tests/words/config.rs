@@ -1,0 +1,142 @@
+//! Defaults from the user's configuration file.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::PathBuf;
+
+use crate::common::place::Place;
+
+fn write(place: &Place, text: &str) -> PathBuf {
+    let directory = place.path("../config/seekless");
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("config.toml");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn the_file_gives_defaults_which_options_override() {
+    let place = Place::new();
+    let runs = place.path("elsewhere");
+    write(&place, &format!("budget = \"7m\"\nruns = \"{}\"\n", runs.display()));
+    let help = place.run(&["bench", "--help"]).succeeded().stdout;
+    assert!(help.contains("[default: 7m]"), "{help}");
+    place.bench(&["--name", "first"]).succeeded();
+    assert_eq!(place.saved().len(), 0);
+    let saved = fs::read_dir(runs.join("runs")).unwrap();
+    assert_eq!(saved.count(), 2, "the run and its report");
+    assert!(place.run(&["runs"]).succeeded().stdout.contains("-read-first"));
+    place.run(&["report", "latest"]).succeeded();
+    // An option comes first.
+    let ended = place.bench(&["--budget", "0"]);
+    assert!(ended.refused().contains("'--budget <TIME>'"));
+}
+
+#[test]
+fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_write() {
+    let place = Place::new();
+    let long = format!("budget = \"{}\"", "s".repeat(1_000_000));
+    for (text, told) in [
+        ("budget = \"2m\"\nbudgett = \"2m\"\n", [":2:1: ", "budget"]),
+        ("\nbudget = 90\n", [":2:10: ", "`budget = \"2m\"`"]),
+        ("budget = \"soon\"", [":1:10: `soon` is not a budget: ", "as in 90s"]),
+        ("budget = \"0\"", [":1:10: ", "1 second to 7 days"]),
+        ("runs = \"seekless\"", [":1:8: ", "`runs = \"/data/seekless\"`"]),
+        ("runs = \"/data\\u0000\"", [":1:8: ", "without zero bytes"]),
+        (&long, [":1:10: `", "as in 90s"]),
+        ("runs = [\"/data\"]", [":1:8: ", "`runs = \"/data/seekless\"`"]),
+        ("color = \"sometimes\"", [":1:9: ", "auto, always, never"]),
+        ("color = true", [":1:9: ", "`color = \"never\"`"]),
+        ("budget: 2m", [":1:", "config.toml"]),
+    ] {
+        let path = write(&place, text);
+        place.file("one", b"one");
+        for arguments in [&["runs"][..], &["bench", "--list"], &["report", "latest"]] {
+            let sentence = place.run(arguments).refused();
+            assert!(
+                sentence.starts_with("seekless: ") && sentence.len() < 3000,
+                "{sentence}"
+            );
+            assert!(told.iter().all(|part| sentence.contains(part)), "{sentence}");
+        }
+        for arguments in [
+            &["cmp", "-r", ".", "."][..],
+            &["cache", "show", "one"],
+            &["holes", "show", "one"],
+            &["update", "one", "--recover"],
+            &["dupes", "."],
+        ] {
+            let warning = place.run(arguments).succeeded().stderr;
+            assert!(warning.starts_with(" WARN ") && warning.len() < 3000, "{warning}");
+            assert!(told.iter().all(|part| warning.contains(part)), "{warning}");
+            assert!(warning.ends_with("; it is ignored here\n"), "{warning}");
+        }
+        // Those who look for help get it, and two files are compared without it.
+        place.run(&["--help"]).succeeded();
+        place.run(&["cmp", "one", "one"]).succeeded();
+        assert_eq!(
+            place
+                .run(&["suggest", "bash", "seekless", "ru"])
+                .succeeded()
+                .stdout
+                .split('\t')
+                .next(),
+            Some("runs")
+        );
+        fs::remove_file(path).unwrap();
+    }
+    assert_eq!(place.content().len(), 1);
+}
+
+#[test]
+fn a_file_that_another_user_may_have_written_is_refused() {
+    let place = Place::new();
+    let path = write(&place, "budget = \"2m\"\n");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).unwrap();
+    assert!(place.run(&["runs"]).refused().contains("(mode 0646; chmod go-w)"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    place.run(&["runs"]).succeeded();
+    let directory = path.parent().unwrap();
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(place.run(&["runs"]).refused().contains("(mode 0777; chmod go-w)"));
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    if chown(&path, None, Some(12_345)).is_ok() {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+        assert!(place.run(&["runs"]).refused().contains("other users may write"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    if chown(&path, Some(12_345), None).is_ok() {
+        assert!(place.run(&["runs"]).refused().contains("belongs to another user"));
+        // sudo keeps the directories of those who use it.
+        let mut command = place.command();
+        let child = command.arg("runs").env("SUDO_UID", "12345").spawn().unwrap();
+        crate::common::place::Ended::of(child).succeeded();
+    } else {
+        println!("skipped: giving a file to another user needs root");
+    }
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(place.run(&["runs"]).refused().contains("not a regular file"));
+}
+
+#[test]
+fn color_is_as_the_option_the_environment_or_the_file_says_in_this_order() {
+    let place = Place::new();
+    write(&place, "color = \"always\"\n");
+    let is_colored = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = place.command();
+        command
+            .args(arguments)
+            .env_remove("CLICOLOR")
+            .env_remove("CLICOLOR_FORCE");
+        command.envs(variable.map(|variable| (variable, "1")));
+        let ended = crate::common::place::Ended::of(command.spawn().unwrap()).succeeded();
+        ended.stdout.contains('\x1b')
+    };
+    assert!(is_colored(&["--help"], None) && is_colored(&["cmp", "--help"], None));
+    assert!(!is_colored(&["--help"], Some("NO_COLOR")));
+    assert!(!is_colored(&["--color", "never", "--help"], None));
+    write(&place, "color = \"never\"\n");
+    assert!(!is_colored(&["--help"], None));
+    assert!(is_colored(&["--help"], Some("CLICOLOR_FORCE")));
+}

@@ -1,0 +1,164 @@
+//! The commands that README and guide show are run, each as written there, except for absolute paths and the size of
+//! measurements.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fs, iter};
+
+use crate::common::place::{Ended, Place};
+
+/// Directories that readers have and a test does not: they are made in the directory of the test.
+const ELSEWHERE: [&str; 6] = [
+    "/mnt/backup",
+    "/somewhere/on/the/storage",
+    "/srv",
+    "/home",
+    "/ssd",
+    "/disk",
+];
+
+/// Lines that are not run as written: in a line that begins so, the text is replaced by the other. If that is empty,
+/// the line is not run.
+const OTHERWISE: [(&str, &str, &str); 8] = [
+    // The name of a run is its day.
+    ("seekless runs compare 2026-11-20", "2026-11-20 latest", "earlier later"),
+    // The whole system is too much.
+    ("seekless cmp -r --metadata", "/ /mnt/root", "a b"),
+    // They would go on after the test.
+    ("seekless bench --sittings", "", ""),
+    // These need files that are not in memory, and a run that was interrupted: tests of their own have them.
+    ("seekless bench --first-touch", "", ""),
+    ("seekless bench --resume", "", ""),
+    // Nothing was done before it.
+    ("seekless dupes undo", "", ""),
+    // They build the project.
+    ("cargo", "", ""),
+    ("python3", "", ""),
+];
+
+/// The lines of the shell blocks of a document, without comments.
+fn commands(document: &str) -> Vec<String> {
+    let mut is_shell = false;
+    let mut found = Vec::new();
+    for line in document.lines() {
+        if line.starts_with("```") {
+            is_shell = line == "```sh";
+        } else if is_shell {
+            let command = line.split(" # ").next().expect("a line has a beginning").trim();
+            found.extend((!command.is_empty()).then(|| command.to_owned()));
+        }
+    }
+    found
+}
+
+/// The command as it is run here; `None` if it is not run.
+fn here(command: &str) -> Option<String> {
+    let mut line = command.to_owned();
+    if let Some((_, written, instead)) = OTHERWISE.iter().find(|(start, ..)| command.starts_with(start)) {
+        if written.is_empty() {
+            return None;
+        }
+        assert!(command.contains(written), "{command}: is written in another way now");
+        line = line.replace(written, instead);
+    }
+    for path in ELSEWHERE {
+        line = line.replace(&format!(" {path}"), &format!(" .{path}"));
+    }
+    if let Some((before, budget)) = line.split_once(" --budget ") {
+        let rest = budget.split_once(' ').map_or("", |(_, rest)| rest);
+        line = format!("{before} {rest}");
+    }
+    if line.starts_with("seekless bench") {
+        line.push_str(" --rounds 1");
+        let (is_mine, is_like) = (line.contains("my.toml"), line.contains("--like"));
+        let is_of_requests = ["bench commit", "bench random"]
+            .iter()
+            .any(|start| line.contains(start));
+        let has_cache = !is_like && !is_of_requests && !line.contains("bench write");
+        line.push_str(if has_cache { " --cache warm" } else { "" });
+        line.push_str(if is_like || line.contains("--file") {
+            ""
+        } else {
+            " --size 1M"
+        });
+        line.push_str(if is_like || is_mine || is_of_requests {
+            ""
+        } else {
+            " --methods '*/sync,block=1M*'"
+        });
+    }
+    Some(line)
+}
+
+fn prepare(place: &Place) {
+    let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+    for name in ["one", "numbers", "numbers.bin", "pages.db", "big.iso", "Cargo.toml"] {
+        place.file(name, &bytes);
+    }
+    place.file("other", &bytes[..399_000]);
+    place.file("changes.jsonl", b"{\"offset\": 4000, \"hex\": \"2a000000\"}\n");
+    place.file(
+        "my.toml",
+        b"name = \"my\"\nabout = \"Mine\"\n[[contest]]\noperation = \"read\"\nmethods = [\"read/sync,block=1M\"]\nsizes = [\"1M\"]\n",
+    );
+    let directories = iter::once("images".to_owned())
+        .chain(["a", "b", "photos", "backup", "laptop", "desktop", "music"].map(String::from));
+    for directory in directories.chain(ELSEWHERE.map(|path| path[1..].to_owned())) {
+        fs::create_dir_all(place.path(&directory)).unwrap();
+        place.file(format!("{directory}/file"), &bytes);
+    }
+    fs::create_dir(place.path("mnt/backup/photos")).unwrap();
+    for name in ["disk.img", "log"] {
+        let sparse = fs::File::create(place.path(name)).unwrap();
+        sparse.set_len(if name == "log" { 2 << 30 } else { 3 << 20 }).unwrap();
+    }
+    fs::create_dir_all(place.path("user/bin")).unwrap();
+    fs::create_dir_all(place.path("user/.local/share/man/man1")).unwrap();
+    fs::create_dir_all(place.path("user/.local/share/bash-completion/completions")).unwrap();
+}
+
+#[test]
+fn every_command_that_readme_and_guide_show_is_one_that_works() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let place = Place::new();
+    prepare(&place);
+    let program = Path::new(env!("CARGO_BIN_EXE_seekless")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    for name in ["earlier", "later"] {
+        place.bench(&["--name", name]).succeeded();
+    }
+    let mut run = 0;
+    let guide = fs::read_dir(root.join("docs/guide")).unwrap();
+    let mut documents: Vec<PathBuf> = guide.map(|page| page.unwrap().path()).collect();
+    documents.push(root.join("README.md"));
+    documents.sort();
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        for command in commands(&text) {
+            let Some(line) = here(&command) else { continue };
+            let shell = place.command();
+            let mut bash = Command::new("bash");
+            bash.args(["-o", "pipefail", "-c", &line])
+                .stdin(fs::File::open(place.path("one")).unwrap())
+                .current_dir(place.directory())
+                .env_remove("SEEKLESS_PROFILE")
+                .envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?))))
+                .env("HOME", place.path("user"))
+                .env("PATH", &path)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            let ended = Ended::of(bash.spawn().expect("bash is installed"));
+            // 1 is what cmp says of files that differ.
+            let worked = ended.code == Some(0) || ended.code == Some(1) && command.contains("cmp");
+            assert!(
+                worked,
+                "{}: {command}\nrun as {line}\n{:?}\n{}",
+                document.display(),
+                ended.code,
+                ended.stderr
+            );
+            run += 1;
+        }
+    }
+    assert!(run > 50, "the documents show commands, and only {run} were found");
+}

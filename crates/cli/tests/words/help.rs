@@ -1,0 +1,275 @@
+//! Help and version, and output to a pipe that is closed.
+
+use std::ffi::OsStr;
+use std::process::Stdio;
+
+use super::golden::commands;
+use crate::common::place::{Ended, Place, SMALL_BENCH, prepared};
+
+#[test]
+fn the_help_of_every_command_has_examples() {
+    let place = Place::new();
+    let commands = commands()
+        .into_iter()
+        .map(|words| [&words[..], &["--help".to_owned()]].concat());
+    for command in commands.chain([vec!["help".to_owned(), "cmp".to_owned()]]) {
+        let help = place.run(&command).succeeded().stdout;
+        let examples = help
+            .split("Examples:")
+            .nth(1)
+            .unwrap_or_else(|| panic!("{command:?}: {help}"));
+        let called = ["\n  seekless ", "\n  sudo seekless "];
+        assert!(called.iter().any(|call| examples.contains(call)), "{command:?}: {help}");
+        let widest = examples.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{command:?}: {help}");
+    }
+}
+
+#[test]
+fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
+    let place = Place::new();
+    let help = place.run(&["-h"]).succeeded().stdout;
+    assert!(help.contains("  bench ") && !help.contains("  trial"), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+}
+
+#[test]
+fn long_help_has_headings_and_its_short_form_fits_a_screen() {
+    let place = Place::new();
+    let most = [
+        ("bench", ["--dir", "--budget", "--size", "--methods", "--cache"]),
+        ("dupes", ["--exclude", "--min-size", "--against", "--action", "--keep"]),
+    ];
+    for (command, most) in most {
+        let mut short = place.command();
+        short.args([command, "-h"]).env("COLUMNS", "80");
+        let short = Ended::of(short.spawn().unwrap()).succeeded().stdout;
+        assert!(short.lines().count() < 40, "{short}");
+        assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
+        for form in ["-h", "--help"] {
+            let help = place.run(&[command, form]).succeeded().stdout;
+            let first = help.split("\nOptions:\n").nth(1).unwrap();
+            let options = first.lines().filter_map(|line| line.trim().split(' ').next());
+            let options: Vec<&str> = options.filter(|word| word.starts_with("--")).take(5).collect();
+            assert_eq!(options, most, "{help}");
+            assert!(help.contains("\nOutput:\n"), "{help}");
+        }
+    }
+}
+
+#[test]
+fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
+    let place = Place::new();
+    for (typed, meant) in [("benhc", "'bench'"), ("storge", "'storage'"), ("generat", "'generate'")] {
+        let sentence = place.run(&[typed]).refused();
+        let tip = sentence.lines().find(|line| line.contains("tip:")).unwrap_or_default();
+        assert!(tip.ends_with(&format!("exists: {meant}")), "{sentence}");
+    }
+    for typed in ["completions", "completion", "complete"] {
+        assert!(!place.run(&[typed]).refused().contains("suggest'"), "{typed}");
+    }
+}
+
+#[test]
+fn the_list_names_every_built_in_experiment() {
+    let place = Place::new();
+    let list = place.run(&["bench", "--list"]).succeeded().stdout;
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(
+        names,
+        [
+            "read",
+            "write",
+            "copy",
+            "compare",
+            "update",
+            "scan",
+            "plan",
+            "profile",
+            "random",
+            "commit",
+            "read-ahead",
+            "sustained",
+            "holes-2003",
+            "saving-2008",
+            "preload-2009",
+            "cmp-2012",
+            "methods-2014"
+        ]
+    );
+    assert!(place.content().is_empty() && place.saved().is_empty());
+}
+
+#[test]
+fn completions_are_generated_for_every_shell() {
+    let place = Place::new();
+    for (shell, mark) in [
+        ("bash", "complete -o nosort -F _seekless seekless"),
+        ("zsh", "#compdef seekless"),
+        ("fish", "complete --command seekless"),
+        ("elvish", "methods"),
+        ("powershell", "methods"),
+    ] {
+        let script = place.run(&["generate", "completions", shell]).succeeded().stdout;
+        assert!(script.contains(mark), "{shell}: {script}");
+    }
+}
+
+#[test]
+fn the_manual_has_a_page_with_all_sections_for_every_command() {
+    let place = Place::new();
+    let first = place.run(&["generate", "man"]).succeeded().stdout;
+    place.run(&["generate", "man", "--folder", "man1"]).succeeded();
+    let pages = std::fs::read_dir(place.path("man1")).unwrap().count();
+    assert_eq!(pages, commands().len(), "there is a page of what is no command");
+    assert_eq!(std::fs::read_to_string(place.path("man1/seekless.1")).unwrap(), first);
+    let headings = [
+        "TREES",
+        "FILES",
+        "COMPARING",
+        "ACTING",
+        "DATA AND REQUESTS",
+        "TRIALS",
+        "RUNS",
+        "OUTPUT",
+    ];
+    for words in commands() {
+        let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
+        let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {} 1 ", name.to_uppercase())), "{page}");
+        let sections: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix(".SH "))
+            .map(|heading| heading.trim_matches('"'))
+            .filter(|heading| *heading != "COMMANDS" && !headings.contains(heading))
+            .collect();
+        let usual = [
+            "NAME",
+            "SYNOPSIS",
+            "DESCRIPTION",
+            "OPTIONS",
+            "EXAMPLES",
+            "EXIT STATUS",
+            "ENVIRONMENT",
+            "SEE ALSO",
+        ];
+        assert_eq!(sections, usual, "{name}");
+        // The first example of the help, without its comment.
+        let help = place.run(&[&words[..], &["--help".to_owned()]].concat()).stdout;
+        let example = help.split("Examples:\n").nth(1).unwrap().lines().next().unwrap();
+        let example = example
+            .split(" # ")
+            .next()
+            .unwrap()
+            .trim()
+            .replace('-', "\\-")
+            .replace('\'', "\\*(Aq");
+        assert!(page.contains(&format!("\\fB{example}\\fR")), "{name}: {example}");
+    }
+}
+
+#[test]
+fn the_manual_makes_its_directory_and_none_above_it() {
+    let place = Place::new();
+    let sentence = place.run(&["generate", "man", "--folder", "nope/man1"]).refused();
+    assert!(
+        sentence.contains("nope/man1: cannot make the directory") && sentence.contains("No such file or directory"),
+        "{sentence}"
+    );
+    assert!(!place.path("nope").exists());
+    for _ in 0..2 {
+        place.run(&["generate", "man", "--folder", "man1"]).succeeded();
+    }
+    place.file("file", b"bytes");
+    place.run(&["generate", "man", "--folder", "file"]).refused();
+}
+
+#[test]
+fn the_manual_fits_80_columns_without_a_warning() {
+    let place = Place::new();
+    place.run(&["generate", "man", "--folder", "."]).succeeded();
+    if !prepared("groff", &["--version"].map(OsStr::new)) {
+        println!("skipped: groff is not installed");
+        return;
+    }
+    for words in commands() {
+        let page = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word) + ".1";
+        let mut groff = place.command_of("groff");
+        let groff = groff.args(["-ww", "-man", "-Tascii", "-P-cbou", "-rLL=80n", "-rLT=80n", &page]);
+        let ended = Ended::of(groff.spawn().unwrap()).succeeded();
+        assert_eq!(ended.stderr, "", "{page}");
+        for line in ended.stdout.lines() {
+            assert!(line.chars().count() <= 80, "{page}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_standard_output_ends_a_command_quietly() {
+    let place = Place::new();
+    for arguments in [
+        &["--help"][..],
+        &["bench", "--list"],
+        &["methods", "read"],
+        &["methods", "--json"],
+        &["runs"],
+        &["runs", "table", "--json"],
+        &["generate", "man"],
+        &["generate", "completions", "bash"],
+        &["generate", "methods"],
+        &["dupes", "--format", "csv", "."],
+    ] {
+        let mut child = place.command().args(arguments).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = Ended::of(child);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+    assert!(place.content().is_empty());
+}
+
+#[test]
+fn a_run_whose_output_nobody_reads_is_saved_and_exported() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.args(SMALL_BENCH).args(["*/sync*", "--export-csv", "csv"]);
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    Ended::of(child).succeeded();
+    assert_eq!(place.saved().len(), 1);
+    assert_eq!(place.content().len(), 1);
+}
+
+#[test]
+fn a_closed_standard_error_changes_no_exit_code() {
+    let place = Place::new();
+    for (arguments, code) in [
+        (&["bench", "raed"][..], 2),
+        (&["bench", "--size", "0"], 2),
+        (
+            &["bench", "read", "--size", "1M", "--rounds", "1", "--methods", "*/sync*"],
+            0,
+        ),
+    ] {
+        let mut command = place.command();
+        command
+            .args(arguments)
+            .env("SEEKLESS_LOG", "trace")
+            .stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        drop(child.stderr.take());
+        assert_eq!(Ended::of(child).code, Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn output_that_is_no_terminal_has_no_escapes_and_no_progress() {
+    let place = Place::new();
+    let ended = place.bench::<&str>(&[]).succeeded();
+    assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'));
+    assert!(
+        ended.stderr.lines().all(|line| line.starts_with("Writes ")),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(place.bench(&["--quiet"]).succeeded().stderr, "");
+}

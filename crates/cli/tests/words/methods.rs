@@ -1,0 +1,85 @@
+//! `seekless methods`: the methods, and which of them work here.
+
+use serde_json::Value;
+
+use crate::common::place::Place;
+
+#[test]
+fn methods_are_listed_with_what_works_and_the_old_names() {
+    let place = Place::new();
+    let list = place.run(&["methods", "read"]).succeeded().stdout;
+    assert!(list.contains("+ read/sync "), "{list}");
+    assert!(list.contains("read_async_fadvise"), "{list}");
+    assert!(!list.contains("write/sync"), "{list}");
+    assert!(place.content().is_empty());
+}
+
+#[test]
+fn what_works_fits_one_screen_and_the_rest_is_a_word_away() {
+    let place = Place::new();
+    let screen = place.run(&["methods"]).succeeded().stdout;
+    assert!(screen.lines().count() <= 23, "{screen}");
+    assert!(screen.contains("seekless methods --all"), "{screen}");
+    let all = place.run(&["methods", "--all"]).succeeded().stdout;
+    for name in ["read/sync", "copy/copy_file_range", "update/mmap"] {
+        let (operation, mechanism) = name.split_once('/').unwrap();
+        let mut lines = screen.lines().skip_while(|line| !line.starts_with(operation));
+        assert!(
+            lines.next().unwrap().split(' ').any(|word| word == mechanism),
+            "{name}: {screen}"
+        );
+        assert!(all.contains(name), "{name}: {all}");
+    }
+}
+
+#[test]
+fn a_pattern_an_option_or_a_part_of_a_name_lists_the_methods_that_match() {
+    let place = Place::new();
+    let listed = |pattern: &str| place.run(&["methods", pattern]).succeeded().stdout;
+    let direct = listed("*direct*");
+    assert!(direct.contains(" read/sync,direct,block=128K\n"), "{direct}");
+    assert!(direct.lines().all(|line| line.contains("direct")), "{direct}");
+    assert_eq!((&listed("--direct"), &listed("direct")), (&direct, &direct));
+    let json = place.run(&["methods", "--direct", "--json"]).succeeded().stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        json.as_array().unwrap().len(),
+        direct.lines().filter(|line| !line.starts_with(' ')).count()
+    );
+    for wrong in ["--alll", "*zz*", "read/*[x"] {
+        assert!(place.run(&["methods", wrong]).refused().contains(&format!("`{wrong}`")));
+    }
+    assert!(place.content().is_empty());
+}
+
+#[test]
+fn an_old_name_is_a_method() {
+    let place = Place::new();
+    let told = place.run(&["methods", "read_async_fadvise"]).succeeded().stdout;
+    assert!(told.starts_with("read/double-buffer,"), "{told}");
+    assert!(told.contains("available here"), "{told}");
+}
+
+#[test]
+fn programs_get_json() {
+    let place = Place::new();
+    let all: Value = serde_json::from_str(&place.run(&["methods", "--json"]).succeeded().stdout).unwrap();
+    let sync = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["mechanism"] == "read/sync")
+        .unwrap();
+    assert!(
+        sync["methods"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|method| method["available"] == true)
+    );
+    let one = place.run(&["methods", "read/clonefile", "--json"]);
+    assert_eq!(one.code, Some(2), "a copy's mechanism reads nothing");
+    let one: Value = serde_json::from_str(&place.run(&["methods", "read/sync", "--json"]).succeeded().stdout).unwrap();
+    assert_eq!(one["available"], true);
+    assert!(place.content().is_empty());
+}
