@@ -13,6 +13,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, bail};
+use etcetera::{BaseStrategy, HomeDirError};
 use seekless::profile::without_profiles;
 
 /// One call of the command, for [`crate::run`].
@@ -21,6 +22,7 @@ pub struct Call {
     arguments: Vec<OsString>,
     streams: Streams,
     program: Option<PathBuf>,
+    user: Option<PathBuf>,
 }
 
 impl Call {
@@ -30,6 +32,7 @@ impl Call {
             arguments: arguments.into_iter().map(Into::into).collect(),
             streams,
             program: None,
+            user: None,
         }
     }
 
@@ -45,6 +48,16 @@ impl Call {
     pub fn with_program(self, path: impl Into<PathBuf>) -> Self {
         Self {
             program: Some(path.into()),
+            ..self
+        }
+    }
+
+    /// The same; the user's files are below this directory, in `config`, `data`, `state` and `cache`, instead of where the
+    /// environment says. Profiles of storages stay where they are.
+    #[must_use]
+    pub fn with_user_directory(self, path: impl Into<PathBuf>) -> Self {
+        Self {
+            user: Some(path.into()),
             ..self
         }
     }
@@ -254,6 +267,39 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
         Some(program) => Ok(program),
         None if is_process() => std::env::current_exe().context("cannot find this program's own file"),
         None => bail!("the file of the program is not known, and this command starts it again"),
+    }
+}
+
+/// The user's directories for the files of all programs; ours are in `seekless` in each.
+pub(crate) struct UserDirectories {
+    pub config: PathBuf,
+    pub data: PathBuf,
+    pub state: PathBuf,
+    pub cache: PathBuf,
+}
+
+impl UserDirectories {
+    /// Those of the call, or those that the environment names.
+    ///
+    /// # Errors
+    /// If the environment names none.
+    pub fn find() -> Result<Self, HomeDirError> {
+        let given = now().as_ref().and_then(|call| call.user.clone());
+        if let Some(user) = given {
+            return Ok(Self {
+                config: user.join("config"),
+                data: user.join("data"),
+                state: user.join("state"),
+                cache: user.join("cache"),
+            });
+        }
+        let named = etcetera::choose_base_strategy()?;
+        Ok(Self {
+            config: named.config_dir(),
+            data: named.data_dir(),
+            state: named.state_dir().unwrap_or_else(|| named.data_dir()),
+            cache: named.cache_dir(),
+        })
     }
 }
 

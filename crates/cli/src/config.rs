@@ -7,7 +7,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use clap::ColorChoice;
-use etcetera::BaseStrategy;
 use seekless::files::{open_of, read_within};
 use seekless_lab::experiment::{Checked, one_of, parse_toml, problem};
 use seekless_lab::store::{Store, StoreError};
@@ -16,6 +15,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::budget;
+use crate::call::UserDirectories;
 
 /// The keys of the file.
 #[derive(Deserialize)]
@@ -57,18 +57,19 @@ pub fn get() -> MutexGuard<'static, Config> {
 /// `bench --like` runs the commands of saved runs again.
 pub fn load() -> anyhow::Result<()> {
     *get() = Config::default();
-    if let Ok(directories) = etcetera::choose_base_strategy() {
-        *get() = read(&directories.config_dir().join("seekless/config.toml"))?;
+    if let Ok(directories) = UserDirectories::find() {
+        *get() = read(&directories.config.join("seekless/config.toml"))?;
     }
     Ok(())
 }
 
 /// The store of the user's runs: in the directory that the configuration names, or in the data directory.
 pub fn store() -> Result<Store, StoreError> {
-    match &get().runs {
-        Some(directory) => Ok(Store::new(directory.clone())),
-        None => Store::of_user(),
+    if let Some(directory) = &get().runs {
+        return Ok(Store::new(directory.clone()));
     }
+    let directories = UserDirectories::find().map_err(StoreError::NoHome)?;
+    Ok(Store::new(directories.data.join("seekless")))
 }
 
 /// The address of the hub: the one given, or that of the environment, or that of the configuration.

@@ -15,7 +15,6 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use etcetera::BaseStrategy;
 use seekless::files::{Exposed, WholeFile, open_own, read_within};
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
@@ -73,12 +72,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store in the user's data directory.
-    pub fn of_user() -> Result<Self, StoreError> {
-        let directories = etcetera::choose_base_strategy().map_err(StoreError::NoHome)?;
-        Ok(Self::new(directories.data_dir().join("seekless")))
-    }
-
     /// The store in a directory, which need not exist yet.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use etcetera::BaseStrategy as _;
 use seekless_tools::dupes::act::rules::{RULES, Rule};
 use seekless_tools::dupes::act::{ActingOptions, Action};
 
+use crate::call::UserDirectories;
 use crate::command::values::{JsonOptions, Word};
 use crate::show::{JsonForm, visible_path};
 
@@ -221,13 +221,12 @@ fn directory(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
 
 /// The trash of this user.
 fn trash() -> anyhow::Result<PathBuf> {
-    let directories = etcetera::choose_base_strategy().context("cannot find the user's trash: set HOME")?;
-    target("the trash", &directories.data_dir().join("Trash"))
+    let directories = UserDirectories::find().context("cannot find the user's trash: set HOME")?;
+    target("the trash", &directories.data.join("Trash"))
 }
 
 /// Where journals are kept.
 pub fn state_directory() -> anyhow::Result<PathBuf> {
-    let directories = etcetera::choose_base_strategy().context("cannot find the user's state directory: set HOME")?;
-    let state = directories.state_dir().unwrap_or_else(|| directories.data_dir());
-    Ok(state.join("seekless"))
+    let directories = UserDirectories::find().context("cannot find the user's state directory: set HOME")?;
+    Ok(directories.state.join("seekless"))
 }

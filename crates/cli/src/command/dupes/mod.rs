@@ -16,7 +16,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args, Subcommand};
-use etcetera::BaseStrategy as _;
 use regex::bytes::Regex;
 use seekless::Scanner;
 use seekless::facts::ProcessFacts;
@@ -32,6 +31,7 @@ use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
 use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, standard_input, unless_printed, unless_stopped};
+use crate::call::UserDirectories;
 use crate::show::{
     Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, planned_batches, seconds, show_duplicates,
     show_failures, stderr, tell_why, visible_path,
@@ -440,8 +440,8 @@ fn cache_file(arguments: &Arguments) -> anyhow::Result<PathBuf> {
     if let Some(file) = &arguments.cache_file {
         return Ok(file.clone());
     }
-    let directories = etcetera::choose_base_strategy().context("cannot find the user's cache directory: set HOME")?;
-    Ok(directories.cache_dir().join("seekless/dupes.redb"))
+    let directories = UserDirectories::find().context("cannot find the user's cache directory: set HOME")?;
+    Ok(directories.cache.join("seekless/dupes.redb"))
 }
 
 /// The name of the file with paths, for messages.
