@@ -26,9 +26,9 @@ fn state<'a>(described: &'a Value, name: &str) -> (&'a str, &'a Value) {
 fn a_directory_a_file_and_no_path_at_all_have_the_same_storage() {
     let place = Place::new();
     place.file("file", b"bytes");
-    let all = described(place.run(&["storage", "--json", ".", "file", "file"]));
+    let all = described(place.call(&["storage", "--json", ".", "file", "file"]));
     assert_eq!(all.len(), 3);
-    let alone = described(place.run(&["storage", "--json"])).remove(0);
+    let alone = described(place.call(&["storage", "--json"])).remove(0);
     assert_eq!(alone["path"], ".");
     for one in &all {
         for field in [
@@ -52,7 +52,7 @@ fn memory_is_told_from_a_disk() {
     let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64m") else {
         return;
     };
-    let one = described(place.run(&["storage", "--json"])).remove(0);
+    let one = described(place.call(&["storage", "--json"])).remove(0);
     assert_eq!(one["file_system"], "tmpfs");
     assert!(one["mount_options"].as_str().unwrap().contains("size=65536k"), "{one}");
     assert_eq!(one["device"], Value::Null);
@@ -92,7 +92,7 @@ fn a_full_file_system_is_no_end() {
     let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64k") else {
         return;
     };
-    let one = described(place.run(&["storage", "--json"])).remove(0);
+    let one = described(place.call(&["storage", "--json"])).remove(0);
     assert_eq!(state(&one, "punch").0, "unknown");
     assert!(
         state(&one, "punch").1.as_str().unwrap().contains("No space left"),
@@ -112,7 +112,7 @@ fn a_path_that_leads_to_no_storage_is_named_and_the_rest_is_described() {
         ("/proc", "not a storage file system (proc)"),
         ("/sys/kernel", "not a storage file system (sysfs)"),
     ] {
-        let ended = place.run(&["storage", path, "."]);
+        let ended = place.call(&["storage", path, "."]);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
         assert!(
             ended.stderr.starts_with(&format!("seekless: {path}: {reason}")),
@@ -120,12 +120,12 @@ fn a_path_that_leads_to_no_storage_is_named_and_the_rest_is_described() {
             ended.stderr
         );
         assert!(ended.stdout.starts_with(".\n"), "{}", ended.stdout);
-        let ended = place.run(&["storage", "--json", path, "."]);
+        let ended = place.call(&["storage", "--json", path, "."]);
         let all: Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!((&all[0]["kind"], &all[0]["path"]), (&"failed".into(), &path.into()));
         assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{all}");
         assert_eq!((&all[1]["kind"], &all[1]["path"]), (&"storage".into(), &".".into()));
-        place.run(&["storage", path]).refused();
+        place.call(&["storage", path]).refused();
     }
     assert_eq!(place.content().len(), 1);
 }
@@ -138,10 +138,10 @@ fn a_block_device_is_shown_with_what_lies_on_it_and_nothing_is_tried() {
     let Some(_mount) = Mount::image("ext4", 64 << 20, &image, &directory) else {
         return;
     };
-    let mounted = described(place.run(&["storage", "--json", "mounted"])).remove(0);
+    let mounted = described(place.call(&["storage", "--json", "mounted"])).remove(0);
     let device = format!("/dev/{}", mounted["device"]["name"].as_str().unwrap());
     let on = |ended: Ended| described(ended).remove(0);
-    let found = on(place.run(&["storage", "--json", &device]));
+    let found = on(place.call(&["storage", "--json", &device]));
     assert_eq!(
         (&found["kind"], &found["path"]),
         (&"device".into(), &device.as_str().into())
@@ -152,7 +152,7 @@ fn a_block_device_is_shown_with_what_lies_on_it_and_nothing_is_tried() {
     assert_eq!(mount["mount_point"], directory.to_str().unwrap());
     assert_eq!(found["above"], serde_json::json!([]));
     assert!(found.get("features").is_none(), "{found}");
-    let text = place.run(&["storage", &device]).succeeded().stdout;
+    let text = place.call(&["storage", &device]).succeeded().stdout;
     let on_it = format!("  On it        ext4 on {}\n", directory.display());
     assert!(text.contains(": loop on ") && text.ends_with(&on_it), "{text}");
 }
@@ -162,9 +162,9 @@ fn a_name_that_commands_a_terminal_is_written_out() {
     let place = Place::new();
     let name = OsStr::from_bytes(b"\x1b[2J\xff");
     std::fs::create_dir(place.path(name)).unwrap();
-    let text = place.run(&[OsStr::new("storage"), name]).succeeded().stdout;
+    let text = place.call(&[OsStr::new("storage"), name]).succeeded().stdout;
     assert!(text.starts_with("\\u{1b}[2J\\xff\n"), "{text}");
-    let one = described(place.run(&[OsStr::new("storage"), OsStr::new("--json"), name])).remove(0);
+    let one = described(place.call(&[OsStr::new("storage"), OsStr::new("--json"), name])).remove(0);
     assert_eq!(one["path_bytes"], "1b5b324aff");
 }
 
@@ -201,6 +201,6 @@ fn features_are_tried_beside_a_file_whose_overlay_gives_it_another_number_than_i
         println!("skipped: the overlay gives all its files one number here");
         return;
     }
-    let described = described(place.run(&["storage", "--json", "mount/file"])).remove(0);
+    let described = described(place.call(&["storage", "--json", "mount/file"])).remove(0);
     assert_eq!(state(&described, "holes").0, "available");
 }

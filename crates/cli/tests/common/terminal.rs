@@ -45,13 +45,20 @@ impl Terminal {
             .env_remove("CLICOLOR_FORCE")
             .stdout(self.theirs.try_clone().unwrap())
             .stderr(self.theirs.try_clone().unwrap());
-        let mut child = command.spawn().unwrap();
-        // The end of its output is seen once no process has the terminal open.
-        drop((command, self.theirs));
+        let (printed, ()) = self.used(|theirs| {
+            let mut child = command.spawn().unwrap();
+            drop((command, theirs));
+            feed(child.stdin.take());
+            child.wait().unwrap();
+        });
+        printed
+    }
+
+    /// All that is printed on the terminal while this runs, and what it returns. It must leave the terminal open nowhere.
+    pub fn used<T>(self, run: impl FnOnce(File) -> T) -> (String, T) {
         let reader = read(self.ours);
-        feed(child.stdin.take());
-        child.wait().unwrap();
-        String::from_utf8(reader.join().unwrap()).unwrap()
+        let done = run(self.theirs);
+        (String::from_utf8(reader.join().unwrap()).unwrap(), done)
     }
 
     /// Starts a command that has all on the terminal, where nobody answers.
@@ -66,19 +73,13 @@ impl Terminal {
     }
 
     /// Runs a command with its input on the terminal, too, where this answer waits. Returns what it prints, and its exit code.
-    pub fn answer(self, mut command: Command, answer: &str) -> (String, Option<i32>) {
+    pub fn answer(self, command: Command, answer: &str) -> (String, Option<i32>) {
         rustix::io::write(&self.ours, answer.as_bytes()).unwrap();
-        let theirs = || self.theirs.try_clone().unwrap();
-        let mut child = command
-            .stdin(theirs())
-            .stdout(theirs())
-            .stderr(theirs())
-            .spawn()
-            .unwrap();
-        drop((command, self.theirs));
-        let reader = read(self.ours);
-        let code = child.wait().unwrap().code();
-        (String::from_utf8(reader.join().unwrap()).unwrap(), code)
+        let mut child = self.waiting(command);
+        self.used(|theirs| {
+            drop(theirs);
+            child.wait().unwrap().code()
+        })
     }
 
     pub fn run(columns: u16, place: &Place, arguments: &[&str]) -> String {

@@ -64,7 +64,7 @@ fn a_budget_is_kept_and_a_seed_is_recorded() {
         "bench", "--tables", "--notes", "read", "write", "copy", "--budget", "2s", "--size", "4M", "--seed", "7",
     ];
     let start = std::time::Instant::now();
-    let ended = place.run(&arguments).succeeded();
+    let ended = place.call(&arguments).succeeded();
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
     // On a slow machine two seconds are not enough for all: then it says what is left.

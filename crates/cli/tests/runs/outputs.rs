@@ -131,16 +131,16 @@ fn a_dash_is_standard_output_and_nothing_else_goes_there() {
         );
         assert!(option != "--export-json" || is_run(ended.stdout.as_bytes()));
     }
-    let page = place.run(&["report", "latest", "-o", "-"]).succeeded().stdout;
+    let page = place.call(&["report", "latest", "-o", "-"]).succeeded().stdout;
     assert!(
         page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"),
         "{page}"
     );
-    let run = place.run(&["runs", "export", "latest", "-o", "-"]).succeeded().stdout;
+    let run = place.call(&["runs", "export", "latest", "-o", "-"]).succeeded().stdout;
     assert!(is_run(run.as_bytes()));
     place.file("run.json", run.as_bytes());
     let compared = ["runs", "compare", "--anyway", "run.json", "latest", "--report", "-"];
-    let ended = place.run(&compared).succeeded();
+    let ended = place.call(&compared).succeeded();
     assert!(ended.stdout.starts_with("<!DOCTYPE html>"), "{}", ended.stdout);
     assert!(ended.stderr.contains("First    "), "{}", ended.stderr);
     assert_eq!(place.content().len(), 1, "no file has the name -");
@@ -151,11 +151,11 @@ fn a_run_in_json_is_a_run_that_can_be_shown_and_compared() {
     let place = Place::new();
     let measured = place.bench(&["--json", "--quiet"]).succeeded();
     assert_eq!(measured.stderr, "");
-    let shown = place.run(&["runs", "show", "--json", "latest"]).succeeded();
+    let shown = place.call(&["runs", "show", "--json", "latest"]).succeeded();
     for (name, text) in [("measured.json", measured.stdout), ("shown.json", shown.stdout)] {
         assert!(is_run(text.as_bytes()), "{text}");
         place.file(name, text.as_bytes());
-        place.run(&["runs", "show", name]).succeeded();
+        place.call(&["runs", "show", name]).succeeded();
     }
     assert_eq!(place.saved().len(), 1, "it is saved, too");
 }
@@ -171,12 +171,12 @@ fn standard_output_is_taken_by_one_output() {
         assert!(sentence.contains("standard output: is named twice"), "{sentence}");
     }
     place.bench::<&str>(&[]).succeeded();
-    let run = place.run(&["runs", "export", "latest"]).succeeded().stdout;
+    let run = place.call(&["runs", "export", "latest"]).succeeded().stdout;
     place.file("run.json", run.as_bytes());
     let words = [
         "runs", "compare", "--anyway", "run.json", "latest", "--json", "--report", "-",
     ];
-    let sentence = place.run(&words).refused();
+    let sentence = place.call(&words).refused();
     assert!(sentence.contains("is named twice"), "{sentence}");
 }
 
@@ -190,7 +190,7 @@ fn what_a_run_reads_is_not_written_over() {
         ["--file", "big", "--export-json", "./big"],
         ["--file", "link", "--export-csv", "big"],
     ] {
-        let sentence = place.run(&[&["bench", "read"][..], &arguments].concat()).refused();
+        let sentence = place.call(&[&["bench", "read"][..], &arguments].concat()).refused();
         assert!(sentence.contains("this run reads it"), "{sentence}");
     }
     assert_eq!(fs::read(place.path("big")).unwrap(), bytes);
@@ -211,7 +211,7 @@ fn outputs_are_checked_before_anything_is_measured() {
     let place = Place::new();
     let start = std::time::Instant::now();
     let sentence = place
-        .run(&["bench", "--budget", "60s", "--export-markdown", "gone/run.md"])
+        .call(&["bench", "--budget", "60s", "--export-markdown", "gone/run.md"])
         .refused();
     assert!(sentence.contains("gone/run.md"), "{sentence}");
     assert!(start.elapsed().as_secs() < 5);

@@ -32,7 +32,7 @@ fn a_report_that_is_asked_for_goes_where_it_is_wanted_and_nowhere_else() {
     let place = Place::new();
     let page = page_of(&place.bench(&["--report", "a page.html"]).succeeded());
     assert!(is_page(&page) && page.ends_with("a page.html"), "{}", page.display());
-    let latest = page_of(&place.run(&["report", "latest"]).succeeded());
+    let latest = page_of(&place.call(&["report", "latest"]).succeeded());
     assert!(is_page(&latest) && latest != page);
     let sentence = place.bench(&["--report", "out", "--export-json", "out"]).refused();
     assert!(sentence.contains("is named twice"), "{sentence}");
@@ -44,15 +44,15 @@ fn a_run_is_found_by_its_id_by_the_beginning_of_it_and_by_its_path() {
     place.bench(&["--export-json", "sent.json"]).succeeded();
     let id = place.saved()[0].id.clone();
     let pages = [id.as_str(), &id[..7], "latest", "./sent.json"].map(|run| {
-        place.run(&["report", run, "--output", "page.html"]).succeeded();
+        place.call(&["report", run, "--output", "page.html"]).succeeded();
         fs::read(place.path("page.html")).unwrap()
     });
     assert!(pages.iter().all(|page| *page == pages[0] && !page.is_empty()));
     for _ in ["new", "replaced"] {
-        let beside = page_of(&place.run(&["report", "sent.json"]).succeeded());
+        let beside = page_of(&place.call(&["report", "sent.json"]).succeeded());
         assert!(is_page(&place.path("sent.html")) && beside.ends_with("sent.html"));
     }
-    place.run(&["report", "latest", "-o", "/dev/null"]).succeeded();
+    place.call(&["report", "latest", "-o", "/dev/null"]).succeeded();
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
         ("1999", "1999"),
         ("", "not a run"),
     ] {
-        let sentence = place.run(&["report", run, "-o", "page.html"]).refused();
+        let sentence = place.call(&["report", run, "-o", "page.html"]).refused();
         assert!(sentence.contains(reason), "{run}: {sentence}");
     }
     for (output, reason) in [
@@ -80,7 +80,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
         ("gone/page.html", "cannot create a file"),
         ("./run.json", "is the run itself"),
     ] {
-        let sentence = place.run(&["report", "run.json", "-o", output]).refused();
+        let sentence = place.call(&["report", "run.json", "-o", output]).refused();
         assert!(sentence.contains(reason), "{output}: {sentence}");
     }
     assert!(place.content() == before, "something was written");
@@ -88,7 +88,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
 
 #[test]
 fn a_name_that_would_steer_the_terminal_is_written_out() {
-    let sentence = Place::new().run(&["report", "\u{1b}[31m.json"]).refused();
+    let sentence = Place::new().call(&["report", "\u{1b}[31m.json"]).refused();
     assert!(
         sentence.contains("\\u{1b}[31m.json") && !sentence.contains('\u{1b}'),
         "{sentence}"
@@ -100,10 +100,10 @@ fn a_page_of_the_user_s_beside_a_run_is_not_replaced() {
     let place = Place::new();
     place.bench(&["--export-json", "run.json"]).succeeded();
     let page = place.file("run.html", b"mine");
-    let sentence = place.run(&["report", "run.json"]).refused();
+    let sentence = place.call(&["report", "run.json"]).refused();
     assert!(sentence.contains("is not a report"), "{sentence}");
     assert_eq!(fs::read(&page).unwrap(), b"mine");
-    place.run(&["report", "run.json", "-o", "run.html"]).succeeded();
+    place.call(&["report", "run.json", "-o", "run.html"]).succeeded();
     assert!(is_page(&page));
 }
 
@@ -112,6 +112,6 @@ fn a_report_goes_with_its_run() {
     let place = Place::new();
     let page = page_of(&place.bench::<&str>(&[]).succeeded());
     let id = place.saved()[0].id.clone();
-    place.run(&["runs", "remove", &id]).succeeded();
+    place.call(&["runs", "remove", &id]).succeeded();
     assert!(!page.exists() && place.saved().is_empty());
 }

@@ -23,9 +23,9 @@ fn trace(place: &Place) {
 #[test]
 fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not_reproduce() {
     let place = Place::new();
-    let list = place.run(&["sim", "show"]).succeeded().stdout;
+    let list = place.call(&["sim", "show"]).succeeded().stdout;
     assert_eq!(list.lines().count(), 13, "{list}");
-    let shown = place.run(&["sim", "show", "hdd-2009", "null"]).succeeded().stdout;
+    let shown = place.call(&["sim", "show", "hdd-2009", "null"]).succeeded().stdout;
     for part in [
         "rotations       7,200 rpm",
         "fitted to block-compare-100M",
@@ -35,7 +35,7 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let json = |words: &[&str]| -> Value { serde_json::from_str(&place.run(words).succeeded().stdout).unwrap() };
+    let json = |words: &[&str]| -> Value { serde_json::from_str(&place.call(words).succeeded().stdout).unwrap() };
     let one = json(&["sim", "show", "hdd-2009", "--json"])["models"][0].take();
     let named = |list: &Value, key: &str, name: &str| {
         let item = list.as_array().unwrap().iter().find(|item| item[key] == name);
@@ -48,7 +48,7 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
     assert!(block["simulated_seconds"].as_f64().unwrap() > 10.0 && block["not_reproduced"].is_null());
     let all = json(&["sim", "show", "--json"]);
     assert_eq!(all["models"].as_array().unwrap().len(), 13);
-    let error = place.run(&["sim", "show", "hdd-1999"]).refused();
+    let error = place.call(&["sim", "show", "hdd-1999"]).refused();
     assert!(error.contains("hdd-2009"), "{error}");
 }
 
@@ -56,14 +56,14 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
 fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
     let place = Place::new();
     trace(&place);
-    let all = place.run(&["sim", "show", "--virtual", "trace"]).succeeded().stdout;
+    let all = place.call(&["sim", "show", "--virtual", "trace"]).succeeded().stdout;
     assert!(
         all.starts_with("100 requests, 12.5 MiB, recorded in 10.0 ms\n"),
         "{all}"
     );
     assert_eq!(all.lines().count(), 15, "{all}");
     let picture = ["sim", "show", "--virtual", "trace", "hdd-2009", "--picture", "head.svg"];
-    let one = place.run(&picture).succeeded().stdout;
+    let one = place.call(&picture).succeeded().stdout;
     // 99 changes of the place: a seek of 2 ms and half a turn on the average, and 12.5 MiB at 32.6 MB/s.
     let row: Vec<&str> = one.lines().last().unwrap().split_whitespace().collect();
     let seconds: f64 = row[1].parse().unwrap();
@@ -76,10 +76,10 @@ fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
         whole.starts_with("<svg ") && whole.contains("trace, hdd-2009"),
         "{whole}"
     );
-    place.run(&[&picture[..], &["--seconds", "0.1"]].concat()).succeeded();
+    place.call(&[&picture[..], &["--seconds", "0.1"]].concat()).succeeded();
     assert!(fs::read_to_string(place.path("head.svg")).unwrap().len() < whole.len() / 2);
     let drawn = place
-        .run(&["sim", "show", "--virtual", "trace", "--picture", "-"])
+        .call(&["sim", "show", "--virtual", "trace", "--picture", "-"])
         .succeeded()
         .stdout;
     assert!(drawn.starts_with("<svg ") && drawn.contains("as recorded"), "{drawn}");
@@ -91,7 +91,7 @@ fn a_list_that_cannot_be_replayed_is_refused_with_its_line() {
     trace(&place);
     place.file("wrong", b"# seekless trace 1\n0 raed 0 4096\n");
     place.file("empty", b"# seekless trace 1\n");
-    let refused = |words: &[&str]| place.run(&[&["sim", "show", "--virtual"], words].concat()).refused();
+    let refused = |words: &[&str]| place.call(&[&["sim", "show", "--virtual"], words].concat()).refused();
     for (words, part) in [
         (
             &["wrong"][..],

@@ -8,7 +8,7 @@ use crate::common::place::{Ended, Mount, Place, prepared};
 #[track_caller]
 fn refused(place: &Place, arguments: &[&str]) -> String {
     let before = place.content();
-    let sentence = place.run(arguments).refused();
+    let sentence = place.call(arguments).refused();
     assert!(before == place.content(), "something was touched: {arguments:?}");
     assert!(place.saved().is_empty(), "a run was saved: {arguments:?}");
     sentence
@@ -195,7 +195,7 @@ fn sizes_may_have_decimals() {
     // `--methods` takes globs of what there is, or a method.
     refused_with(&place, &bench, &["read/sync,block=1.5K"]);
     place
-        .run(&[
+        .call(&[
             "bench",
             "read",
             "--size",
@@ -207,14 +207,14 @@ fn sizes_may_have_decimals() {
         ])
         .succeeded();
     assert_eq!(place.only_run().contests[0].size_bytes, 1 << 19);
-    let method = place.run(&["methods", "read/sync,block=1.5K"]).succeeded().stdout;
+    let method = place.call(&["methods", "read/sync,block=1.5K"]).succeeded().stdout;
     assert!(method.contains("read/sync,block=1536"), "{method}");
     for line in [
         "dupes --min-size 1.5K .",
         "holes dig --dry-run --min 0.5K file",
         "update file --memory 16.5M",
     ] {
-        place.run(&line.split(' ').collect::<Vec<_>>()).succeeded();
+        place.call(&line.split(' ').collect::<Vec<_>>()).succeeded();
     }
 }
 
@@ -268,7 +268,7 @@ fn sizes_near_2_to_the_64_are_refused_wherever_a_size_is_taken() {
         "update --dry-run --memory 4194304T --from empty file",
     ] {
         place.file("empty", b"");
-        place.run(&line.split_whitespace().collect::<Vec<_>>()).succeeded();
+        place.call(&line.split_whitespace().collect::<Vec<_>>()).succeeded();
     }
 }
 
@@ -384,7 +384,7 @@ fn a_read_only_file_system_is_refused_and_a_file_of_it_is_read() {
         &["fixed", "Read-only"],
     );
     let before = place.content();
-    let read: Ended = place.run(&["bench", "--rounds", "1", "--methods", "*/sync*", "--file", "fixed/file"]);
+    let read: Ended = place.call(&["bench", "--rounds", "1", "--methods", "*/sync*", "--file", "fixed/file"]);
     assert!(read.succeeded().stdout.contains("Saved"));
     assert!(before == place.content());
 }
@@ -430,7 +430,7 @@ fn no_name_from_outside_reaches_a_terminal_as_a_command() {
         &[NAME],
         &[&option],
     ] {
-        let ended = place.run(arguments);
+        let ended = place.call(arguments);
         let said = ended.stdout + &ended.stderr;
         let raw: String = said
             .chars()
@@ -481,7 +481,7 @@ fn a_line_break_in_a_name_begins_no_line_of_an_error() {
         &["dupes", &absent],
         &["update", NAME, "--from", "updates"],
     ] {
-        let ended = place.run(arguments);
+        let ended = place.call(arguments);
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
         let said = &ended.stderr;
         assert!(!said.lines().any(|line| line.starts_with("seekless: evil")), "{said}");
@@ -508,7 +508,7 @@ fn two_subvolumes_share_the_room_of_their_device() {
     // One of them has room for it.
     let sized = ["bench", "read", "--size", "500M", "--rounds", "1"];
     let both = ["--dir", "btrfs/one", "--dir", "btrfs/other"];
-    let sentence = place.run(&[&sized[..], &both].concat()).refused();
+    let sentence = place.call(&[&sized[..], &both].concat()).refused();
     assert!(
         sentence.contains("btrfs/other") && sentence.contains("free"),
         "{sentence}"

@@ -13,7 +13,7 @@ use crate::common::place::{Ended, Place, prepared, wait_for};
 /// The completions at the end of a line, without their descriptions.
 fn offered(place: &Place, line: &str) -> Vec<String> {
     let words = ["suggest", "zsh", "seekless"].into_iter().chain(line.split(' '));
-    let ended = place.run(&words.collect::<Vec<_>>()).succeeded();
+    let ended = place.call(&words.collect::<Vec<_>>()).succeeded();
     assert_eq!(ended.stderr, "");
     let lines = ended.stdout.lines().map(|line| line.split('\t').next().unwrap());
     lines.map(str::to_owned).collect()

@@ -19,14 +19,14 @@ fn the_file_gives_defaults_which_options_override() {
     let place = Place::new();
     let runs = place.path("elsewhere");
     write(&place, &format!("budget = \"7m\"\nruns = \"{}\"\n", runs.display()));
-    let help = place.run(&["bench", "--help"]).succeeded().stdout;
+    let help = place.call(&["bench", "--help"]).succeeded().stdout;
     assert!(help.contains("[default: 7m]"), "{help}");
     place.bench(&["--name", "first"]).succeeded();
     assert_eq!(place.saved().len(), 0);
     let saved = fs::read_dir(runs.join("runs")).unwrap();
     assert_eq!(saved.count(), 2, "the run and its report");
-    assert!(place.run(&["runs"]).succeeded().stdout.contains("-read-first"));
-    place.run(&["report", "latest"]).succeeded();
+    assert!(place.call(&["runs"]).succeeded().stdout.contains("-read-first"));
+    place.call(&["report", "latest"]).succeeded();
     // An option comes first.
     let ended = place.bench(&["--budget", "0"]);
     assert!(ended.refused().contains("'--budget <TIME>'"));
@@ -52,7 +52,7 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
         let path = write(&place, text);
         place.file("one", b"one");
         for arguments in [&["runs"][..], &["bench", "--list"], &["report", "latest"]] {
-            let sentence = place.run(arguments).refused();
+            let sentence = place.call(arguments).refused();
             assert!(
                 sentence.starts_with("seekless: ") && sentence.len() < 3000,
                 "{sentence}"
@@ -66,17 +66,17 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
             &["update", "one", "--recover"],
             &["dupes", "."],
         ] {
-            let warning = place.run(arguments).succeeded().stderr;
+            let warning = place.call(arguments).succeeded().stderr;
             assert!(warning.starts_with(" WARN ") && warning.len() < 3000, "{warning}");
             assert!(told.iter().all(|part| warning.contains(part)), "{warning}");
             assert!(warning.ends_with("; it is ignored here\n"), "{warning}");
         }
         // Those who look for help get it, and two files are compared without it.
-        place.run(&["--help"]).succeeded();
-        place.run(&["cmp", "one", "one"]).succeeded();
+        place.call(&["--help"]).succeeded();
+        place.call(&["cmp", "one", "one"]).succeeded();
         assert_eq!(
             place
-                .run(&["suggest", "bash", "seekless", "ru"])
+                .call(&["suggest", "bash", "seekless", "ru"])
                 .succeeded()
                 .stdout
                 .split('\t')
@@ -93,20 +93,20 @@ fn a_file_that_another_user_may_have_written_is_refused() {
     let place = Place::new();
     let path = write(&place, "budget = \"2m\"\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).unwrap();
-    assert!(place.run(&["runs"]).refused().contains("(mode 0646; chmod go-w)"));
+    assert!(place.call(&["runs"]).refused().contains("(mode 0646; chmod go-w)"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    place.run(&["runs"]).succeeded();
+    place.call(&["runs"]).succeeded();
     let directory = path.parent().unwrap();
     fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(place.run(&["runs"]).refused().contains("(mode 0777; chmod go-w)"));
+    assert!(place.call(&["runs"]).refused().contains("(mode 0777; chmod go-w)"));
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
     if chown(&path, None, Some(12_345)).is_ok() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
-        assert!(place.run(&["runs"]).refused().contains("other users may write"));
+        assert!(place.call(&["runs"]).refused().contains("other users may write"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     }
     if chown(&path, Some(12_345), None).is_ok() {
-        assert!(place.run(&["runs"]).refused().contains("belongs to another user"));
+        assert!(place.call(&["runs"]).refused().contains("belongs to another user"));
         // sudo keeps the directories of those who use it.
         let mut command = place.command();
         let child = command.arg("runs").env("SUDO_UID", "12345").spawn().unwrap();
@@ -116,7 +116,7 @@ fn a_file_that_another_user_may_have_written_is_refused() {
     }
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(place.run(&["runs"]).refused().contains("not a regular file"));
+    assert!(place.call(&["runs"]).refused().contains("not a regular file"));
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn the_help_of_every_command_is_as_reviewed() {
     let place = Place::new();
     for words in commands() {
         let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
-        let help = place.run(&[&words[..], &["--help".to_owned()]].concat()).succeeded();
+        let help = place.call(&[&words[..], &["--help".to_owned()]].concat()).succeeded();
         assert_eq!(help.stderr, "");
         assert_golden(&format!("help/{name}.txt"), &help.stdout);
     }
@@ -206,7 +206,7 @@ fn exit_codes_are_as_promised() {
         "update missing --from updates",
         "update one --recover",
     ] {
-        let ended = place.run(&line.split_whitespace().collect::<Vec<_>>());
+        let ended = place.call(&line.split_whitespace().collect::<Vec<_>>());
         let code = ended.code.expect("no signal ends these");
         writeln!(text, "{code} {}", format!("seekless {line}").trim_end()).unwrap();
     }
@@ -291,7 +291,7 @@ fn json_keys_are_as_promised() {
         "update --json --dry-run one --from updates",
         "update --json one --from updates",
     ] {
-        let ended = place.run(&line.split_whitespace().collect::<Vec<_>>());
+        let ended = place.call(&line.split_whitespace().collect::<Vec<_>>());
         assert!(ended.code <= Some(1), "{line}: {}", ended.stderr);
         let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
         let command = format!("{}:", line.split(" --").next().unwrap());
@@ -343,10 +343,10 @@ fn fixed_runs_are_shown_and_exported_as_reviewed() {
         fs::copy(&path, place.path("run.json")).unwrap();
         let run: Run = seekless_record::from_json(&fs::read(&path).unwrap()).unwrap();
         for (ending, arguments) in [("txt", &["run.json"][..]), ("all.txt", &["--all", "run.json"])] {
-            let shown = place.run(&[&["runs", "show"], arguments].concat()).succeeded().stdout;
+            let shown = place.call(&[&["runs", "show"], arguments].concat()).succeeded().stdout;
             assert_golden(&format!("runs/{name}.{ending}"), &shown);
         }
-        place.run(&["report", "run.json", "--output", "page.html"]).succeeded();
+        place.call(&["report", "run.json", "--output", "page.html"]).succeeded();
         let page = fs::read_to_string(place.path("page.html")).unwrap();
         assert_golden(&format!("runs/{name}.body.html"), &body(&page));
         assert_golden(&format!("runs/{name}.csv"), &seekless_report::to_csv(&run).unwrap());
@@ -366,9 +366,9 @@ fn every_stored_run_is_shown_and_reported() {
     assert!(paths.len() >= 12, "{paths:?}");
     for path in &paths {
         let path = path.to_str().unwrap();
-        place.run(&["runs", "show", "--all", path]).succeeded();
-        place.run(&["report", path, "--output", "page.html"]).succeeded();
-        place.run(&["runs", "import", path]).succeeded();
+        place.call(&["runs", "show", "--all", path]).succeeded();
+        place.call(&["report", path, "--output", "page.html"]).succeeded();
+        place.call(&["runs", "import", path]).succeeded();
     }
-    place.run(&["runs", "table"]).succeeded();
+    place.call(&["runs", "table"]).succeeded();
 }

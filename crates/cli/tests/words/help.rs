@@ -13,7 +13,7 @@ fn the_help_of_every_command_has_examples() {
         .into_iter()
         .map(|words| [&words[..], &["--help".to_owned()]].concat());
     for command in commands.chain([vec!["help".to_owned(), "cmp".to_owned()]]) {
-        let help = place.run(&command).succeeded().stdout;
+        let help = place.call(&command).succeeded().stdout;
         let examples = help
             .split("Examples:")
             .nth(1)
@@ -28,7 +28,7 @@ fn the_help_of_every_command_has_examples() {
 #[test]
 fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
     let place = Place::new();
-    let help = place.run(&["-h"]).succeeded().stdout;
+    let help = place.call(&["-h"]).succeeded().stdout;
     assert!(help.contains("  bench ") && !help.contains("  trial"), "{help}");
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
 }
@@ -47,7 +47,7 @@ fn long_help_has_headings_and_its_short_form_fits_a_screen() {
         assert!(short.lines().count() < 40, "{short}");
         assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
         for form in ["-h", "--help"] {
-            let help = place.run(&[command, form]).succeeded().stdout;
+            let help = place.call(&[command, form]).succeeded().stdout;
             let first = help.split("\nOptions:\n").nth(1).unwrap();
             let options = first.lines().filter_map(|line| line.trim().split(' ').next());
             let options: Vec<&str> = options.filter(|word| word.starts_with("--")).take(5).collect();
@@ -61,19 +61,19 @@ fn long_help_has_headings_and_its_short_form_fits_a_screen() {
 fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
     let place = Place::new();
     for (typed, meant) in [("benhc", "'bench'"), ("storge", "'storage'"), ("generat", "'generate'")] {
-        let sentence = place.run(&[typed]).refused();
+        let sentence = place.call(&[typed]).refused();
         let tip = sentence.lines().find(|line| line.contains("tip:")).unwrap_or_default();
         assert!(tip.ends_with(&format!("exists: {meant}")), "{sentence}");
     }
     for typed in ["completions", "completion", "complete"] {
-        assert!(!place.run(&[typed]).refused().contains("suggest'"), "{typed}");
+        assert!(!place.call(&[typed]).refused().contains("suggest'"), "{typed}");
     }
 }
 
 #[test]
 fn the_list_names_every_built_in_experiment() {
     let place = Place::new();
-    let list = place.run(&["bench", "--list"]).succeeded().stdout;
+    let list = place.call(&["bench", "--list"]).succeeded().stdout;
     let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(
         names,
@@ -110,7 +110,7 @@ fn completions_are_generated_for_every_shell() {
         ("elvish", "methods"),
         ("powershell", "methods"),
     ] {
-        let script = place.run(&["generate", "completions", shell]).succeeded().stdout;
+        let script = place.call(&["generate", "completions", shell]).succeeded().stdout;
         assert!(script.contains(mark), "{shell}: {script}");
     }
 }
@@ -118,8 +118,8 @@ fn completions_are_generated_for_every_shell() {
 #[test]
 fn the_manual_has_a_page_with_all_sections_for_every_command() {
     let place = Place::new();
-    let first = place.run(&["generate", "man"]).succeeded().stdout;
-    place.run(&["generate", "man", "--folder", "man1"]).succeeded();
+    let first = place.call(&["generate", "man"]).succeeded().stdout;
+    place.call(&["generate", "man", "--folder", "man1"]).succeeded();
     let pages = std::fs::read_dir(place.path("man1")).unwrap().count();
     assert_eq!(pages, commands().len(), "there is a page of what is no command");
     assert_eq!(std::fs::read_to_string(place.path("man1/seekless.1")).unwrap(), first);
@@ -155,7 +155,7 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
         ];
         assert_eq!(sections, usual, "{name}");
         // The first example of the help, without its comment.
-        let help = place.run(&[&words[..], &["--help".to_owned()]].concat()).stdout;
+        let help = place.call(&[&words[..], &["--help".to_owned()]].concat()).stdout;
         let example = help.split("Examples:\n").nth(1).unwrap().lines().next().unwrap();
         let example = example
             .split(" # ")
@@ -171,23 +171,23 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
 #[test]
 fn the_manual_makes_its_directory_and_none_above_it() {
     let place = Place::new();
-    let sentence = place.run(&["generate", "man", "--folder", "nope/man1"]).refused();
+    let sentence = place.call(&["generate", "man", "--folder", "nope/man1"]).refused();
     assert!(
         sentence.contains("nope/man1: cannot make the directory") && sentence.contains("No such file or directory"),
         "{sentence}"
     );
     assert!(!place.path("nope").exists());
     for _ in 0..2 {
-        place.run(&["generate", "man", "--folder", "man1"]).succeeded();
+        place.call(&["generate", "man", "--folder", "man1"]).succeeded();
     }
     place.file("file", b"bytes");
-    place.run(&["generate", "man", "--folder", "file"]).refused();
+    place.call(&["generate", "man", "--folder", "file"]).refused();
 }
 
 #[test]
 fn the_manual_fits_80_columns_without_a_warning() {
     let place = Place::new();
-    place.run(&["generate", "man", "--folder", "."]).succeeded();
+    place.call(&["generate", "man", "--folder", "."]).succeeded();
     if !prepared("groff", &["--version"].map(OsStr::new)) {
         println!("skipped: groff is not installed");
         return;

@@ -68,7 +68,7 @@ fn words(line: &str) -> Vec<OsString> {
 
 /// The documents that a command printed. If it failed before the first, it printed nothing but the error.
 fn printed(place: &Place, line: &str) -> Vec<Value> {
-    let ended = place.run(&words(line));
+    let ended = place.call(&words(line));
     let is_failed = ended.code == Some(2);
     assert!(
         ended.code <= Some(1) || is_failed && !ended.stderr.is_empty(),
@@ -96,7 +96,7 @@ fn printed(place: &Place, line: &str) -> Vec<Value> {
 fn json_is_one_document_in_every_command() {
     let place = place();
     let mut met = BTreeSet::new();
-    place.file("report", place.run(&["dupes", "--json", "."]).stdout.as_bytes());
+    place.file("report", place.call(&["dupes", "--json", "."]).stdout.as_bytes());
     let commands = with_option("json");
     for line in [
         "runs",
@@ -191,7 +191,7 @@ fn json_is_one_document_in_every_command() {
 fn lines_are_the_list_of_the_document_and_its_summary() {
     let place = place();
     let mut met = BTreeSet::new();
-    place.file("report", place.run(&["dupes", "--json", "."]).stdout.as_bytes());
+    place.file("report", place.call(&["dupes", "--json", "."]).stdout.as_bytes());
     for line in [
         "cache show ODD gone plain",
         "cache show empty",
@@ -243,7 +243,7 @@ fn lines_are_the_list_of_the_document_and_its_summary() {
         "{met:?} {commands:?}"
     );
     for line in ["cache show .", "holes show plain", "cmp -r one other", "dupes ."] {
-        let ended = place.run(&words(&format!("{line} --json --jsonl"))).refused();
+        let ended = place.call(&words(&format!("{line} --json --jsonl"))).refused();
         assert!(ended.contains("cannot be used with"), "{line}: {ended}");
     }
 }

@@ -7,7 +7,7 @@ use crate::common::place::Place;
 #[test]
 fn methods_are_listed_with_what_works_and_the_old_names() {
     let place = Place::new();
-    let list = place.run(&["methods", "read"]).succeeded().stdout;
+    let list = place.call(&["methods", "read"]).succeeded().stdout;
     assert!(list.contains("+ read/sync "), "{list}");
     assert!(list.contains("read_async_fadvise"), "{list}");
     assert!(!list.contains("write/sync"), "{list}");
@@ -17,10 +17,10 @@ fn methods_are_listed_with_what_works_and_the_old_names() {
 #[test]
 fn what_works_fits_one_screen_and_the_rest_is_a_word_away() {
     let place = Place::new();
-    let screen = place.run(&["methods"]).succeeded().stdout;
+    let screen = place.call(&["methods"]).succeeded().stdout;
     assert!(screen.lines().count() <= 23, "{screen}");
     assert!(screen.contains("seekless methods --all"), "{screen}");
-    let all = place.run(&["methods", "--all"]).succeeded().stdout;
+    let all = place.call(&["methods", "--all"]).succeeded().stdout;
     for name in ["read/sync", "copy/copy_file_range", "update/mmap"] {
         let (operation, mechanism) = name.split_once('/').unwrap();
         let mut lines = screen.lines().skip_while(|line| !line.starts_with(operation));
@@ -35,19 +35,24 @@ fn what_works_fits_one_screen_and_the_rest_is_a_word_away() {
 #[test]
 fn a_pattern_an_option_or_a_part_of_a_name_lists_the_methods_that_match() {
     let place = Place::new();
-    let listed = |pattern: &str| place.run(&["methods", pattern]).succeeded().stdout;
+    let listed = |pattern: &str| place.call(&["methods", pattern]).succeeded().stdout;
     let direct = listed("*direct*");
     assert!(direct.contains(" read/sync,direct,block=128K\n"), "{direct}");
     assert!(direct.lines().all(|line| line.contains("direct")), "{direct}");
     assert_eq!((&listed("--direct"), &listed("direct")), (&direct, &direct));
-    let json = place.run(&["methods", "--direct", "--json"]).succeeded().stdout;
+    let json = place.call(&["methods", "--direct", "--json"]).succeeded().stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         json.as_array().unwrap().len(),
         direct.lines().filter(|line| !line.starts_with(' ')).count()
     );
     for wrong in ["--alll", "*zz*", "read/*[x"] {
-        assert!(place.run(&["methods", wrong]).refused().contains(&format!("`{wrong}`")));
+        assert!(
+            place
+                .call(&["methods", wrong])
+                .refused()
+                .contains(&format!("`{wrong}`"))
+        );
     }
     assert!(place.content().is_empty());
 }
@@ -55,7 +60,7 @@ fn a_pattern_an_option_or_a_part_of_a_name_lists_the_methods_that_match() {
 #[test]
 fn an_old_name_is_a_method() {
     let place = Place::new();
-    let told = place.run(&["methods", "read_async_fadvise"]).succeeded().stdout;
+    let told = place.call(&["methods", "read_async_fadvise"]).succeeded().stdout;
     assert!(told.starts_with("read/double-buffer,"), "{told}");
     assert!(told.contains("available here"), "{told}");
 }
@@ -63,7 +68,7 @@ fn an_old_name_is_a_method() {
 #[test]
 fn programs_get_json() {
     let place = Place::new();
-    let all: Value = serde_json::from_str(&place.run(&["methods", "--json"]).succeeded().stdout).unwrap();
+    let all: Value = serde_json::from_str(&place.call(&["methods", "--json"]).succeeded().stdout).unwrap();
     let sync = all
         .as_array()
         .unwrap()
@@ -77,9 +82,9 @@ fn programs_get_json() {
             .iter()
             .any(|method| method["available"] == true)
     );
-    let one = place.run(&["methods", "read/clonefile", "--json"]);
+    let one = place.call(&["methods", "read/clonefile", "--json"]);
     assert_eq!(one.code, Some(2), "a copy's mechanism reads nothing");
-    let one: Value = serde_json::from_str(&place.run(&["methods", "read/sync", "--json"]).succeeded().stdout).unwrap();
+    let one: Value = serde_json::from_str(&place.call(&["methods", "read/sync", "--json"]).succeeded().stdout).unwrap();
     assert_eq!(one["available"], true);
     assert!(place.content().is_empty());
 }
