@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use common::place::{Ended, Mount, Place, prepared, wait_for};
+use common::place::{Ended, Mount, Place, assert_contains, prepared, wait_for};
 use common::terminal::Terminal;
 use common::unprivileged::Common;
 
@@ -64,15 +64,13 @@ fn explaining_says_what_it_was_to_take_and_took() {
         );
         assert!(!objects(&ended).is_empty(), "standard output stays what it is");
     }
-    let scanned = place
-        .run(&["holes", "dig", "--dry-run", "file", "--explain"])
-        .succeeded();
+    let scanned = place.run("holes dig --dry-run file --explain").succeeded();
     assert!(
         scanned.stderr.starts_with("seekless holes: scan: "),
         "{}",
         scanned.stderr
     );
-    assert!(scanned.stderr.contains("\n  predicted "), "{}", scanned.stderr);
+    assert_contains(&scanned.stderr, &["\n  predicted "]);
 }
 
 #[test]
@@ -82,9 +80,9 @@ fn a_file_is_dropped_warmed_and_shown() {
         return;
     }
     place.file("file", &vec![1; 1_000_000]);
-    let dropped = place.run(&["cache", "drop", "file", "--jsonl"]).succeeded();
+    let dropped = place.run("cache drop file --jsonl").succeeded();
     assert_eq!(total(&dropped)["resident_bytes"], 0);
-    let shown = place.run(&["cache", "show", "file", "--jsonl"]).succeeded();
+    let shown = place.run("cache show file --jsonl").succeeded();
     let file = &objects(&shown)[0];
     assert_eq!(
         (&file["path"], &file["resident_bytes"]),
@@ -95,16 +93,16 @@ fn a_file_is_dropped_warmed_and_shown() {
         (&file["bytes"], &file["cacheable_bytes"]),
         (&1_000_000.into(), &1_003_520.into())
     );
-    let warmed = place.run(&["cache", "warm", "file", "--jsonl"]).succeeded();
+    let warmed = place.run("cache warm file --jsonl").succeeded();
     let file = &objects(&warmed)[0];
     assert_eq!(
         (&file["resident_before_bytes"], &file["resident_bytes"]),
         (&0.into(), &1_003_520.into())
     );
-    let text = place.run(&["cache", "show", "file"]).succeeded().stdout;
-    assert!(text.contains("100 %") && text.contains("  file\n"), "{text}");
-    let text = place.run(&["cache", "drop", "file"]).succeeded().stdout;
-    assert!(text.contains("Dropped 980 KiB of 1 file.\n"), "{text}");
+    let text = place.run("cache show file").succeeded().stdout;
+    assert_contains(&text, &["100 %", "  file\n"]);
+    let text = place.run("cache drop file").succeeded().stdout;
+    assert_contains(&text, &["Dropped 980 KiB of 1 file.\n"]);
 }
 
 #[test]
@@ -114,7 +112,7 @@ fn dirty_pages_are_written_back_and_dropped() {
         return;
     }
     let path = place.file("file", &vec![7; 300_000]);
-    let dropped = place.run(&["cache", "drop", "file", "--jsonl"]).succeeded();
+    let dropped = place.run("cache drop file --jsonl").succeeded();
     assert_eq!(total(&dropped)["resident_bytes"], 0);
     assert_eq!(fs::read(path).unwrap(), vec![7; 300_000]);
 }
@@ -129,20 +127,17 @@ fn a_directory_is_a_total_unless_all_of_it_is_asked_for() {
     symlink("inner/1", place.path("link")).unwrap();
     fs::hard_link(place.path("inner/2"), place.path("again")).unwrap();
     assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
-    let shown = place.run(&["cache", "show", ".", "--jsonl"]).succeeded();
+    let shown = place.run("cache show . --jsonl").succeeded();
     assert_eq!(objects(&shown).len(), 2, "the directory's and the sum");
     let sum = total(&shown);
     let counts = ["files", "links", "special", "repeated", "failed"].map(|name| sum[name].as_u64().unwrap());
     assert_eq!(counts, [30, 1, 1, 1, 0]);
-    let all = place.run(&["cache", "show", ".", "--jsonl", "--all"]).succeeded();
+    let all = place.run("cache show . --jsonl --all").succeeded();
     assert_eq!(objects(&all).len(), 32);
-    let top = place.run(&["cache", "show", ".", "--top", "3"]).succeeded().stdout;
+    let top = place.run("cache show . --top 3").succeeded().stdout;
     let names: Vec<_> = top.lines().filter_map(|line| line.rsplit("  ").next()).collect();
     assert_eq!(names[1..4], ["./inner/29", "./inner/28", "./inner/27"], "{top}");
-    assert!(
-        top.contains("Left out: 1 additional hard link") && top.contains("1 symbolic link"),
-        "{top}"
-    );
+    assert_contains(&top, &["Left out: 1 additional hard link", "1 symbolic link"]);
 }
 
 #[test]
@@ -193,15 +188,11 @@ fn a_file_that_somebody_maps_keeps_its_pages_and_is_counted() {
         panic!("the file cannot be mapped: {map:?}");
     };
     map.advise(seekless_sys::MapAdvice::PopulateRead).unwrap();
-    let ended = place.run(&["cache", "drop", "."]);
+    let ended = place.run("cache drop .");
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
-    assert!(
-        ended.stdout.contains("1 file keeps 100 KiB (mapped, in use"),
-        "{}",
-        ended.stdout
-    );
+    assert_contains(&ended.stdout, &["1 file keeps 100 KiB (mapped, in use"]);
     drop(map);
-    place.run(&["cache", "drop", "."]).succeeded();
+    place.run("cache drop .").succeeded();
 }
 
 #[test]
@@ -211,46 +202,43 @@ fn memory_keeps_its_files_and_says_so() {
         return;
     };
     place.file("file", &vec![1; 100_000]);
-    let ended = place.run(&["cache", "drop", "--yes", "."]);
+    let ended = place.run("cache drop --yes .");
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stdout.contains("on a tmpfs"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &["on a tmpfs"]);
 }
 
 #[test]
 fn all_of_a_file_system_is_dropped_only_by_one_who_agrees() {
     let place = Place::new();
-    let sentence = place.run(&["cache", "drop", "/"]).refused();
-    assert!(
-        sentence.contains("/: is the root of a file system; use --yes"),
-        "{sentence}"
-    );
+    let sentence = place.run("cache drop /").refused();
+    assert_contains(&sentence, &["/: is the root of a file system; use --yes"]);
     fs::create_dir(place.path("mount")).unwrap();
     let Some(_mount) = Mount::image("ext4", 16 << 20, &place.path("image"), &place.path("mount")) else {
         return;
     };
     fs::create_dir(place.path("mount/inner")).unwrap();
     place.file("mount/inner/file", &[1; 8192]);
-    place.run(&["cache", "drop", "mount/inner/../inner"]).succeeded();
+    place.run("cache drop mount/inner/../inner").succeeded();
     for root in ["mount", "mount/inner/.."] {
         let is_warm = || {
-            let sum = total(&place.run(&["cache", "show", "--jsonl", "mount"]).succeeded());
+            let sum = total(&place.run("cache show --jsonl mount").succeeded());
             sum["resident_bytes"] == 8192
         };
-        place.run(&["cache", "warm", "mount/inner/file"]).succeeded();
+        place.run("cache warm mount/inner/file").succeeded();
         let words = ["cache", "drop", root, "mount/inner"];
         let sentence = place.run(&words).refused();
-        assert!(sentence.contains("is the root of a file system"), "{sentence}");
+        assert_contains(&sentence, &["is the root of a file system"]);
         for answer in ["n\n", "y\n"] {
             assert!(is_warm(), "{answer:?}");
             let mut command = place.command();
             command.args(words);
             let (printed, code) = Terminal::of(100).answer(command, answer);
-            assert!(printed.contains("Drop all that is cached of it? [y/N]"), "{printed}");
+            assert_contains(&printed, &["Drop all that is cached of it? [y/N]"]);
             assert_eq!(code, Some(if answer == "y\n" { 0 } else { 2 }), "{printed}");
         }
         assert!(!is_warm());
     }
-    place.run(&["cache", "drop", "--yes", "mount"]).succeeded();
+    place.run("cache drop --yes mount").succeeded();
 }
 
 #[test]
@@ -261,13 +249,9 @@ fn other_file_systems_are_entered_only_where_that_is_asked_for() {
         return;
     };
     place.file("mount/file", b"bytes");
-    let sum = total(&place.run(&["cache", "show", ".", "--jsonl"]).succeeded());
+    let sum = total(&place.run("cache show . --jsonl").succeeded());
     assert_eq!((&sum["files"], &sum["other_file_systems"]), (&0.into(), &1.into()));
-    let sum = total(
-        &place
-            .run(&["cache", "show", ".", "--jsonl", "--all-file-systems"])
-            .succeeded(),
-    );
+    let sum = total(&place.run("cache show . --jsonl --all-file-systems").succeeded());
     assert_eq!((&sum["files"], &sum["other_file_systems"]), (&1.into(), &0.into()));
 }
 
@@ -279,9 +263,9 @@ fn a_directory_that_is_bound_into_itself_is_walked_to_an_end() {
     let Some(_mount) = Mount::bind(&place.path("tree"), &place.path("tree/inner/again")) else {
         return;
     };
-    let sum = total(&place.run(&["cache", "show", "tree", "--jsonl"]).succeeded());
+    let sum = total(&place.run("cache show tree --jsonl").succeeded());
     assert_eq!((&sum["files"], &sum["repeated"]), (&1.into(), &1.into()), "by a root");
-    let sum = total(&place.run(&["cache", "show", ".", "--jsonl"]).succeeded());
+    let sum = total(&place.run("cache show . --jsonl").succeeded());
     assert_eq!(
         (&sum["files"], &sum["failed"]),
         (&2.into(), &0.into()),
@@ -329,11 +313,8 @@ fn many_directories_are_walked_with_few_files_open() {
 fn what_would_drive_out_its_own_beginning_is_not_warmed() {
     let place = Place::new();
     File::create(place.path("huge")).unwrap().set_len(1 << 43).unwrap();
-    let sentence = place.run(&["cache", "warm", "huge"]).refused();
-    assert!(
-        sentence.contains("8.00 TiB") && sentence.contains("--force"),
-        "{sentence}"
-    );
+    let sentence = place.run("cache warm huge").refused();
+    assert_contains(&sentence, &["8.00 TiB", "--force"]);
 }
 
 #[test]
@@ -349,7 +330,7 @@ fn what_is_locked_stays_in_memory_until_ctrl_c() {
     let status = format!("/proc/{}/status", child.id());
     let locked = || fs::read_to_string(&status).unwrap().contains("VmLck:\t     980 kB");
     wait_for("the file is locked", locked);
-    let dropped = place.run(&["cache", "drop", "in/file", "--jsonl"]);
+    let dropped = place.run("cache drop in/file --jsonl");
     assert_eq!(
         (dropped.code, &total(&dropped)["resident_bytes"]),
         (Some(2), &1_003_520.into())
@@ -358,12 +339,8 @@ fn what_is_locked_stays_in_memory_until_ctrl_c() {
     let ended = Ended::of(child);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("980 KiB to lock; ") && ended.stderr.contains(" of memory available; "));
-    assert!(
-        ended.stdout.contains("2 files locked in memory until Ctrl-C."),
-        "{}",
-        ended.stdout
-    );
-    let dropped = place.run(&["cache", "drop", "in/file", "--jsonl"]).succeeded();
+    assert_contains(&ended.stdout, &["2 files locked in memory until Ctrl-C."]);
+    let dropped = place.run("cache drop in/file --jsonl").succeeded();
     assert_eq!(total(&dropped)["resident_bytes"], 0);
 }
 
@@ -371,7 +348,7 @@ fn what_is_locked_stays_in_memory_until_ctrl_c() {
 fn more_than_may_be_locked_is_refused() {
     let place = Place::new();
     File::create(place.path("huge")).unwrap().set_len(1 << 43).unwrap();
-    let sentence = place.run(&["cache", "lock", "huge"]).refused();
+    let sentence = place.run("cache lock huge").refused();
     assert!(
         sentence.contains("8.00 TiB") && !sentence.contains("locked in memory"),
         "{sentence}"
@@ -381,10 +358,7 @@ fn more_than_may_be_locked_is_refused() {
     let mut command = common.command("sh");
     command.args(["-c", "ulimit -l 64 && exec ./seekless cache lock file"]);
     let sentence = Ended::of(command.spawn().unwrap()).refused();
-    assert!(
-        sentence.contains("may lock 64.0 KiB") && sentence.contains("ulimit -l"),
-        "{sentence}"
-    );
+    assert_contains(&sentence, &["may lock 64.0 KiB", "ulimit -l"]);
 }
 
 #[test]
@@ -438,11 +412,7 @@ fn warming_that_is_stopped_says_how_far_it_came() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ended = Ended::of(child);
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
-    assert!(
-        ended.stdout.contains("Interrupted") && ended.stdout.contains("1 file incomplete"),
-        "{}",
-        ended.stdout
-    );
+    assert_contains(&ended.stdout, &["Interrupted", "1 file incomplete"]);
 }
 
 #[test]
@@ -457,7 +427,7 @@ fn a_name_that_is_no_text_is_shown_and_kept() {
     assert!(show(&[]).stdout.contains("  a\\u{1b}b\\xff\n"));
     assert_eq!(objects(&show(&["--jsonl"]))[0]["path_bytes"], "611b62ff");
     let missing = place.run(&["cache", "show", "\u{1b}[2J"]).refused();
-    assert!(missing.contains("\\u{1b}[2J: cannot stat"), "{missing}");
+    assert_contains(&missing, &["\\u{1b}[2J: cannot stat"]);
 }
 
 #[test]
@@ -468,13 +438,9 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
         fs::write(path(name), b"bytes").unwrap();
     }
     fs::set_permissions(path("secret"), Permissions::from_mode(0o000)).unwrap();
-    let ended = common.run(&["cache", "show", "open", "--jsonl"]);
+    let ended = common.run("cache show open --jsonl");
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("secret") && ended.stderr.contains("Permission denied"),
-        "{}",
-        ended.stderr
-    );
+    assert_contains(&ended.stderr, &["secret", "Permission denied"]);
     let failed = objects(&ended)
         .into_iter()
         .find(|object| object["kind"] == "failed")
@@ -484,7 +450,7 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
         (&total(&ended)["files"], &total(&ended)["failed"]),
         (&1.into(), &1.into())
     );
-    let table = common.run(&["cache", "show", "open/secret", "open/plain"]);
+    let table = common.run("cache show open/secret open/plain");
     assert_eq!(table.code, Some(2), "{}", table.stderr);
     let line = |name: &str| {
         table
@@ -509,28 +475,21 @@ fn what_the_kernel_does_not_tell_is_unknown() {
     }
     let common = Common::new();
     fs::write(common.directory().join("open/root's"), vec![1; 10_000]).unwrap();
-    let ended = common.run(&["cache", "show", "open/root's", "--jsonl"]).succeeded();
+    let ended = common.run("cache show open/root's --jsonl").succeeded();
     let file = &objects(&ended)[0];
     assert_eq!(file["resident_bytes"], Value::Null, "{file}");
     assert!(file["unknown"].as_str().unwrap().contains("owner"), "{file}");
-    let ended = common.run(&["cache", "show", "open/root's"]).succeeded();
-    assert!(
-        ended.stdout.contains("unknown") && ended.stdout.contains("The residency of 1 file is unknown"),
-        "{}",
-        ended.stdout
-    );
+    let ended = common.run("cache show open/root's").succeeded();
+    assert_contains(&ended.stdout, &["unknown", "The residency of 1 file is unknown"]);
 }
 
 #[test]
 fn dropping_all_of_the_system_s_cache_needs_root_and_says_so() {
     let common = Common::new();
-    let sentence = common.run(&["cache", "drop", "--system"]).refused();
-    assert!(
-        sentence.contains("needs root") && sentence.contains("sudo seekless"),
-        "{sentence}"
-    );
-    let sentence = common.run(&["cache", "drop", "--system", "open"]).refused();
-    assert!(sentence.contains("cannot be used with"), "{sentence}");
+    let sentence = common.run("cache drop --system").refused();
+    assert_contains(&sentence, &["needs root", "sudo seekless"]);
+    let sentence = common.run("cache drop --system open").refused();
+    assert_contains(&sentence, &["cannot be used with"]);
 }
 
 #[test]

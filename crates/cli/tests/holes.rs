@@ -9,7 +9,7 @@ use std::process::Child;
 
 use serde_json::Value;
 
-use common::place::{Ended, Mount, Place, wait_for};
+use common::place::{Ended, Mount, Place, assert_contains, wait_for};
 use common::terminal::Terminal;
 use common::unprivileged::{Common, NOBODY};
 
@@ -28,7 +28,7 @@ fn allocated(path: &Path) -> u64 {
 /// Whether holes can be made in the temporary directory.
 fn has_holes(place: &Place) -> bool {
     place.file("trial", &vec![0; 100_000]);
-    let ended = place.run(&["holes", "dig", "trial"]);
+    let ended = place.run("holes dig trial");
     fs::remove_file(place.path("trial")).unwrap();
     if ended.code != Some(0) {
         println!("skipped: {}", ended.stderr);
@@ -45,21 +45,18 @@ fn a_file_is_shown_dug_filled_and_punched() {
     let mut bytes = vec![7; 1 << 20];
     bytes[200_000..900_000].fill(0);
     let path = place.file("file", &bytes);
-    let shown = place.run(&["holes", "show", "--scan", "file"]).succeeded().stdout;
-    assert!(
-        shown.contains("no holes") && shown.contains("zeros that could be holes 680 KiB") && shown.contains("████"),
-        "{shown}"
-    );
-    let look = place.run(&["holes", "dig", "--dry-run", "file"]).succeeded().stdout;
-    assert!(look.contains("would make 1 hole of 680 KiB"), "{look}");
+    let shown = place.run("holes show --scan file").succeeded().stdout;
+    assert_contains(&shown, &["no holes", "zeros that could be holes 680 KiB", "████"]);
+    let look = place.run("holes dig --dry-run file").succeeded().stdout;
+    assert_contains(&look, &["would make 1 hole of 680 KiB"]);
     let before = allocated(&path);
-    let dug = &objects(&place.run(&["holes", "dig", "--verify", "--jsonl", "file"]).succeeded())[0];
+    let dug = &objects(&place.run("holes dig --verify --jsonl file").succeeded())[0];
     assert_eq!((&dug["kind"], &dug["holes"]), (&"dug".into(), &1.into()));
     assert_eq!(dug["allocated_bytes"], allocated(&path));
     assert!(before - allocated(&path) >= 696_320, "{dug}");
     assert_eq!(fs::read(&path).unwrap(), bytes);
 
-    let shown = &objects(&place.run(&["holes", "show", "--jsonl", "--map", "file"]).succeeded())[0];
+    let shown = &objects(&place.run("holes show --jsonl --map file").succeeded())[0];
     let kinds: Vec<&str> = shown["stretches"]
         .as_array()
         .unwrap()
@@ -68,14 +65,14 @@ fn a_file_is_shown_dug_filled_and_punched() {
         .collect();
     assert_eq!((kinds, &shown["holes"]), (vec!["data", "hole", "data"], &1.into()));
 
-    let filled = place.run(&["holes", "fill", "file"]).succeeded().stdout;
-    assert!(filled.contains("allocated"), "{filled}");
+    let filled = place.run("holes fill file").succeeded().stdout;
+    assert_contains(&filled, &["allocated"]);
     assert!(allocated(&path) >= 1 << 20);
-    let words = ["holes", "punch", "--yes", "file", "64K", "64K"];
-    let punched = place.run(&words).succeeded().stdout;
-    assert!(
-        punched.contains("64.0 KiB from byte 65536 read as zeros now; 64.0 KiB of data lost, 64.0 KiB freed"),
-        "{punched}"
+    let words = "holes punch --yes file 64K 64K";
+    let punched = place.run(words).succeeded().stdout;
+    assert_contains(
+        &punched,
+        &["64.0 KiB from byte 65536 read as zeros now; 64.0 KiB of data lost, 64.0 KiB freed"],
     );
     bytes[64 << 10..128 << 10].fill(0);
     assert_eq!(fs::read(&path).unwrap(), bytes);
@@ -91,20 +88,20 @@ fn data_is_punched_only_by_one_who_agrees() {
     let path = place.file("file", &bytes);
     let words = ["holes", "punch", "file", "4K", "8K"];
     let sentence = place.run(&words).refused();
-    assert!(
-        sentence.contains("file: 8.00 KiB of data from byte 4096 would be lost; use --yes"),
-        "{sentence}"
+    assert_contains(
+        &sentence,
+        &["file: 8.00 KiB of data from byte 4096 would be lost; use --yes"],
     );
     for answer in ["n\n", "\n", "yy\n", "\u{4}"] {
         let mut command = place.command();
         command.args(words);
         let (printed, code) = Terminal::of(100).answer(command, answer);
-        assert!(
-            printed.contains("file: 8.00 KiB of data from byte 4096 will be lost. Punch it? [y/N]"),
-            "{printed}"
+        assert_contains(
+            &printed,
+            &["file: 8.00 KiB of data from byte 4096 will be lost. Punch it? [y/N]"],
         );
         assert_eq!(code, Some(2), "{answer:?} {printed}");
-        assert!(printed.contains("nothing was done"), "{printed}");
+        assert_contains(&printed, &["nothing was done"]);
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
     let mut command = place.command();
@@ -116,7 +113,7 @@ fn data_is_punched_only_by_one_who_agrees() {
     assert_eq!(fs::read(&path).unwrap(), expected);
     // What is a hole already is punched without a question.
     let again = place.run(&words).succeeded().stdout;
-    assert!(again.contains("read as zeros now; 0 B freed"), "{again}");
+    assert_contains(&again, &["read as zeros now; 0 B freed"]);
 }
 
 /// As many holes as possible, so that digging takes a while.
@@ -172,7 +169,7 @@ fn who_wants_to_open_the_file_ends_the_digging() {
     // A fast machine may be done by then.
     if ended.code != Some(0) {
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains("another process opened it"), "{}", ended.stderr);
+        assert_contains(&ended.stderr, &["another process opened it"]);
     }
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), modified);
 }
@@ -186,12 +183,12 @@ fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
     let bytes = every_other_block();
     let path = place.file("file", &bytes);
     let mut child = begin_digging(&place, &path);
-    let second = place.run(&["holes", "dig", "file"]);
+    let second = place.run("holes dig file");
     let is_over = child.try_wait().unwrap().is_some();
     Ended::of(child).succeeded();
     // A fast machine may be done by then.
     if !is_over {
-        assert!(second.stderr.contains("in use by seekless"), "{}", second.stderr);
+        assert_contains(&second.stderr, &["in use by seekless"]);
     }
     assert!(fs::read(&path).unwrap() == bytes);
 }
@@ -213,9 +210,9 @@ fn a_flag_that_keeps_a_file_from_being_changed_is_named() {
             println!("skipped: no flags can be set here");
             continue;
         }
-        let sentence = place.run(&["holes", "dig", "file"]).refused();
+        let sentence = place.run("holes dig file").refused();
         assert!(set(back));
-        assert!(sentence.contains(words) && sentence.contains(back), "{sentence}");
+        assert_contains(&sentence, &[words, back]);
     }
 }
 
@@ -231,7 +228,7 @@ fn runs_of_zeros_that_are_too_short_are_not_denied() {
     ] {
         let all = [&["holes", "dig", "--dry-run", "file"], words].concat();
         let said = place.run(&all).succeeded().stdout;
-        assert!(said.contains(expected), "{said}");
+        assert_contains(&said, &[expected]);
     }
 }
 
@@ -272,15 +269,15 @@ fn directories_need_a_word_and_are_summed_up() {
         place.file(name, &vec![0; 100_000]);
     }
     fs::hard_link(place.path("one"), place.path("again")).unwrap();
-    let sentence = place.run(&["holes", "dig", "."]).refused();
-    assert!(sentence.contains("seekless: .: is a directory; use -r"), "{sentence}");
-    let dug = place.run(&["holes", "dig", "-r", "."]).succeeded().stdout;
-    assert!(
-        dug.contains("Together  2 files: 2 holes, 195 KiB in total") && dug.contains("1 additional hard link"),
-        "{dug}"
+    let sentence = place.run("holes dig .").refused();
+    assert_contains(&sentence, &["seekless: .: is a directory; use -r"]);
+    let dug = place.run("holes dig -r .").succeeded().stdout;
+    assert_contains(
+        &dug,
+        &["Together  2 files: 2 holes, 195 KiB in total", "1 additional hard link"],
     );
-    let shown = place.run(&["holes", "show", "-r", "."]).succeeded().stdout;
-    assert!(shown.contains("2 holes of 195 KiB"), "{shown}");
+    let shown = place.run("holes show -r .").succeeded().stdout;
+    assert_contains(&shown, &["2 holes of 195 KiB"]);
 }
 
 #[test]
@@ -290,11 +287,11 @@ fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
         return;
     }
     place.deep_file(&vec![0; 100_000]);
-    let dug = place.run(&["holes", "dig", "--verify", "-r", "."]).succeeded().stdout;
-    assert!(dug.contains("1 hole of 97.7 KiB"), "{dug}");
-    let shown = place.run(&["holes", "show", "--scan", "-r", "."]).succeeded().stdout;
-    assert!(shown.contains("1 hole of 97.7 KiB"), "{shown}");
-    let filled = place.run(&["holes", "fill", "-r", "."]).succeeded();
+    let dug = place.run("holes dig --verify -r .").succeeded().stdout;
+    assert_contains(&dug, &["1 hole of 97.7 KiB"]);
+    let shown = place.run("holes show --scan -r .").succeeded().stdout;
+    assert_contains(&shown, &["1 hole of 97.7 KiB"]);
+    let filled = place.run("holes fill -r .").succeeded();
     assert!(filled.stderr.is_empty(), "{}", filled.stderr);
 }
 
@@ -307,9 +304,9 @@ fn one_file_that_cannot_be_dug_does_not_keep_the_rest() {
     place.file("busy", &vec![0; 100_000]);
     place.file("free", &vec![0; 100_000]);
     let open = File::open(place.path("busy")).unwrap();
-    let ended = place.run(&["holes", "dig", "busy", "free"]);
+    let ended = place.run("holes dig busy free");
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("busy: in use by"), "{}", ended.stderr);
+    assert_contains(&ended.stderr, &["busy: in use by"]);
     assert_eq!(allocated(&place.path("free")), 0);
     let mut byte = [1];
     open.read_exact_at(&mut byte, 0).unwrap();
@@ -413,11 +410,8 @@ fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
     let path = common.directory().join("open/file");
     fs::write(&path, vec![0; 100_000]).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-    let sentence = common.run(&["holes", "dig", "open/file"]).refused();
-    assert!(
-        sentence.contains("cannot open for writing") && sentence.contains("owner"),
-        "{sentence}"
-    );
+    let sentence = common.run("holes dig open/file").refused();
+    assert_contains(&sentence, &["cannot open for writing", "owner"]);
 }
 
 #[test]
@@ -430,12 +424,8 @@ fn a_file_that_would_lose_its_set_user_id_bit_is_left_alone() {
         return;
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
-    for words in [
-        &["dig", "open/file"][..],
-        &["fill", "open/file"],
-        &["punch", "--yes", "open/file", "0", "4K"],
-    ] {
-        let sentence = common.run(&[&["holes"], words].concat()).refused();
+    for words in ["dig open/file", "fill open/file", "punch --yes open/file 0 4K"] {
+        let sentence = common.run(&format!("holes {words}")).refused();
         assert!(
             sentence.contains("set-user-ID") && sentence.contains("nothing was changed"),
             "{words:?}: {sentence}"
@@ -452,11 +442,8 @@ fn a_file_system_without_holes_says_so() {
         return;
     };
     place.file("mount/file", &vec![0; 100_000]);
-    let sentence = place.run(&["holes", "dig", "mount/file"]).refused();
-    assert!(
-        sentence.contains("cannot punch holes") && sentence.contains("nothing was changed"),
-        "{sentence}"
-    );
+    let sentence = place.run("holes dig mount/file").refused();
+    assert_contains(&sentence, &["cannot punch holes", "nothing was changed"]);
 }
 
 #[test]
@@ -468,7 +455,7 @@ fn holes_that_do_not_fit_stay_holes() {
     let Some(_mount) = Mount::image("xfs", 320 << 20, &place.path("image"), &directory) else {
         return;
     };
-    let facts = place.run(&["storage", "--json", "small"]).succeeded().stdout;
+    let facts = place.run("storage --json small").succeeded().stdout;
     let facts: Value = serde_json::from_str(&facts).unwrap();
     let free_bytes = facts[0]["free_bytes"].as_u64().unwrap_or_else(|| panic!("{facts}"));
     let resize = |bytes| File::create(directory.join("file")).unwrap().set_len(bytes).unwrap();
@@ -477,11 +464,11 @@ fn holes_that_do_not_fit_stay_holes() {
         (free_bytes, "the holes are unchanged"),
     ] {
         resize(bytes);
-        let error = place.run(&["holes", "fill", "small/file"]).refused();
+        let error = place.run("holes fill small/file").refused();
         assert!(error.contains(word), "{bytes}: {error}");
         assert_eq!(allocated(&directory.join("file")), 0, "{bytes}");
     }
     resize(free_bytes / 2);
-    place.run(&["holes", "fill", "small/file"]).succeeded();
+    place.run("holes fill small/file").succeeded();
     assert!(allocated(&directory.join("file")) >= free_bytes / 2);
 }

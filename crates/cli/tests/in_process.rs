@@ -8,7 +8,7 @@ use std::thread;
 
 use seekless_cli::{Call, Streams, run};
 
-use common::place::{Ended, Place};
+use common::place::{Ended, Place, assert_contains};
 use common::terminal::Terminal;
 
 /// Fails unless the library prints what the program prints. The first word is the program's name.
@@ -187,5 +187,5 @@ fn a_bench_starts_the_program_that_its_call_names() {
     let mut told = String::new();
     error.rewind().unwrap();
     error.read_to_string(&mut told).unwrap();
-    assert!(told.contains("the file of the program is not known"), "{told}");
+    assert_contains(&told, &["the file of the program is not known"]);
 }

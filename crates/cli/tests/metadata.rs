@@ -68,7 +68,7 @@ argv = ["sh", "-c", 'echo >> runs', "{tree}"]
 fn a_program_that_was_dropped_runs_once_untimed_before_a_warm_trial() {
     let place = Place::new();
     place.file("counted.toml", COUNTED.as_bytes());
-    place.run(&["bench", "counted.toml", "--rounds", "3"]).succeeded();
+    place.run("bench counted.toml --rounds 3").succeeded();
     let run = place.only_run();
     let runs = std::fs::read_to_string(place.path("runs")).unwrap().lines().count();
     let (mut in_memory, mut untimed) = (vec![0, 1], 0);

@@ -39,7 +39,7 @@ fn the_help_has_examples_and_fits_80_columns_and_there_are_manual_pages() {
 #[test]
 fn a_hub_keeps_what_is_shared_and_its_administrator_moves_and_removes_it() {
     let place = Place::new();
-    place.bench::<&str>(&[]).succeeded();
+    place.bench("").succeeded();
     let mut serve = place.command();
     serve.args(["hub", "serve", "--listen", "127.0.0.1:0"]);
     let mut serving = serve.spawn().unwrap();

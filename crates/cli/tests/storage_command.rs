@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use common::place::{Ended, Mount, Place, prepared, wait_for};
+use common::place::{Ended, Mount, Place, assert_contains, prepared, wait_for};
 use common::unprivileged::Common;
 
 fn described(ended: Ended) -> Vec<Value> {
@@ -26,9 +26,9 @@ fn state<'a>(described: &'a Value, name: &str) -> (&'a str, &'a Value) {
 fn a_directory_a_file_and_no_path_at_all_have_the_same_storage() {
     let place = Place::new();
     place.file("file", b"bytes");
-    let all = described(place.call(&["storage", "--json", ".", "file", "file"]));
+    let all = described(place.call("storage --json . file file"));
     assert_eq!(all.len(), 3);
-    let alone = described(place.call(&["storage", "--json"])).remove(0);
+    let alone = described(place.call("storage --json")).remove(0);
     assert_eq!(alone["path"], ".");
     for one in &all {
         for field in [
@@ -52,7 +52,7 @@ fn memory_is_told_from_a_disk() {
     let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64m") else {
         return;
     };
-    let one = described(place.call(&["storage", "--json"])).remove(0);
+    let one = described(place.call("storage --json")).remove(0);
     assert_eq!(one["file_system"], "tmpfs");
     assert!(one["mount_options"].as_str().unwrap().contains("size=65536k"), "{one}");
     assert_eq!(one["device"], Value::Null);
@@ -73,17 +73,14 @@ fn memory_is_told_from_a_disk() {
 #[test]
 fn where_nothing_can_be_written_features_are_unknown_and_the_rest_is_shown() {
     let common = Common::new();
-    let ended = common.run(&["storage", "shut", "--json"]);
+    let ended = common.run("storage shut --json");
     let one = described(ended).remove(0);
     assert!(!one["file_system"].as_str().unwrap().is_empty());
     let (state, reason) = state(&one, "punch");
     assert_eq!(state, "unknown");
     assert!(reason.as_str().unwrap().contains("Permission denied"), "{reason}");
-    let text = common.run(&["storage", "shut"]).succeeded().stdout;
-    assert!(
-        text.contains("unknown: ") && text.contains("Permission denied"),
-        "{text}"
-    );
+    let text = common.run("storage shut").succeeded().stdout;
+    assert_contains(&text, &["unknown: ", "Permission denied"]);
 }
 
 #[test]
@@ -92,7 +89,7 @@ fn a_full_file_system_is_no_end() {
     let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64k") else {
         return;
     };
-    let one = described(place.call(&["storage", "--json"])).remove(0);
+    let one = described(place.call("storage --json")).remove(0);
     assert_eq!(state(&one, "punch").0, "unknown");
     assert!(
         state(&one, "punch").1.as_str().unwrap().contains("No space left"),
@@ -138,7 +135,7 @@ fn a_block_device_is_shown_with_what_lies_on_it_and_nothing_is_tried() {
     let Some(_mount) = Mount::image("ext4", 64 << 20, &image, &directory) else {
         return;
     };
-    let mounted = described(place.call(&["storage", "--json", "mounted"])).remove(0);
+    let mounted = described(place.call("storage --json mounted")).remove(0);
     let device = format!("/dev/{}", mounted["device"]["name"].as_str().unwrap());
     let on = |ended: Ended| described(ended).remove(0);
     let found = on(place.call(&["storage", "--json", &device]));
@@ -201,6 +198,6 @@ fn features_are_tried_beside_a_file_whose_overlay_gives_it_another_number_than_i
         println!("skipped: the overlay gives all its files one number here");
         return;
     }
-    let described = described(place.call(&["storage", "--json", "mount/file"])).remove(0);
+    let described = described(place.call("storage --json mount/file")).remove(0);
     assert_eq!(state(&described, "holes").0, "available");
 }

@@ -3,18 +3,16 @@
 use seekless::method::Durability;
 use seekless_record::Target;
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 #[test]
 fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checked() {
     let place = Place::new();
     let ended = place
-        .run(&[
-            "bench", "--tables", "--notes", "commit", "--size", "256K", "--rounds", "1",
-        ])
+        .run("bench --tables --notes commit --size 256K --rounds 1")
         .succeeded();
     let title = "write 64 appends, each durable, 4 KiB by 4 writers";
-    assert!(ended.stdout.contains(title), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &[title]);
     for shown in [
         "commits/s",
         "p99.9",
@@ -51,29 +49,16 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
         assert_eq!(trial.latency.unwrap().requests, u64::from(appends.requests));
         assert_eq!((trial.bytes, trial.checked_bytes), (256 << 10, Some(256 << 10)));
     }
-    let again = place
-        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
-        .succeeded();
-    assert!(again.stdout.contains(title), "{}", again.stdout);
+    let again = place.run("bench --tables --notes --like latest --rounds 1").succeeded();
+    assert_contains(&again.stdout, &[title]);
 }
 
 #[test]
 fn large_blocks_are_appended_a_few_times_and_that_is_said() {
     let place = Place::new();
-    let words = [
-        "bench",
-        "commit",
-        "--block",
-        "64M",
-        "--methods",
-        "write/sync,block=64M,write-through",
-        "--notes",
-        "--budget",
-        "1s",
-        "--most-written",
-        "2G",
-    ];
-    let ended = place.run(&words).succeeded();
+    let words =
+        "bench commit --block 64M --methods write/sync,block=64M,write-through --notes --budget 1s --most-written 2G";
+    let ended = place.run(words).succeeded();
     let run = place.only_run();
     let appends: Vec<_> = run.contests.iter().filter_map(|contest| contest.random).collect();
     assert!(appends.iter().all(|appends| appends.requests == 1), "{appends:?}");
@@ -83,7 +68,7 @@ fn large_blocks_are_appended_a_few_times_and_that_is_said() {
         "{:?}",
         run.choices
     );
-    assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
+    assert_contains(&ended.stderr, &["Writes at most"]);
 }
 
 #[test]
@@ -99,12 +84,8 @@ fn only_durable_sequential_writes_append() {
             "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"{operation}\"\ntarget = \"append\"\nmethods = [\"{method}\"]\n"
         );
         place.file("mine.toml", text.as_bytes());
-        let ended = place.run(&["bench", "--tables", "--notes", "mine.toml", "--rounds", "1"]);
+        let ended = place.run("bench --tables --notes mine.toml --rounds 1");
         assert_eq!(ended.code, Some(2), "{method}");
-        assert!(
-            ended.stderr.contains("`append` needs methods that write sequentially"),
-            "{}",
-            ended.stderr
-        );
+        assert_contains(&ended.stderr, &["`append` needs methods that write sequentially"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use seekless_record::{Contest, Differ, Status};
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 /// Every place of a difference; commands that compare, and commands that always say the same.
 const PAIRS: &str = r#"
@@ -61,18 +61,9 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
     let place = Place::new();
     place.file("pairs.toml", PAIRS.as_bytes());
     let ended = place
-        .run(&[
-            "bench",
-            "--tables",
-            "--notes",
-            "pairs.toml",
-            "--rounds",
-            "1",
-            "--drop",
-            "file",
-        ])
+        .run("bench --tables --notes pairs.toml --rounds 1 --drop file")
         .succeeded();
-    assert!(ended.stdout.contains("it has a copy made"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &["it has a copy made"]);
     let run = place.only_run();
     assert_eq!(run.contests.len(), 11);
     for contest in &run.contests[..10] {
@@ -100,11 +91,8 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
 fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
     let place = Place::new();
     std::fs::create_dir(place.path("there")).unwrap();
-    let arguments = [
-        "bench", "--tables", "--notes", "compare", "--size", "64K", "--drop", "file", "--budget", "2s", "--other",
-        "there",
-    ];
-    place.run(&arguments).succeeded();
+    let arguments = "bench --tables --notes compare --size 64K --drop file --budget 2s --other there";
+    place.run(arguments).succeeded();
     let run = place.only_run();
     assert_eq!(run.storages.len(), 2);
     assert!(
@@ -114,7 +102,7 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
     );
     assert!(run.trials.iter().any(|trial| trial.valid));
     place
-        .run(&["bench", "--tables", "--notes", "--resume", "latest", "--budget", "2s"])
+        .run("bench --tables --notes --resume latest --budget 2s")
         .succeeded();
     let resumed = place.only_run();
     assert!(resumed.trials.len() > run.trials.len());
@@ -181,9 +169,7 @@ sizes = ["1M"]
 read-ahead-kib = [0, 256]
 "#,
     );
-    place
-        .run(&["bench", "--tables", "--notes", "ahead.toml", "--rounds", "1"])
-        .succeeded();
+    place.run("bench --tables --notes ahead.toml --rounds 1").succeeded();
     let first = place.only_run();
     for contest in &first.contests {
         match &contest.entries[0].status {

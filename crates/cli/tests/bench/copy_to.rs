@@ -6,7 +6,7 @@ use std::path::Path;
 
 use seekless_record::{Entry, Status};
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 /// A directory on another file system than the place's.
 fn elsewhere(place: &Place) -> Option<tempfile::TempDir> {
@@ -27,7 +27,7 @@ fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_rea
     let bench = ["bench", "copy", "--to", to, "--size", "1M", "--rounds", "1"];
     let ended = place.run(&[&bench[..], &["--all"]].concat()).succeeded();
     let title = format!("to another storage, fsync, . to {to}");
-    assert!(ended.stdout.contains(&title), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &[&title]);
     let run = place.only_run();
     assert_eq!(run.storages.len(), 2);
     let [contest] = run.contests.as_slice() else {
@@ -46,7 +46,7 @@ fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_rea
     let Status::Unavailable(why) = &entry("copy/reflink").status else {
         panic!("{:?}", entry("copy/reflink").status)
     };
-    assert!(why.contains("cannot share blocks between these two files"), "{why}");
+    assert_contains(why, &["cannot share blocks between these two files"]);
     assert!(
         run.trials.len() >= 8 && run.trials.iter().all(|trial| trial.valid),
         "{:?}",
@@ -61,15 +61,15 @@ fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_rea
             directory.display()
         );
     }
-    let again = place.run(&["bench", "--like", "latest", "--rounds", "1"]).succeeded();
-    assert!(again.stdout.contains(&title), "{}", again.stdout);
+    let again = place.run("bench --like latest --rounds 1").succeeded();
+    assert_contains(&again.stdout, &[&title]);
 }
 
 #[test]
 fn only_copies_go_elsewhere() {
     let place = Place::new();
-    let refused = place.run(&["bench", "read", "--to", "."]).refused();
-    assert!(refused.contains("--to: nothing in this run copies"), "{refused}");
-    let refused = place.run(&["bench", "copy", "--to", ".", "--other", "."]).refused();
-    assert!(refused.contains("cannot be used with"), "{refused}");
+    let refused = place.run("bench read --to .").refused();
+    assert_contains(&refused, &["--to: nothing in this run copies"]);
+    let refused = place.run("bench copy --to . --other .").refused();
+    assert_contains(&refused, &["cannot be used with"]);
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use seekless_record::{Cache, Status};
 
-use crate::common::place::{Ended, Place, prepared};
+use crate::common::place::{Ended, Place, assert_contains, prepared};
 
 const CAT: &str = r#"
 name = "cat-or-us"
@@ -34,11 +34,9 @@ argv = ["false", "{file}"]
 fn external_commands_are_timed_beside_methods_and_fail_alone() {
     let place = Place::new();
     place.file("mine.toml", CAT.as_bytes());
-    let ended = place
-        .run(&["bench", "--tables", "--notes", "mine.toml", "--rounds", "2"])
-        .succeeded();
-    assert!(ended.stdout.contains("  cat "), "{}", ended.stdout);
-    assert!(ended.stdout.contains("failing: failed: "), "{}", ended.stdout);
+    let ended = place.run("bench --tables --notes mine.toml --rounds 2").succeeded();
+    assert_contains(&ended.stdout, &["  cat "]);
+    assert_contains(&ended.stdout, &["failing: failed: "]);
     let run = place.only_run();
     assert_eq!(run.experiments, ["cat-or-us"]);
     let status = |name: &str| {
@@ -73,9 +71,7 @@ argv = ["sh", "-c", "wc -c < $0 >> runs", "{file}"]
 fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
     let place = Place::new();
     place.file("counted.toml", COUNTED.as_bytes());
-    place
-        .run(&["bench", "--tables", "--notes", "counted.toml", "--rounds", "6"])
-        .succeeded();
+    place.run("bench --tables --notes counted.toml --rounds 6").succeeded();
     let run = place.only_run();
     let runs = std::fs::read_to_string(place.path("runs")).unwrap();
     for (index, contest) in run.contests.iter().enumerate() {
@@ -97,19 +93,8 @@ fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
 #[test]
 fn holes_2003_runs_with_small_files() {
     let place = Place::new();
-    let arguments = [
-        "bench",
-        "--tables",
-        "--notes",
-        "holes-2003",
-        "--rounds",
-        "1",
-        "--size",
-        "8M",
-        "--export-markdown",
-        "run.md",
-    ];
-    let ended = place.run(&arguments).succeeded();
+    let arguments = "bench --tables --notes holes-2003 --rounds 1 --size 8M --export-markdown run.md";
+    let ended = place.run(arguments).succeeded();
     let run = place.only_run();
     let layouts: Vec<&str> = run
         .contests
@@ -128,7 +113,7 @@ fn holes_2003_runs_with_small_files() {
             match &entry.status {
                 Status::Failed(why) => panic!("{}: {why}", entry.name()),
                 Status::Unavailable(why) if contest.cache == Cache::Over => {
-                    assert!(why.contains("do not exceed the memory allowed"), "{why}");
+                    assert_contains(why, &["do not exceed the memory allowed"]);
                 }
                 _ => {}
             }
@@ -140,8 +125,8 @@ fn holes_2003_runs_with_small_files() {
         ended.stdout,
         std::fs::read_to_string(place.path("run.md")).expect("the page"),
     ] {
-        assert!(text.contains("2003, read/sync,block=4K"), "{text}");
-        assert!(text.contains("most frequent byte 0, "), "{text}");
+        assert_contains(&text, &["2003, read/sync,block=4K"]);
+        assert_contains(&text, &["most frequent byte 0, "]);
     }
 }
 
@@ -162,7 +147,7 @@ fn malformed_toml_is_answered_with_line_and_column() {
         ("", "bad.toml:1:1: "),
     ] {
         place.file("bad.toml", text.as_bytes());
-        let sentence = place.run(&["bench", "--tables", "--notes", "bad.toml"]).refused();
+        let sentence = place.run("bench --tables --notes bad.toml").refused();
         assert!(sentence.contains(at), "{at} is not in: {sentence}");
     }
 }
@@ -171,9 +156,9 @@ fn malformed_toml_is_answered_with_line_and_column() {
 fn a_missing_program_ends_the_run_before_anything_is_made() {
     let place = Place::new();
     place.file("mine.toml", CAT.replace("optional = true\n", "").as_bytes());
-    let refusal = place.run(&["bench", "--tables", "--notes", "mine.toml"]).refused();
+    let refusal = place.run("bench --tables --notes mine.toml").refused();
     let answer = "mine.toml:16:8: there is no program `a-program-that-nobody-has`";
-    assert!(refusal.contains(answer), "{refusal}");
+    assert_contains(&refusal, &[answer]);
     assert!(place.saved().is_empty());
 }
 
@@ -193,15 +178,10 @@ argv = ["false", "{file}"]
 #[test]
 fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
     let place = Place::new();
-    place.bench::<&str>(&[]).succeeded();
+    place.bench("").succeeded();
     place.file("failing.toml", FAILING.as_bytes());
-    let refusal = place
-        .run(&["bench", "--tables", "--notes", "failing.toml", "--rounds", "1"])
-        .refused();
-    assert!(
-        refusal.contains("nothing was measured: command/failing: failed: "),
-        "{refusal}"
-    );
+    let refusal = place.run("bench --tables --notes failing.toml --rounds 1").refused();
+    assert_contains(&refusal, &["nothing was measured: command/failing: failed: "]);
     assert_eq!(place.only_run().experiments, ["read"], "`latest` is the run before");
 }
 
@@ -211,7 +191,7 @@ fn a_misspelt_word_of_an_experiment_is_answered_with_the_nearest() {
     place.file("bad.toml", CAT.replace("read/sync,block=128K", "read/snyc").as_bytes());
     assert!(
         place
-            .run(&["bench", "--tables", "--notes", "bad.toml"])
+            .run("bench --tables --notes bad.toml")
             .refused()
             .contains("`read/sync`")
     );
@@ -221,7 +201,7 @@ fn a_misspelt_word_of_an_experiment_is_answered_with_the_nearest() {
     );
     assert!(
         place
-            .run(&["bench", "--tables", "--notes", "bad.toml"])
+            .run("bench --tables --notes bad.toml")
             .refused()
             .contains("did you mean `read`")
     );
@@ -233,7 +213,7 @@ fn a_file_that_is_no_text_is_refused() {
     place.file("bad.toml", b"name = \"\xff\"");
     assert!(
         place
-            .run(&["bench", "--tables", "--notes", "bad.toml"])
+            .run("bench --tables --notes bad.toml")
             .refused()
             .contains("bad.toml")
     );
@@ -296,7 +276,7 @@ fn contests_with_other_programs_run_with_small_files() {
             "64K",
         ];
         let ended = place.run(&[&arguments, dropping].concat()).succeeded();
-        assert!(ended.stdout.contains("memory"), "{}", ended.stdout);
+        assert_contains(&ended.stdout, &["memory"]);
         let run = place.only_run();
         for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
             match &entry.status {
@@ -337,7 +317,7 @@ same-output = true
 fn commands_that_must_print_the_same_fail_where_they_do_not() {
     let place = Place::new();
     place.file("printing.toml", PRINTING.as_bytes());
-    place.run(&["bench", "--tables", "--notes", "printing.toml", "--rounds", "2"]);
+    place.run("bench --tables --notes printing.toml --rounds 2");
     let run = place.only_run();
     let failed = |status: &&seekless_record::Entry| matches!(&status.status, Status::Failed(why) if why.contains("output differs"));
     let failed: Vec<_> = run.contests[0]
@@ -384,18 +364,7 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
     let before = place.content();
     place.file("tree.toml", TREE.as_bytes());
     let ended = place
-        .run(&[
-            "bench",
-            "--tables",
-            "--notes",
-            "tree.toml",
-            "--rounds",
-            "2",
-            "--size",
-            "64K",
-            "--drop",
-            "file",
-        ])
+        .run("bench --tables --notes tree.toml --rounds 2 --size 64K --drop file")
         .succeeded();
     let path = place.path("mine").canonicalize().unwrap();
     let title = format!("read {}, 3 files, 14.6 KiB, warm", path.display());
@@ -428,9 +397,7 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
             None => assert!(!is_warm, "{:?}", contest.entries),
         }
     }
-    place
-        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
-        .succeeded();
+    place.run("bench --tables --notes --like latest --rounds 1").succeeded();
     let contests: Vec<_> = place.saved().into_iter().flat_map(|run| run.contests).collect();
     assert_eq!(contests.len(), 4);
     assert!(
@@ -497,20 +464,13 @@ fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
         ("/proc", "/proc: not a storage file system"),
     ] {
         place.file("tree.toml", TREE.replace("mine", tree).as_bytes());
-        let refusal = place
-            .run(&["bench", "--tables", "--notes", "tree.toml", "--rounds", "1"])
-            .refused();
-        assert!(
-            refusal.contains("nothing was measured: command/cat: not available: "),
-            "{refusal}"
-        );
+        let refusal = place.run("bench --tables --notes tree.toml --rounds 1").refused();
+        assert_contains(&refusal, &["nothing was measured: command/cat: not available: "]);
         assert!(refusal.contains(why), "{tree}: {refusal}");
     }
     let other = "[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"1M\"]\n";
     place.file("tree.toml", format!("{TREE}{other}").as_bytes());
-    place
-        .run(&["bench", "--tables", "--notes", "tree.toml", "--rounds", "1"])
-        .succeeded();
+    place.run("bench --tables --notes tree.toml --rounds 1").succeeded();
     let statuses = place
         .only_run()
         .contests

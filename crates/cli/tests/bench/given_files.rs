@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 const READ: [&str; 8] = [
     "bench",
@@ -75,10 +75,10 @@ fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     }
     symlink("0", place.path("link")).unwrap();
     let before = place.content();
-    place.run(&["cache", "drop", "."]).succeeded();
+    place.run("cache drop .").succeeded();
     let ended = place.run(&READ_ONCE).succeeded();
     assert!(!ended.stderr.contains("Writes at most"), "{}", ended.stderr);
-    assert!(ended.stdout.contains("first touch"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &["first touch"]);
     let run = place.saved().remove(0);
     assert_eq!(run.contests.len(), 1);
     // Each file has a size of its own.
@@ -96,16 +96,11 @@ fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     let seconds = run.trials[0].seconds * of_contest as f64 / run.trials[0].bytes as f64;
     assert!((run.trials[0].compared_seconds() / seconds - 1.0).abs() < 1e-9);
     assert!(before == place.content(), "something was touched");
-    let resumed = place
-        .run(&["bench", "--tables", "--notes", "--resume", "latest"])
-        .refused();
-    assert!(resumed.contains("each file only once"), "{resumed}");
+    let resumed = place.run("bench --tables --notes --resume latest").refused();
+    assert_contains(&resumed, &["each file only once"]);
     // Now they are in memory, as this test has read the directory.
     let refused = place.run(&READ_ONCE).refused();
-    assert!(
-        refused.contains("20 in memory") && refused.contains("hint:"),
-        "{refused}"
-    );
+    assert_contains(&refused, &["20 in memory", "hint:"]);
 }
 
 #[test]
@@ -113,9 +108,7 @@ fn a_file_of_any_length_is_read() {
     let place = Place::new();
     for bytes in [1, 4097, (1 << 20) + 1] {
         place.file("file", &vec![7; bytes]);
-        place
-            .run(&["bench", "--tables", "--notes", "--rounds", "1", "--file", "file"])
-            .succeeded();
+        place.run("bench --tables --notes --rounds 1 --file file").succeeded();
     }
     for run in place.saved() {
         let wrong: Vec<_> = run.trials.iter().filter_map(|trial| trial.invalid.as_ref()).collect();
@@ -159,31 +152,12 @@ fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
     let file = fs::File::create(place.path("large")).unwrap();
     file.set_len(200 << 30).unwrap();
     let before = names(&place);
-    let line = [
-        "bench",
-        "--tables",
-        "--notes",
-        "read",
-        "--file",
-        "large",
-        "--methods",
-        "read/sync,block=1M",
-        "--budget",
-        "4s",
-    ];
+    let line = "bench --tables --notes read --file large --methods read/sync,block=1M --budget 4s";
     let started = std::time::Instant::now();
-    let ended = place.run(&line).succeeded();
+    let ended = place.run(line).succeeded();
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
-    assert!(
-        ended.stdout.contains(" of 200 GiB") && ended.stdout.contains("each round reads another"),
-        "{}",
-        ended.stdout
-    );
-    assert!(
-        ended.stdout.contains("large is sparse: 0 B of its 200 GiB"),
-        "{}",
-        ended.stdout
-    );
+    assert_contains(&ended.stdout, &[" of 200 GiB", "each round reads another"]);
+    assert_contains(&ended.stdout, &["large is sparse: 0 B of its 200 GiB"]);
     assert_eq!(names(&place), before, "nothing is written");
     let run = place.only_run();
     assert!(
@@ -267,12 +241,8 @@ fn a_file_that_changes_during_the_run_ends_it_with_an_error_that_names_it() {
         change(&path);
         let ended = crate::common::place::Ended::of(child);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains(&format!("big: {told}")), "{}", ended.stderr);
-        assert!(
-            ended.stderr.contains("hint: try again when nothing changes the file"),
-            "{}",
-            ended.stderr
-        );
+        assert_contains(&ended.stderr, &[&format!("big: {told}")]);
+        assert_contains(&ended.stderr, &["hint: try again when nothing changes the file"]);
         // What was measured before is kept.
         assert!(place.only_run().trials.iter().any(|trial| trial.valid));
     }

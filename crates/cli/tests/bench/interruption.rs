@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use seekless_record::{Ended as EndedHow, Status};
 
-use crate::common::place::{Ended, Place, SMALL_BENCH, wait_for};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, wait_for};
 
 /// A run whose second round never ends: the command beside the method writes its process number and sleeps. The file is
 /// too large for a discarded first trial, which would otherwise be the second round.
@@ -88,17 +88,13 @@ fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io:
     let child = std::mem::replace(&mut stuck.child, Command::new("true").spawn().unwrap());
     let ended = Ended::of(child);
     assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-    assert!(
-        ended.stdout.contains("Interrupted") && ended.stdout.contains("Saved"),
-        "{}",
-        ended.stdout
-    );
+    assert_contains(&ended.stdout, &["Interrupted", "Saved"]);
     let told = format!(
         "seekless: interrupted; what was measured is saved\nhint: `seekless bench --resume {}` measures the rest\n",
         place.only_run().id
     );
     assert!(ended.stderr.ends_with(&told), "{}", ended.stderr);
-    assert!(ended.stdout.contains("sync block=128K"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &["sync block=128K"]);
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
     let run = place.saved().remove(0);
     assert_eq!(run.ended, EndedHow::Interrupted);
@@ -274,7 +270,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     let bystander = place.path("seekless-scratch-mine");
     fs::create_dir(&bystander).unwrap();
     fs::write(bystander.join("precious"), b"bytes").unwrap();
-    place.bench::<&str>(&[]).succeeded();
+    place.bench("").succeeded();
     assert_eq!(scratch_directories(&place), std::slice::from_ref(&bystander));
     assert_eq!(fs::read(bystander.join("precious")).unwrap(), b"bytes");
 }
@@ -296,6 +292,6 @@ fn two_runs_in_one_directory_leave_each_other_alone() {
         before.keys().collect::<Vec<_>>()
     );
     drop(stuck);
-    place.run(&["methods", "read/sync"]).succeeded();
+    place.run("methods read/sync").succeeded();
     assert!(place.content().is_empty());
 }

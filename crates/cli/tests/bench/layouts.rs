@@ -4,7 +4,7 @@ use std::process::Command;
 
 use seekless_record::{Cache, Contest, Run, Status, Trial};
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 const SPARSE: &str = r#"
 name = "sparse"
@@ -35,8 +35,8 @@ sizes = ["1000001"]
 fn a_fragmented_file_is_in_many_extents_or_not_available() {
     let place = Place::new();
     place.file("fragmented.toml", FRAGMENTED.as_bytes());
-    let arguments = ["bench", "--tables", "--notes", "fragmented.toml", "--rounds", "2"];
-    let ended = place.run(&arguments).succeeded();
+    let arguments = "bench --tables --notes fragmented.toml --rounds 2";
+    let ended = place.run(arguments).succeeded();
     let run = place.only_run();
     let (dense, of_dense) = contest(&run, None, Cache::Cold);
     let (fragmented, of_fragmented) = contest(&run, Some("fragmented"), Cache::Cold);
@@ -44,7 +44,7 @@ fn a_fragmented_file_is_in_many_extents_or_not_available() {
         println!("skipped: {why}");
         return;
     }
-    assert!(ended.stdout.contains("cold, fragmented"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &["cold, fragmented"]);
     assert_eq!(
         (fragmented.size_bytes, fragmented.files),
         (dense.size_bytes, dense.files)
@@ -52,9 +52,7 @@ fn a_fragmented_file_is_in_many_extents_or_not_available() {
     assert!(of_fragmented.iter().all(|trial| trial.valid), "{of_fragmented:?}");
     let extents = |trials: &[&Trial]| trials[0].extents.expect("the file system tells");
     assert!(extents(&of_fragmented) >= 16 && extents(&of_dense) <= 8);
-    place
-        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
-        .succeeded();
+    place.run("bench --tables --notes --like latest --rounds 1").succeeded();
 }
 
 fn contest<'a>(run: &'a Run, layout: Option<&str>, cache: Cache) -> (&'a Contest, Vec<&'a Trial>) {
@@ -73,7 +71,7 @@ fn valid<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'a Trial> {
     let (valid, others): (Vec<&Trial>, Vec<_>) = trials.into_iter().partition(|trial| trial.valid);
     for trial in &others {
         let reason = trial.invalid.as_deref().unwrap_or_default();
-        assert!(reason.contains("so it was not warm"), "{reason}");
+        assert_contains(reason, &["so it was not warm"]);
     }
     assert!(valid.len() >= others.len(), "{others:?}");
     valid
@@ -85,24 +83,9 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
     place.file("sparse.toml", SPARSE.as_bytes());
     let csv = place.path("run.csv");
     let ended = place
-        .run(&[
-            "bench",
-            "--tables",
-            "--notes",
-            "sparse.toml",
-            "--rounds",
-            "2",
-            "--export-csv",
-            "run.csv",
-            "--export-markdown",
-            "run.md",
-        ])
+        .run("bench --tables --notes sparse.toml --rounds 2 --export-csv run.csv --export-markdown run.md")
         .succeeded();
-    assert!(
-        ended.stdout.contains("read 8 MiB, cold, 7M hole, 1M data"),
-        "{}",
-        ended.stdout
-    );
+    assert_contains(&ended.stdout, &["read 8 MiB, cold, 7M hole, 1M data"]);
     let run = place.only_run();
     assert_eq!(run.contests.len(), 6);
     let in_memory = run.storages[0].file_system == "tmpfs";
@@ -134,9 +117,9 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
         }
     }
     let csv = std::fs::read_to_string(csv).unwrap();
-    assert!(csv.contains("\"7M hole, 1M data\""), "{csv}");
+    assert_contains(&csv, &["\"7M hole, 1M data\""]);
     let page = std::fs::read_to_string(place.path("run.md")).unwrap();
-    assert!(page.contains("## read 8 MiB, warm, 7M hole, 1M data"), "{page}");
+    assert_contains(&page, &["## read 8 MiB, warm, 7M hole, 1M data"]);
 }
 
 #[test]
@@ -147,24 +130,9 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
         "\"read/mmap,holes=skip\", \"read/sync,block=64K,holes=skip\"",
     );
     place.file("sparse.toml", skipping.as_bytes());
-    let arguments = [
-        "bench",
-        "--tables",
-        "--notes",
-        "sparse.toml",
-        "--rounds",
-        "2",
-        "--cache",
-        "warm",
-        "--export-csv",
-        "run.csv",
-    ];
-    let ended = place.run(&arguments).succeeded();
-    assert!(
-        ended.stdout.contains("7M hole, 1M data, holes skipped"),
-        "{}",
-        ended.stdout
-    );
+    let arguments = "bench --tables --notes sparse.toml --rounds 2 --cache warm --export-csv run.csv";
+    let ended = place.run(arguments).succeeded();
+    assert_contains(&ended.stdout, &["7M hole, 1M data, holes skipped"]);
     let (_, apart) = ended.stdout.split_once("holes skipped").expect("its table");
     let table: Vec<&str> = apart.lines().skip(1).take(2).collect();
     assert!(
@@ -196,7 +164,7 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
     assert_eq!(apart.mode, run.contests[0].mode, "the same bytes, found in another way");
     assert!(apart.entries.iter().all(|entry| entry.summary.is_some()));
     let csv = std::fs::read_to_string(place.path("run.csv")).unwrap();
-    assert!(csv.contains("holes_skipped") && csv.contains("hole_bytes"), "{csv}");
+    assert_contains(&csv, &["holes_skipped", "hole_bytes"]);
 }
 
 #[test]
@@ -209,16 +177,7 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
         .replace("sizes = [\"8M\"]", "sizes = [\"1G\"]");
     place.file("over.toml", over.as_bytes());
     let small = place
-        .run(&[
-            "bench",
-            "--tables",
-            "--notes",
-            "over.toml",
-            "--rounds",
-            "1",
-            "--size",
-            "16M",
-        ])
+        .run("bench --tables --notes over.toml --rounds 1 --size 16M")
         .refused();
     let too_small = "the files (16M) do not exceed the memory allowed (32M)";
     if !small.contains(too_small) {
@@ -226,16 +185,7 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
         return;
     }
     let ended = place
-        .run(&[
-            "bench",
-            "--tables",
-            "--notes",
-            "over.toml",
-            "--rounds",
-            "1",
-            "--size",
-            "96M",
-        ])
+        .run("bench --tables --notes over.toml --rounds 1 --size 96M")
         .succeeded();
     let run = place.only_run();
     let sparse = run
@@ -327,7 +277,7 @@ fn a_layout_that_is_none_is_answered_with_its_place() {
         ),
     ] {
         place.file("bad.toml", SPARSE.replacen(from, to, 1).as_bytes());
-        let sentence = place.run(&["bench", "--tables", "--notes", "bad.toml"]).refused();
+        let sentence = place.run("bench --tables --notes bad.toml").refused();
         assert!(sentence.contains(at), "{at} is not in: {sentence}");
     }
 }

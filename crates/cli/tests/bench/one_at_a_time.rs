@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::place::{Ended, Place, SMALL_BENCH, wait_for};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, wait_for};
 
 /// A bench that measures until it is killed.
 struct Endless(Child);
@@ -55,10 +55,10 @@ fn waiting(place: &Place, pid: u32) -> Child {
 fn a_second_bench_waits_until_the_first_ends_even_if_that_is_killed() {
     let place = Place::new();
     let first = Endless::start(&place);
-    let refusal = place.bench(&["--no-wait"]).refused();
-    assert!(
-        refusal.contains(&format!("another bench is measuring (process {})", first.0.id())),
-        "{refusal}"
+    let refusal = place.bench("--no-wait").refused();
+    assert_contains(
+        &refusal,
+        &[&format!("another bench is measuring (process {})", first.0.id())],
     );
     let stopped = waiting(&place, first.0.id());
     kill_process(Pid::from_child(&stopped), Signal::INT).unwrap();
@@ -66,7 +66,7 @@ fn a_second_bench_waits_until_the_first_ends_even_if_that_is_killed() {
     let second = waiting(&place, first.0.id());
     drop(first);
     assert_eq!(Ended::of(second).code, Some(0));
-    place.bench(&["--no-wait"]).succeeded();
+    place.bench("--no-wait").succeeded();
 }
 
 /// What is said before, such as what earlier runs conclude, is lost; the run is not.
@@ -91,7 +91,7 @@ fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
     Ended::of(second).succeeded();
     assert_eq!(place.saved().len(), 1);
     let third = Ended::of(bench()).succeeded();
-    assert!(third.stdout.contains("sync block=128K"), "{}", third.stdout);
+    assert_contains(&third.stdout, &["sync block=128K"]);
     let runs = place.saved();
     assert_eq!(runs.len(), 2);
     assert!(runs.iter().all(|run| !run.trials.is_empty()));
@@ -120,9 +120,9 @@ fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
     place.run(&[&words[..], &chosen, &there].concat()).succeeded();
     let before = place.only_run();
     assert!(before.id.ends_with("-copy-before-upgrade"), "{}", before.id);
-    assert!(place.run(&["runs"]).succeeded().stdout.contains(&before.id));
-    let again = ["bench", "--like", "before-upgrade", "--rounds", "1", "--name", "after"];
-    place.run(&again).succeeded();
+    assert!(place.run("runs").succeeded().stdout.contains(&before.id));
+    let again = "bench --like before-upgrade --rounds 1 --name after";
+    place.run(again).succeeded();
     let mut saved = place.saved();
     saved.retain(|run| run.id != before.id);
     let [after] = saved.as_slice() else {
@@ -140,7 +140,7 @@ fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
     };
     assert_eq!(measured(after), measured(&before));
     assert_eq!(after.storages[0].path, before.storages[0].path);
-    place.run(&["runs", "compare", "before-upgrade", "last"]).succeeded();
+    place.run("runs compare before-upgrade last").succeeded();
 }
 
 #[test]
@@ -148,27 +148,27 @@ fn a_name_is_one_of_a_file_and_commands_of_others_are_not_run() {
     let place = Place::new();
     for name in ["", "a/b", "a b", "ü", &"x".repeat(61)] {
         let refusal = place.bench(&["--name", name]).refused();
-        assert!(refusal.contains("a name is 1 to 60 letters"), "{refusal}");
+        assert_contains(&refusal, &["a name is 1 to 60 letters"]);
     }
     let theirs = include_bytes!("../../../record/testdata/full-run.json");
     place.file("theirs.json", theirs);
-    let refusal = place.run(&["bench", "--like", "theirs.json"]).refused();
-    assert!(refusal.contains("only commands of your own saved runs"), "{refusal}");
-    place.run(&["runs", "import", "theirs.json"]).succeeded();
-    place.run(&["bench", "--like", "imported-2026-11-20"]).refused();
+    let refusal = place.run("bench --like theirs.json").refused();
+    assert_contains(&refusal, &["only commands of your own saved runs"]);
+    place.run("runs import theirs.json").succeeded();
+    place.run("bench --like imported-2026-11-20").refused();
 }
 
 #[test]
 fn a_damaged_run_in_the_store_is_left_out_and_named() {
     let place = Place::new();
-    place.bench::<&str>(&[]).succeeded();
+    place.bench("").succeeded();
     let runs = place.directory().join("../data/seekless/runs");
     fs::write(runs.join("2020-damaged.json"), "{\"version\": 1").unwrap();
     fs::write(runs.join("2020-foreign.json"), "{\"temperature\": 21}").unwrap();
-    for words in [&["runs"][..], &["runs", "--json"], &["runs", "table"]] {
+    for words in ["runs", "runs --json", "runs table"] {
         let ended = place.run(words);
         assert_eq!(ended.code, Some(2), "{words:?}");
-        assert!(ended.stdout.contains("read"), "{}", ended.stdout);
+        assert_contains(&ended.stdout, &["read"]);
         for name in ["2020-damaged.json", "2020-foreign.json"] {
             let mut lines = ended.stderr.lines();
             assert!(
@@ -178,8 +178,8 @@ fn a_damaged_run_in_the_store_is_left_out_and_named() {
             );
         }
     }
-    place.bench::<&str>(&[]).succeeded();
-    let ids = place.run(&["runs", "--json"]).stdout;
+    place.bench("").succeeded();
+    let ids = place.run("runs --json").stdout;
     let ids: serde_json::Value = serde_json::from_str(&ids).unwrap();
     assert_eq!(ids.as_array().unwrap().len(), 2);
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::place::{Ended, Place};
+use crate::common::place::{Ended, Place, Words, assert_contains};
 
 fn bench(place: &Place) {
     let methods = ["--methods", "read/mmap", "--methods", "read/sync,block=1M"];
@@ -14,7 +14,7 @@ fn bench(place: &Place) {
     place.run(&[&how[..], &methods].concat()).succeeded();
 }
 
-fn json(place: &Place, words: &[&str]) -> Value {
+fn json(place: &Place, words: impl Words) -> Value {
     serde_json::from_str(&place.run(words).succeeded().stdout).unwrap()
 }
 
@@ -37,7 +37,7 @@ fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
         place.run(&[&how[..], &more].concat()).succeeded().stdout
     };
     let first = bench("6");
-    assert!(first.contains("Regret  unknown: no earlier sitting"), "{first}");
+    assert_contains(&first, &["Regret  unknown: no earlier sitting"]);
     let saved = place.saved().remove(0);
     let path = place.path(format!("../data/seekless/runs/{}.json", saved.id));
     let text = fs::read_to_string(&path).unwrap();
@@ -50,42 +50,23 @@ fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
 #[test]
 fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
     let place = Place::new();
-    let missing = place.run(&["profile"]);
+    let missing = place.run("profile");
     assert_eq!(missing.code, Some(2));
-    assert!(
-        missing.stderr.contains("nothing was measured on this storage"),
-        "{}",
-        missing.stderr
-    );
-    let before = place.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
-    assert!(before.contains("Profile  none: nothing was measured"), "{before}");
-    assert!(
-        before.contains("Next     seekless bench read --dir . --size 512K"),
-        "{before}"
-    );
-    assert!(before.contains("How sure no profile covers this case"), "{before}");
+    assert_contains(&missing.stderr, &["nothing was measured on this storage"]);
+    let before = place.run("advise read . --size 512K").succeeded().stdout;
+    assert_contains(&before, &["Profile  none: nothing was measured"]);
+    assert_contains(&before, &["Next     seekless bench read --dir . --size 512K"]);
+    assert_contains(&before, &["How sure no profile covers this case"]);
     bench(&place);
-    let profile = place.run(&["profile"]).succeeded().stdout;
-    assert!(
-        profile.contains("1 sitting") && profile.contains("\nread, warm\n  from 64.0 KiB"),
-        "{profile}"
-    );
-    let to_file = place.run(&["profile", "show", "--report", "profile.html"]).succeeded();
+    let profile = place.run("profile").succeeded().stdout;
+    assert_contains(&profile, &["1 sitting", "\nread, warm\n  from 64.0 KiB"]);
+    let to_file = place.run("profile show --report profile.html").succeeded();
     assert_eq!(to_file.stdout, "");
     let page = fs::read_to_string(place.path("profile.html")).unwrap();
-    assert!(
-        page.contains("Read, warm") && page.contains("<title>read/mmap"),
-        "{page}"
-    );
-    let advice = place
-        .run(&["advise", "read", ".", "--size", "512K", "--warm"])
-        .succeeded()
-        .stdout;
-    assert!(
-        advice.contains("by 1 sitting on this storage") && advice.contains("Others"),
-        "{advice}"
-    );
-    let found = json(&place, &["advise", "read", ".", "--size", "512K", "--warm", "--json"]);
+    assert_contains(&page, &["Read, warm", "<title>read/mmap"]);
+    let advice = place.run("advise read . --size 512K --warm").succeeded().stdout;
+    assert_contains(&advice, &["by 1 sitting on this storage", "Others"]);
+    let found = json(&place, "advise read . --size 512K --warm --json");
     assert_eq!(
         (&found["bytes"], &found["profile"]["sittings"]),
         (&(512 << 10).into(), &1.into()),
@@ -99,35 +80,26 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
         .collect();
     assert!(times.is_sorted() && times.len() >= 2, "{found}");
     // What was not measured is planned as before.
-    let write = json(&place, &["advise", "write", ".", "--size", "512K", "--json"]);
+    let write = json(&place, "advise write . --size 512K --json");
     assert_eq!(write["measured"], Value::Array(Vec::new()));
     let mut unwanted = place.command();
     unwanted
         .env("SEEKLESS_PROFILE", "")
         .args(["advise", "read", ".", "--size", "512K"]);
     let unwanted = Ended::of(unwanted.spawn().unwrap()).succeeded().stdout;
-    assert!(
-        unwanted.contains("Profile  none: profiles are turned off"),
-        "{unwanted}"
-    );
+    assert_contains(&unwanted, &["Profile  none: profiles are turned off"]);
     // With another size of memory, what was measured in the page cache is left out.
-    let (shown, list) = (
-        json(&place, &["profile", "show", "--json"]),
-        json(&place, &["profile", "list", "--json"]),
-    );
+    let (shown, list) = (json(&place, "profile show --json"), json(&place, "profile list --json"));
     let file = list[0]["file"].as_str().unwrap();
     let field = |bytes: &str| format!("\"memory_bytes\":{bytes}");
     let text = fs::read_to_string(file).unwrap();
     let other = text.replace(&field(&shown["memory_bytes"].to_string()), &field("1000000000"));
     assert_ne!(text, other);
     fs::write(file, other).unwrap();
-    let left_out = place
-        .run(&["advise", "read", ".", "--size", "512K", "--warm"])
-        .succeeded()
-        .stdout;
-    assert!(
-        left_out.contains("Left out figures of cached files in the profile: measured with another size of memory"),
-        "{left_out}"
+    let left_out = place.run("advise read . --size 512K --warm").succeeded().stdout;
+    assert_contains(
+        &left_out,
+        &["Left out figures of cached files in the profile: measured with another size of memory"],
     );
 }
 
@@ -151,31 +123,25 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
         "{before}"
     );
     bench(&place);
-    let profile = json(&place, &["profile", "show", "--json"]);
+    let profile = json(&place, "profile show --json");
     if profile["costs"].is_null() {
         return; // The file system has no direct I/O.
     }
-    let shown = place.run(&["profile"]).succeeded().stdout;
-    assert!(shown.contains("\nUpdates  with fsync, those up to "), "{shown}");
+    let shown = place.run("profile").succeeded().stdout;
+    assert_contains(&shown, &["\nUpdates  with fsync, those up to "]);
     let by_profile = explained();
     let start = "by 1 sitting on this storage, ";
-    assert!(
-        by_profile.contains(start) && by_profile.contains(" old: a write costs "),
-        "{by_profile}"
-    );
+    assert_contains(&by_profile, &[start, " old: a write costs "]);
     assert!(
         by_profile.contains("byte, from the profile") && !by_profile.contains("measured"),
         "{by_profile}"
     );
-    let advice = json(&place, &["advise", "update", "file", "--count", "100", "--json"]);
+    let advice = json(&place, "advise update file --count 100 --json");
     assert_eq!(advice["profile"]["sittings"], 1, "{advice}");
-    let words = place
-        .run(&["advise", "update", "file", "--count", "100"])
-        .succeeded()
-        .stdout;
-    assert!(
-        words.contains("Because  by 1 sitting on this storage") && words.contains("from the costs in the profile"),
-        "{words}"
+    let words = place.run("advise update file --count 100").succeeded().stdout;
+    assert_contains(
+        &words,
+        &["Because  by 1 sitting on this storage", "from the costs in the profile"],
     );
 }
 
@@ -204,8 +170,8 @@ fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
     ] {
         let words: Vec<&str> = ["advise"].into_iter().chain(words.split(' ')).collect();
         let advice = place.run(&words).succeeded().stdout;
-        assert!(advice.contains("\nHow sure "), "{advice}");
-        assert!(advice.contains(&format!("\nNext     seekless {next}")), "{advice}");
+        assert_contains(&advice, &["\nHow sure "]);
+        assert_contains(&advice, &[&format!("\nNext     seekless {next}")]);
     }
 }
 
@@ -245,14 +211,8 @@ fn updates_are_planned_for_their_number_and_size() {
 fn advice_prints_a_program_of_its_method_or_says_why_not() {
     let place = Place::new();
     place.file("file", b"bytes");
-    let program = place
-        .run(&["advise", "read", "file", "--code", "python"])
-        .succeeded()
-        .stdout;
-    let of_method = place
-        .run(&["methods", "read/sync,block=1M", "--code", "python"])
-        .succeeded()
-        .stdout;
+    let program = place.run("advise read file --code python").succeeded().stdout;
+    let of_method = place.run("methods read/sync,block=1M --code python").succeeded().stdout;
     assert_eq!(program, of_method);
     // A plan for a copy skips holes.
     for language in ["c", "python", "rust"] {
@@ -260,26 +220,23 @@ fn advice_prints_a_program_of_its_method_or_says_why_not() {
             .run(&["advise", "copy", "file", "--code", language])
             .succeeded()
             .stdout;
-        assert!(
-            copying.contains("holes=skip. This program does not skip holes"),
-            "{copying}"
-        );
+        assert_contains(&copying, &["holes=skip. This program does not skip holes"]);
     }
-    let refused = place.run(&["advise", "compare", "file", "--code", "c"]);
+    let refused = place.run("advise compare file --code c");
     assert!(refused.code == Some(2) && refused.stdout.is_empty());
-    assert!(refused.stderr.contains("read, write or copy"), "{}", refused.stderr);
+    assert_contains(&refused.stderr, &["read, write or copy"]);
 }
 
 #[test]
 fn settings_of_a_storage_are_told_with_what_measures_them() {
     let place = Place::new();
-    let settings = json(&place, &["advise", ".", "--settings", "--json"]);
+    let settings = json(&place, "advise . --settings --json");
     let settings = settings.as_array().unwrap();
     assert!(
         settings.iter().all(|setting| setting["gain"].is_null()),
         "nothing was measured: {settings:?}"
     );
-    let shown = place.run(&["advise", "read", ".", "--settings"]).succeeded().stdout;
+    let shown = place.run("advise read . --settings").succeeded().stdout;
     let has_window = settings.iter().any(|setting| setting["setting"] == "read-ahead");
     assert!(
         !has_window || shown.contains("not measured") && shown.contains("bench read-ahead --dir ."),
@@ -295,9 +252,9 @@ fn settings_of_a_storage_are_told_with_what_measures_them() {
 fn a_profile_goes_with_its_runs_and_by_its_name() {
     let place = Place::new();
     bench(&place);
-    let list = json(&place, &["profile", "list", "--json"]);
+    let list = json(&place, "profile list --json");
     let file = list[0]["file"].as_str().unwrap().to_owned();
-    let exported = place.run(&["profile", "export"]).succeeded().stdout;
+    let exported = place.run("profile export").succeeded().stdout;
     let exported: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
     assert_eq!(
         (&exported["storage"]["uuid"], &exported["mount_point"]),
@@ -314,28 +271,21 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
     let head: Value = serde_json::from_str(before.lines().next().unwrap()).unwrap();
     let newest = format!("\"newest_unix_seconds\":{}", head["newest_unix_seconds"]);
     fs::write(&file, before.replace(&newest, "\"newest_unix_seconds\":9000000000")).unwrap();
-    let future = place.run(&["profile"]).succeeded().stdout;
-    assert!(future.contains("1 sitting, dated in the future"), "{future}");
-    let advice = place
-        .run(&["advise", "read", ".", "--size", "512K", "--warm"])
-        .succeeded()
-        .stdout;
-    assert!(advice.contains("this storage, dated in the future"), "{advice}");
-    let removed = place.run(&["profile", "remove", "."]).succeeded().stdout;
+    let future = place.run("profile").succeeded().stdout;
+    assert_contains(&future, &["1 sitting, dated in the future"]);
+    let advice = place.run("advise read . --size 512K --warm").succeeded().stdout;
+    assert_contains(&advice, &["this storage, dated in the future"]);
+    let removed = place.run("profile remove .").succeeded().stdout;
     assert!(removed.contains(&file) && !fs::exists(&file).unwrap(), "{removed}");
     bench(&place);
     assert!(fs::exists(&file).unwrap());
-    place.run(&["runs", "remove", "--down-to", "0"]).succeeded();
+    place.run("runs remove --down-to 0").succeeded();
     assert!(!fs::exists(&file).unwrap(), "no run is left");
     // Other files are not profiles of ours.
     fs::write(place.path("mine.json"), "{}").unwrap();
-    let refused = place.run(&["profile", "remove", "mine.json"]);
+    let refused = place.run("profile remove mine.json");
     assert_eq!(refused.code, Some(2));
-    assert!(
-        refused.stderr.contains("not a profile that seekless made"),
-        "{}",
-        refused.stderr
-    );
+    assert_contains(&refused.stderr, &["not a profile that seekless made"]);
     assert!(fs::exists(place.path("mine.json")).unwrap());
 }
 
@@ -343,7 +293,7 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
 fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so() {
     let (place, other) = (Place::new(), Place::new());
     bench(&place);
-    place.run(&["profile", "export", "-o", "lent.json"]).succeeded();
+    place.run("profile export -o lent.json").succeeded();
     let lent = place.path("lent.json");
     let lent = lent.to_str().unwrap();
     let words = ["advise", "read", ".", "--size", "512K", "--warm"];
@@ -359,16 +309,10 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
     };
     assert!(width(&borrowed) > width(&own), "{borrowed} {own}");
     let advice = other.run(&words).succeeded().stdout;
-    assert!(
-        advice.contains("borrowed from a profile of lent (") && advice.contains("not measured here"),
-        "{advice}"
-    );
-    assert!(
-        advice.contains("\nHow sure the times were measured on another storage"),
-        "{advice}"
-    );
-    let shown = other.run(&["profile"]).succeeded().stdout;
-    assert!(shown.contains("\nBorrowed from a profile of lent ("), "{shown}");
+    assert_contains(&advice, &["borrowed from a profile of lent (", "not measured here"]);
+    assert_contains(&advice, &["\nHow sure the times were measured on another storage"]);
+    let shown = other.run("profile").succeeded().stdout;
+    assert_contains(&shown, &["\nBorrowed from a profile of lent ("]);
     // Its own is used as soon as there is one.
     bench(&other);
     let own = json(&other, &[&words[..], &["--json"]].concat());
@@ -380,7 +324,7 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
         "{}",
         refused.stderr
     );
-    let list = json(&other, &["profile", "list", "--json"]);
+    let list = json(&other, "profile list --json");
     let files = list
         .as_array()
         .unwrap()
@@ -395,36 +339,19 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
 fn a_damaged_profile_is_named_left_alone_and_planned_without() {
     let place = Place::new();
     bench(&place);
-    let list = json(&place, &["profile", "list", "--json"]);
+    let list = json(&place, "profile list --json");
     let file = list[0]["file"].as_str().unwrap().to_owned();
     let whole = fs::read_to_string(&file).unwrap();
     for text in [&whole.replace("\"points\"", "\"points"), "{"] {
         fs::write(&file, text).unwrap();
-        let advice = place.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
-        assert!(
-            advice.contains("Profile  none:") && advice.contains("the document is damaged"),
-            "{advice}"
-        );
+        let advice = place.run("advise read . --size 512K").succeeded().stdout;
+        assert_contains(&advice, &["Profile  none:", "the document is damaged"]);
     }
-    let words = [
-        "bench",
-        "read",
-        "--size",
-        "64K",
-        "--methods",
-        "read/mmap",
-        "--rounds",
-        "1",
-        "--quiet",
-    ];
-    let again = place.run(&words).succeeded();
-    assert!(
-        again.stderr.contains("cannot update the profile of the storage"),
-        "{}",
-        again.stderr
-    );
+    let words = "bench read --size 64K --methods read/mmap --rounds 1 --quiet";
+    let again = place.run(words).succeeded();
+    assert_contains(&again.stderr, &["cannot update the profile of the storage"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "{");
-    let list = place.run(&["profile", "list"]);
+    let list = place.run("profile list");
     assert!(list.code == Some(2) && list.stderr.contains(&file), "{}", list.stderr);
     assert_eq!(list.stdout, "", "there is one");
     let mut named = place.command();
@@ -432,10 +359,7 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
         .env("SEEKLESS_PROFILE", "gone")
         .args(["advise", "read", ".", "--size", "512K"]);
     let named = Ended::of(named.spawn().unwrap()).succeeded().stdout;
-    assert!(
-        named.contains("Profile  none: gone: No such file or directory"),
-        "{named}"
-    );
+    assert_contains(&named, &["Profile  none: gone: No such file or directory"]);
     place.run(&["profile", "remove", &file]).succeeded();
     assert!(!fs::exists(&file).unwrap());
 }
@@ -452,14 +376,14 @@ fn a_comparison_says_by_what_it_was_planned() {
         fs::write(place.path(name), vec![7; 16 << 20]).unwrap();
     }
     let explained = |flag: &str| {
-        place.run(&["cache", "drop", "one", "other"]).succeeded();
+        place.run("cache drop one other").succeeded();
         place
             .run(&["cmp", "--explain", flag, "one", "other"])
             .succeeded()
             .stderr
     };
     let by_profile = explained("-s");
-    assert!(by_profile.contains("by 1 sitting on this storage"), "{by_profile}");
+    assert_contains(&by_profile, &["by 1 sitting on this storage"]);
     let without = explained("--no-profile");
     assert!(!without.contains("sitting"), "{without}");
 }

@@ -2,7 +2,7 @@
 
 use seekless_record::{RandomAccess, Run};
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 const RANDOM: &str = r#"
 name = "scattered"
@@ -39,24 +39,11 @@ fn trials(run: &Run, contest: usize) -> impl Iterator<Item = &seekless_record::T
 fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
     let place = Place::new();
     place.file("scattered.toml", RANDOM.as_bytes());
-    let arguments = [
-        "bench",
-        "--tables",
-        "--notes",
-        "scattered.toml",
-        "--rounds",
-        "4",
-        "--report",
-        "run.html",
-    ];
-    let ended = place.run(&arguments).succeeded();
+    let arguments = "bench --tables --notes scattered.toml --rounds 4 --report run.html";
+    let ended = place.run(arguments).succeeded();
     let title = "4 KiB at random, depth 1";
-    assert!(
-        ended.stdout.contains(title) && ended.stdout.contains("p99.9"),
-        "{}",
-        ended.stdout
-    );
-    assert!(ended.stdout.contains("IOPS"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &[title, "p99.9"]);
+    assert_contains(&ended.stdout, &["IOPS"]);
     let run = place.only_run();
     let kinds: Vec<_> = run
         .contests
@@ -94,10 +81,8 @@ fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
     }
     let report = std::fs::read_to_string(place.path("run.html")).unwrap();
     assert!(report.contains("Latency of requests: read 5 MiB"));
-    let again = place
-        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
-        .succeeded();
-    assert!(again.stdout.contains("4 KiB at random, depth 8"), "{}", again.stdout);
+    let again = place.run("bench --tables --notes --like latest --rounds 1").succeeded();
+    assert_contains(&again.stdout, &["4 KiB at random, depth 8"]);
 }
 
 #[test]
@@ -118,16 +103,7 @@ fn a_given_file_is_read_at_random_and_its_answers_are_checked() {
             .collect::<Vec<u8>>(),
     );
     place
-        .run(&[
-            "bench",
-            "--tables",
-            "--notes",
-            "scattered.toml",
-            "--file",
-            "given",
-            "--rounds",
-            "1",
-        ])
+        .run("bench --tables --notes scattered.toml --file given --rounds 1")
         .succeeded();
     let run = place.only_run();
     let random = run.trials.iter().filter(|trial| trial.latency.is_some());
@@ -178,13 +154,8 @@ fn block_depth_threads_and_mix_replace_what_the_experiment_has() {
             "{reads} reads, {writes} writes"
         );
     }
-    let refused = place
-        .run(&["bench", "--tables", "--notes", "read", "--depth", "4"])
-        .refused();
-    assert!(
-        refused.contains("no method of this run makes such requests"),
-        "{refused}"
-    );
+    let refused = place.run("bench --tables --notes read --depth 4").refused();
+    assert_contains(&refused, &["no method of this run makes such requests"]);
     for wrong in ["70", "70/40", "0/100", "70:30"] {
         assert!(
             place

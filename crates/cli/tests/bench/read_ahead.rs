@@ -160,7 +160,7 @@ fn a_window_whose_watcher_was_killed_too_is_put_back_by_the_next_start_which_say
     let Some(disk) = Disk::new() else { return };
     let by_us = (0..20).any(|_| {
         disk.set_by_a_killed_run();
-        let to_others = disk.common.run(&["storage", "shut"]).succeeded().stderr;
+        let to_others = disk.common.run("storage shut").succeeded().stderr;
         let to_root = disk.storage().stderr;
         assert_eq!(disk.window(), 128);
         assert_eq!(disk.storage().stderr, "");
@@ -174,7 +174,7 @@ fn a_window_whose_watcher_was_killed_too_is_put_back_by_the_next_start_which_say
 fn any_start_puts_a_window_back() {
     let Some(disk) = Disk::new() else { return };
     disk.place.file("one", b"one");
-    for words in [&["cmp", "one", "one"][..], &["cache", "show", "one"], &["runs"]] {
+    for words in ["cmp one one", "cache show one", "runs"] {
         disk.set_by_a_killed_run();
         assert_eq!(disk.place.run(words).succeeded().stderr, "");
         assert_eq!(disk.window(), 128, "{words:?}");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::process::{Pid, Signal, kill_process};
 use seekless_record::{Ended as EndedHow, Run, Status};
 
-use crate::common::place::{Ended, Place, wait_for};
+use crate::common::place::{Ended, Place, assert_contains, wait_for};
 
 /// More than a second of work, so the larger files are left.
 const SIZES: &str = r#"
@@ -28,14 +28,10 @@ sizes = ["4M", "32M", "64M"]
 /// A run whose budget ended before everything was measured.
 fn begun(place: &Place) -> Run {
     place.file("sizes.toml", SIZES.as_bytes());
-    let ended = place.run(&["bench", "sizes.toml", "--budget", "1s"]).succeeded();
-    assert!(
-        ended.stderr.contains("6 contests with 12 methods need about"),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
-    assert!(ended.stdout.contains("--resume"), "{}", ended.stdout);
+    let ended = place.run("bench sizes.toml --budget 1s").succeeded();
+    assert_contains(&ended.stderr, &["6 contests with 12 methods need about"]);
+    assert_contains(&ended.stderr, &["Writes at most"]);
+    assert_contains(&ended.stdout, &["--resume"]);
     fs::remove_file(place.path("sizes.toml")).unwrap();
     only(place)
 }
@@ -60,9 +56,9 @@ fn a_run_is_gone_on_with_until_all_is_measured_and_keeps_what_it_had() {
     assert!(waiting(&before) > 0, "the budget was enough for all");
     let mut last = before.clone();
     for _ in 0..10 {
-        let ended = place.run(&["bench", "--resume", "latest", "--budget", "20s"]);
+        let ended = place.run("bench --resume latest --budget 20s");
         if ended.code == Some(2) {
-            assert!(ended.stderr.contains("is complete"), "{}", ended.stderr);
+            assert_contains(&ended.stderr, &["is complete"]);
             break;
         }
         ended.succeeded();
@@ -158,37 +154,26 @@ fn what_would_measure_under_other_conditions_is_refused_and_nothing_is_touched()
     assert!(refused(|run| run.seekless = "0.0.1".to_owned()).contains("0.0.1"));
     assert!(refused(|run| run.storages[0].file_system = "minix".to_owned()).contains("minix"));
     assert!(refused(|run| run.storages[0].path = "/nowhere/at/all".to_owned()).contains("/nowhere"));
-    let none = place.run(&["bench", "--resume", "2001"]).refused();
-    assert!(none.contains("is not a run"), "{none}");
-    let both = place.run(&["bench", "read", "--resume", "latest"]).refused();
-    assert!(both.contains("cannot be used with"), "{both}");
+    let none = place.run("bench --resume 2001").refused();
+    assert_contains(&none, &["is not a run"]);
+    let both = place.run("bench read --resume latest").refused();
+    assert_contains(&both, &["cannot be used with"]);
 }
 
 #[test]
 fn a_run_that_read_a_file_goes_on_with_that_file_and_no_other() {
     let place = Place::new();
     let file = place.file("mine", &vec![7; 5 << 20]);
-    let arguments = [
-        "bench",
-        "read",
-        "--file",
-        "mine",
-        "--rounds",
-        "1",
-        "--methods",
-        "read/sync*",
-    ];
-    place.run(&arguments).succeeded();
+    let arguments = "bench read --file mine --rounds 1 --methods read/sync*";
+    place.run(arguments).succeeded();
     let before = only(&place);
-    place
-        .run(&["bench", "--resume", "latest", "--budget", "5s"])
-        .succeeded();
+    place.run("bench --resume latest --budget 5s").succeeded();
     assert!(only(&place).trials.len() > before.trials.len());
     assert_eq!(fs::read(&file).unwrap(), vec![7; 5 << 20]);
-    let elsewhere = place.run(&["bench", "--resume", "latest", "--dir", "."]).refused();
-    assert!(elsewhere.contains("omit --dir"), "{elsewhere}");
+    let elsewhere = place.run("bench --resume latest --dir .").refused();
+    assert_contains(&elsewhere, &["omit --dir"]);
     place.file("mine", &vec![7; 6 << 20]);
-    let changed = place.run(&["bench", "--resume", "latest"]).refused();
-    assert!(changed.contains("the file has changed"), "{changed}");
+    let changed = place.run("bench --resume latest").refused();
+    assert_contains(&changed, &["the file has changed"]);
     assert_eq!(place.content().len(), 1);
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use seekless_results::{ContestAnswer, pool};
 
-use crate::common::place::{Place, wait_for};
+use crate::common::place::{Place, assert_contains, wait_for};
 
 const BENCH: [&str; 10] = [
     "bench",
@@ -42,37 +42,23 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
     let small = ["--size", "1M", "--methods", "read/mmap"];
     let first = place.run(&[&BENCH[..], &small].concat()).succeeded();
     assert!(!first.stderr.contains("Known"), "{}", first.stderr);
-    assert!(
-        first.stdout.contains("Sittings These verdicts hold only for the "),
-        "{}",
-        first.stdout
-    );
-    assert!(first.stdout.contains("\nNext    seekless bench --"), "{}", first.stdout);
+    assert_contains(&first.stdout, &["Sittings These verdicts hold only for the "]);
+    assert_contains(&first.stdout, &["\nNext    seekless bench --"]);
     yesterday(&place);
     let json = ["--export-json", "all.json"];
     let second = place.run(&[&BENCH[..], &small, &json].concat()).succeeded();
-    let again = place
-        .run(&["runs", "show", "--tables", "--notes", "latest"])
-        .succeeded();
+    let again = place.run("runs show --tables --notes latest").succeeded();
     let (_, tables) = second.stdout.split_once("\nread").unwrap();
     let (tables, _) = tables.split_once("Saved").unwrap();
     assert!(again.stdout.contains(tables.trim_end()), "{}", again.stdout);
-    place.run(&["report", "latest", "-o", "all.html"]).succeeded();
+    place.run("report latest -o all.html").succeeded();
     let page = fs::read_to_string(place.path("all.html")).unwrap();
     assert!(page.contains("Verdicts rest on 2 sittings"));
-    let alone = place.run(&["runs", "show", "latest", "--alone"]).succeeded();
-    assert!(alone.stdout.contains("one run of "), "{}", alone.stdout);
-    assert!(
-        second.stderr.contains("Known    ") && second.stderr.contains(", last measured "),
-        "{}",
-        second.stderr
-    );
-    assert!(
-        second.stdout.contains("Verdicts rest on 2 sittings on this storage"),
-        "{}",
-        second.stdout
-    );
-    assert!(second.stdout.contains("of 2 sittings."), "{}", second.stdout);
+    let alone = place.run("runs show latest --alone").succeeded();
+    assert_contains(&alone.stdout, &["one run of "]);
+    assert_contains(&second.stderr, &["Known    ", ", last measured "]);
+    assert_contains(&second.stdout, &["Verdicts rest on 2 sittings on this storage"]);
+    assert_contains(&second.stdout, &["of 2 sittings."]);
     let saved = seekless_record::from_json(&fs::read(place.path("all.json")).unwrap()).unwrap();
     assert_eq!(
         saved.contests[0].conclusion.as_ref().unwrap().sittings,
@@ -126,21 +112,12 @@ fn every_place_gives_the_same_answer_to_the_same_question() {
         let mut lines = text.lines();
         lines.any(|line| line.starts_with(&answer.question) && line.ends_with(&answer.method))
     };
-    let shown = place.run(&["runs", "show", "latest"]).succeeded().stdout;
-    let listed = place.run(&["runs"]).succeeded().stdout;
-    place.run(&["report", "latest", "-o", "page.html"]).succeeded();
+    let shown = place.run("runs show latest").succeeded().stdout;
+    let listed = place.run("runs").succeeded().stdout;
+    place.run("report latest -o page.html").succeeded();
     let page = fs::read_to_string(place.path("page.html")).unwrap();
     place
-        .run(&[
-            "bench",
-            "write",
-            "--rounds",
-            "2",
-            "--size",
-            "1M",
-            "--methods",
-            "write/sync*",
-        ])
+        .run("bench write --rounds 2 --size 1M --methods write/sync*")
         .succeeded();
     let next = place.run(&bench).succeeded().stderr;
     assert!(has_line(&screen), "{answer:?}: {screen}");
@@ -181,8 +158,8 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     let damaged = format!("{}T00-00-00-damaged.json", &first.id[..10]);
     fs::write(runs.join(&damaged), "{").unwrap();
     let second = place.run(&BENCH).succeeded();
-    assert!(second.stderr.contains("left out: "), "{}", second.stderr);
-    assert!(second.stderr.contains(&damaged), "{}", second.stderr);
+    assert_contains(&second.stderr, &["left out: "]);
+    assert_contains(&second.stderr, &[&damaged]);
     assert!(
         second
             .stdout
@@ -202,8 +179,8 @@ fn a_set_that_nobody_is_told_of_is_not_started() {
     assert_eq!(ended.status.code(), Some(2));
     fs::remove_file(place.directory().join("../data/seekless/sittings.log")).unwrap();
     fs::create_dir(place.directory().join("../data/seekless/sittings.log")).unwrap();
-    let refusal = place.bench(&["--sittings", "1"]).refused();
-    assert!(refusal.contains("sittings.log: is not a regular file"), "{refusal}");
+    let refusal = place.bench("--sittings 1").refused();
+    assert_contains(&refusal, &["sittings.log: is not a regular file"]);
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(place.saved().is_empty());
 }
@@ -261,7 +238,7 @@ fn sittings_are_measured_in_the_background_and_end_when_told_to() {
     wait_for("both are measured", || place.saved().len() == 2);
     wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
     let log = fs::read_to_string(place.directory().join("../data/seekless/sittings.log")).unwrap();
-    assert!(log.contains("--- sitting 2 of 2") && log.contains("Saved"), "{log}");
+    assert_contains(&log, &["--- sitting 2 of 2", "Saved"]);
     // A run now would be in the same sitting as the last.
     let told = sit("1h");
     kill_process(background(&told.stdout), Signal::TERM).unwrap();
@@ -273,14 +250,14 @@ fn sittings_are_measured_in_the_background_and_end_when_told_to() {
 fn what_cannot_be_measured_is_refused_before_it_is_left_alone() {
     let place = Place::new();
     for (words, why) in [
-        (&["--sittings", "2", "nonsense"][..], "nonsense"),
-        (&["--sittings", "0"], "0"),
-        (&["--every", "1h"], "--sittings"),
-        (&["--sittings", "2", "--dir", "/nonexistent"], "/nonexistent"),
-        (&["--sittings", "2", "--export-csv", "x.csv"], "cannot be used with"),
+        ("--sittings 2 nonsense", "nonsense"),
+        ("--sittings 0", "0"),
+        ("--every 1h", "--sittings"),
+        ("--sittings 2 --dir /nonexistent", "/nonexistent"),
+        ("--sittings 2 --export-csv x.csv", "cannot be used with"),
     ] {
-        let refusal = place.run(&[&["bench"], words].concat()).refused();
-        assert!(refusal.contains(why), "{refusal}");
+        let refusal = place.run(&format!("bench {words}")).refused();
+        assert_contains(&refusal, &[why]);
     }
     assert!(place.saved().is_empty());
 }

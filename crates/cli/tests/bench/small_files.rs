@@ -5,7 +5,7 @@ use std::fs;
 use seekless::Operation;
 use seekless::cache::CachedFile;
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 const SCANS: &str = r#"
 name = "small"
@@ -24,17 +24,9 @@ fn a_scan_reads_all_files_in_one_trial_and_its_times_are_kept_for_the_storage() 
     let place = Place::new();
     place.file("small.toml", SCANS.as_bytes());
     let ended = place
-        .run(&[
-            "bench",
-            "--tables",
-            "small.toml",
-            "--rounds",
-            "3",
-            "--report",
-            "run.html",
-        ])
+        .run("bench --tables small.toml --rounds 3 --report run.html")
         .succeeded();
-    assert!(ended.stdout.contains("scan 150 x 4 KiB, warm"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &["scan 150 x 4 KiB, warm"]);
     let run = place.only_run();
     assert_eq!(run.contests.len(), 4);
     assert!(run.trials.len() >= 4 * 3 * 2, "{} trials", run.trials.len());
@@ -50,10 +42,10 @@ fn a_scan_reads_all_files_in_one_trial_and_its_times_are_kept_for_the_storage() 
         assert!(!is_wrong, "{:?}", trial.invalid);
         assert!(trial.calls.is_some_and(|calls| calls >= 3 * 150), "{:?}", trial.calls);
     }
-    let profile = place.run(&["profile"]).succeeded().stdout;
-    assert!(profile.contains("\nscan of 1,000 files, warm\n"), "{profile}");
+    let profile = place.run("profile").succeeded().stdout;
+    assert_contains(&profile, &["\nscan of 1,000 files, warm\n"]);
     let advice = place
-        .run(&["advise", "scan", ".", "--count", "5000", "--size", "8K", "--warm"])
+        .run("advise scan . --count 5000 --size 8K --warm")
         .succeeded()
         .stdout;
     assert!(
@@ -83,9 +75,7 @@ methods = ["scan/sync,threads=3", "scan/sync,threads=5"]
 fn tools_read_small_files_as_was_measured_on_their_storage() {
     let place = Place::new();
     place.file("cold.toml", COLD.as_bytes());
-    place
-        .run(&["bench", "cold.toml", "--rounds", "1", "--quiet"])
-        .succeeded();
+    place.run("bench cold.toml --rounds 1 --quiet").succeeded();
     for (tree, files) in [("one", 300_u16), ("other", 300), ("few", 3)] {
         fs::create_dir(place.path(tree)).unwrap();
         for file in 0..files {
@@ -111,7 +101,7 @@ fn tools_read_small_files_as_was_measured_on_their_storage() {
             == Some(0.0)
     };
     explained(&["--version"]);
-    if place.run(&["profile"]).code != Some(0) || !is_cold() {
+    if place.run("profile").code != Some(0) || !is_cold() {
         println!("skipped: nothing is cold here, or the read-ahead window was changed meanwhile");
         return;
     }

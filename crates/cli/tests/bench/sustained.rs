@@ -9,7 +9,7 @@ use rustix::fs::{major, minor};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use seekless_record::{Run, Status, Trial};
 
-use crate::common::place::{Ended, Mount, Place, wait_for};
+use crate::common::place::{Ended, Mount, Place, assert_contains, wait_for};
 
 /// A slow one: making its bytes takes most of the time.
 const SLOW: [&str; 8] = [
@@ -40,24 +40,11 @@ fn trial(run: &Run) -> Option<&Trial> {
 fn all_is_written_once_checked_told_and_removed() {
     let place = Place::new();
     let ended = place
-        .run(&[
-            "bench",
-            "--tables",
-            "--notes",
-            "sustained",
-            "--size",
-            "64M",
-            "--report",
-            "run.html",
-        ])
+        .run("bench --tables --notes sustained --size 64M --report run.html")
         .succeeded();
     let run = place.only_run();
     let Some(trial) = trial(&run) else { return };
-    assert!(
-        ended.stderr.contains("Writes at most 64.0 MiB in total"),
-        "{}",
-        ended.stderr
-    );
+    assert_contains(&ended.stderr, &["Writes at most 64.0 MiB in total"]);
     assert!(
         ended
             .stdout
@@ -65,11 +52,7 @@ fn all_is_written_once_checked_told_and_removed() {
         "{}",
         ended.stdout
     );
-    assert!(
-        ended.stdout.contains("slowest file") && ended.stdout.contains("\n  64.0 MiB  "),
-        "{}",
-        ended.stdout
-    );
+    assert_contains(&ended.stdout, &["slowest file", "\n  64.0 MiB  "]);
     let is_ranked = ["best", "Use ", "decided", "sitting"]
         .iter()
         .any(|word| ended.stdout.contains(word));
@@ -88,16 +71,13 @@ fn all_is_written_once_checked_told_and_removed() {
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
     // A second run is shown beside it, and the two are not combined.
     let again = place
-        .run(&["bench", "--tables", "--notes", "--like", "latest", "--name", "again"])
+        .run("bench --tables --notes --like latest --name again")
         .succeeded();
     assert!(again.stdout.contains("write 64 MiB sustained in 64 x 1 MiB") && !again.stdout.contains("sittings"));
     let saved = place.saved();
     let names = [0, 1].map(|at: usize| saved[at].id.as_str());
     let compared = place.run(&["runs", "compare", names[0], names[1]]).succeeded().stdout;
-    assert!(
-        compared.contains("Before: ") && compared.contains("Now: "),
-        "{compared}"
-    );
+    assert_contains(&compared, &["Before: ", "Now: "]);
     assert!(!compared.contains("undecided"), "{compared}");
     for words in [
         &["runs"][..],
@@ -108,10 +88,8 @@ fn all_is_written_once_checked_told_and_removed() {
         let shown = place.run(words).succeeded().stdout;
         assert!(!shown.contains("undecided"), "{words:?}: {shown}");
     }
-    let resumed = place
-        .run(&["bench", "--tables", "--notes", "--resume", "latest"])
-        .refused();
-    assert!(resumed.contains("is complete"), "{resumed}");
+    let resumed = place.run("bench --tables --notes --resume latest").refused();
+    assert_contains(&resumed, &["is complete"]);
 }
 
 #[test]
@@ -126,11 +104,7 @@ fn it_ends_with_the_time_and_says_so() {
         "{files} files"
     );
     assert!(trial.seconds < 2.0, "{}", trial.seconds);
-    assert!(
-        ended.stdout.contains("the time or the free space was used up"),
-        "{}",
-        ended.stdout
-    );
+    assert_contains(&ended.stdout, &["the time or the free space was used up"]);
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
 }
 
@@ -169,7 +143,7 @@ fn ctrl_c_removes_all_of_it_at_once_and_what_a_kill_leaves_the_next_run_removes(
                 count() == before
             });
             assert!(targets(&place.directory()).len() > 2);
-            place.bench::<&str>(&[]).succeeded();
+            place.bench("").succeeded();
         }
         assert!(place.content().is_empty(), "{:?}", place.content().keys());
     }

@@ -5,7 +5,7 @@ use std::fs;
 
 use seekless_record::{Draw, Status, Subject};
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 const DRAWS: &str = r#"
 name = "draws"
@@ -41,15 +41,7 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
     let place = Place::new();
     place.file("draws.toml", DRAWS.as_bytes());
     let ended = place
-        .run(&[
-            "bench",
-            "--tables",
-            "draws.toml",
-            "--rounds",
-            "2",
-            "--export-columns",
-            "columns.tsv",
-        ])
+        .run("bench --tables draws.toml --rounds 2 --export-columns columns.tsv")
         .succeeded();
     let exported = fs::read_to_string(place.path("columns.tsv")).unwrap();
     let lines: Vec<&str> = exported.lines().collect();
@@ -63,18 +55,14 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
         lines[2].starts_with("40000\t") && milliseconds.unwrap().unwrap() > 0.0,
         "{exported}"
     );
-    place.run(&["report", "latest", "--columns", "again.tsv"]).succeeded();
+    place.run("report latest --columns again.tsv").succeeded();
     assert_eq!(fs::read_to_string(place.path("again.tsv")).unwrap(), exported);
     fs::remove_file(place.path("columns.tsv")).unwrap();
     fs::remove_file(place.path("again.tsv")).unwrap();
-    let refused = place.run(&["bench", "read", "--export-columns", "none.tsv"]).refused();
-    assert!(refused.contains("names the columns of a document"), "{refused}");
-    assert!(
-        ended.stdout.contains("4 of every 400 bytes, shuffled"),
-        "{}",
-        ended.stdout
-    );
-    assert!(ended.stdout.contains("  planned: update/sync"), "{}", ended.stdout);
+    let refused = place.run("bench read --export-columns none.tsv").refused();
+    assert_contains(&refused, &["names the columns of a document"]);
+    assert_contains(&ended.stdout, &["4 of every 400 bytes, shuffled"]);
+    assert_contains(&ended.stdout, &["  planned: update/sync"]);
     let run = place.only_run();
     for trial in &run.trials {
         let contest = &run.contests[trial.contest];
@@ -123,7 +111,7 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
 fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     let place = Place::new();
     place.file("draws.toml", DRAWS.as_bytes());
-    place.run(&["bench", "draws.toml", "--rounds", "1"]).succeeded();
+    place.run("bench draws.toml --rounds 1").succeeded();
     let mut run = place.only_run();
     let path = fs::read_dir(place.directory().join("../data/seekless/runs")).unwrap();
     let path = path
@@ -135,9 +123,7 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     entry.status = Status::Unmeasured("changed".to_owned());
     run.trials.retain(|trial| (trial.contest, trial.entry) != (0, 0));
     fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
-    place
-        .run(&["bench", "--resume", "latest", "--budget", "1s"])
-        .succeeded();
+    place.run("bench --resume latest --budget 1s").succeeded();
     let status = &place.only_run().contests[0].entries[0].status;
     assert!(
         matches!(status, Status::Failed(why) if why.contains("does not update, but its contest requires that")),
@@ -147,5 +133,5 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     run.contests[0].updates = None;
     fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
     let error = place.run(&["bench", "--resume", &path.to_string_lossy()]).refused();
-    assert!(error.contains("contests[0].updates"), "{error}");
+    assert_contains(&error, &["contests[0].updates"]);
 }

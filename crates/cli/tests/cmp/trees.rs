@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::Value;
 
-use crate::common::place::{Ended, Place};
+use crate::common::place::{Ended, Place, assert_contains};
 use crate::common::unprivileged::Common;
 
 /// Two trees that differ in a file, a name that is not UTF-8, and a link.
@@ -30,7 +30,7 @@ fn objects(ended: &Ended) -> Vec<Value> {
 
 #[test]
 fn differences_are_lines_in_the_order_of_names_and_exit_1() {
-    let ended = place().run(&["cmp", "-r", "one", "other"]);
+    let ended = place().run("cmp -r one other");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let expected = [
         "Files one/inner/file and other/inner/file differ: byte 2",
@@ -45,40 +45,31 @@ fn differences_are_lines_in_the_order_of_names_and_exit_1() {
 fn equal_trees_exit_0_and_those_that_are_not_there_2() {
     let place = place();
     for (words, sentence) in [
-        (&["cmp", "-r", "one", "one"][..], ""),
-        (&["cmp", "-rq", "one", "one"], ""),
-        (
-            &["cmp", "-r", "--stats", "one", "one"],
-            "2 files, 11 B on each side, in 2 directories",
-        ),
-        (
-            &["cmp", "-r", "--stats", "one/same", "other/same"],
-            "1 file, 8 B on each side",
-        ),
-        (&["cmp", "-r", "one/same", "one/same"], ""),
+        ("cmp -r one one", ""),
+        ("cmp -rq one one", ""),
+        ("cmp -r --stats one one", "2 files, 11 B on each side, in 2 directories"),
+        ("cmp -r --stats one/same other/same", "1 file, 8 B on each side"),
+        ("cmp -r one/same one/same", ""),
     ] {
         let equal = place.run(words).succeeded();
         assert_eq!(equal.stdout, "", "{words:?}");
         let is_said = equal.stderr.starts_with(sentence) && equal.stderr.is_empty() == sentence.is_empty();
         assert!(is_said, "{words:?}: {}", equal.stderr);
     }
-    let sentence = place.run(&["cmp", "-r", "one", "gone"]).refused();
-    assert!(sentence.contains("gone: cannot stat"), "{sentence}");
-    let sentence = place.run(&["cmp", "-r", "one/same", "/dev/null"]).refused();
-    assert!(
-        sentence.contains("are neither directories nor regular files"),
-        "{sentence}"
-    );
-    let files = place.run(&["cmp", "-r", "one/inner/file", "other/inner/file"]);
+    let sentence = place.run("cmp -r one gone").refused();
+    assert_contains(&sentence, &["gone: cannot stat"]);
+    let sentence = place.run("cmp -r one/same /dev/null").refused();
+    assert_contains(&sentence, &["are neither directories nor regular files"]);
+    let files = place.run("cmp -r one/inner/file other/inner/file");
     let expected = "Files one/inner/file and other/inner/file differ: byte 2\n";
     assert_eq!((files.code, files.stdout.as_str()), (Some(1), expected));
-    let ended = place.run(&["cmp", "-r", "one/same", "other"]);
+    let ended = place.run("cmp -r one/same other");
     assert_eq!(ended.code, Some(1), "a file against a directory is a difference");
 }
 
 #[test]
 fn json_has_an_object_for_each_difference_and_a_summary() {
-    let ended = place().run(&["cmp", "-r", "--jsonl", "one", "other"]);
+    let ended = place().run("cmp -r --jsonl one other");
     assert_eq!(ended.code, Some(1));
     let objects = objects(&ended);
     let what: Vec<_> = objects.iter().map(|object| object["what"].as_str()).collect();
@@ -129,14 +120,14 @@ fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
     let path = |name: &str| common.directory().join("open").join(name);
     fs::set_permissions(path("other/secret"), Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(path("one/shut"), Permissions::from_mode(0o000)).unwrap();
-    let ended = common.run(&["cmp", "-r", "--jsonl", "open/one", "open/other"]);
+    let ended = common.run("cmp -r --jsonl open/one open/other");
     fs::set_permissions(path("one/shut"), Permissions::from_mode(0o755)).unwrap();
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     for line in [
         "seekless: open/one/shut: cannot open: Permission denied",
         "seekless: open/other/secret: cannot open: Permission denied",
     ] {
-        assert!(ended.stderr.contains(line), "{}", ended.stderr);
+        assert_contains(&ended.stderr, &[line]);
     }
     let objects = objects(&ended);
     assert_eq!(objects.iter().filter(|object| object["kind"] == "failed").count(), 2);
@@ -147,12 +138,8 @@ fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
 
 #[test]
 fn explaining_says_how_many_were_at_work() {
-    let ended = place().run(&["cmp", "-r", "--explain", "one", "other"]);
-    assert!(
-        ended.stderr.contains("threads listed directories ahead"),
-        "{}",
-        ended.stderr
-    );
+    let ended = place().run("cmp -r --explain one other");
+    assert_contains(&ended.stderr, &["threads listed directories ahead"]);
 }
 
 #[test]
@@ -161,7 +148,7 @@ fn files_of_one_size_are_counted() {
     for name in ["a", "b", "c"] {
         place.file(name, &vec![u8::from(name == "c"); 1 << 20]);
     }
-    let ended = place.run(&["cmp", "--same-size", ".", "--jsonl"]).succeeded();
+    let ended = place.run("cmp --same-size . --jsonl").succeeded();
     let object = &objects(&ended)[0];
     assert_eq!((&object["pairs"], &object["equal_pairs"]), (&2.into(), &1.into()));
 }
@@ -185,7 +172,7 @@ fn trees_are_compared_with_few_files_open() {
     }
     let words = ["cmp", "-r", "--stats", "one", "other"];
     let ended = place.run_with_few_files(24, &words).succeeded();
-    assert!(ended.stderr.contains("4,368 files"), "{}", ended.stderr);
+    assert_contains(&ended.stderr, &["4,368 files"]);
 }
 
 #[test]
@@ -194,17 +181,9 @@ fn what_is_excluded_is_left_out_and_a_bad_pattern_named() {
     place.file("patterns", b"new*  \n\nlink\n");
     let fed = place.run_fed(&["cmp", "-rX-", "-x", "inner/file", "one", "other"], b"link\nnew*\n");
     assert_eq!((fed.code, fed.stdout.as_str()), (Some(0), ""), "{}", fed.stderr);
-    let ended = place.run(&["cmp", "-rq", "-Xpatterns", "one", "other"]);
+    let ended = place.run("cmp -rq -Xpatterns one other");
     assert_eq!(ended.stdout, "Files one/inner/file and other/inner/file differ\n");
-    let ended = place.run(&[
-        "cmp",
-        "-rqxinner",
-        "--exclude",
-        "link",
-        "--exclude=new*",
-        "one",
-        "other",
-    ]);
+    let ended = place.run("cmp -rqxinner --exclude link --exclude=new* one other");
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{}", ended.stderr);
     for (words, expected) in [
         (["-x", "inner/[a"], "--exclude: "),
@@ -213,6 +192,6 @@ fn what_is_excluded_is_left_out_and_a_bad_pattern_named() {
         let sentence = place
             .run(&[&["cmp", "-r"], &words[..], &["one", "other"]].concat())
             .refused();
-        assert!(sentence.contains(expected), "{sentence}");
+        assert_contains(&sentence, &[expected]);
     }
 }

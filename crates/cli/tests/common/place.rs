@@ -36,6 +36,43 @@ pub const SMALL_BENCH: [&str; 9] = [
     "--methods",
 ];
 
+/// The words of a command line.
+pub trait Words {
+    /// One by one.
+    fn list(self) -> Vec<OsString>;
+}
+
+/// A line, which is divided at spaces.
+impl Words for &str {
+    fn list(self) -> Vec<OsString> {
+        self.split_whitespace().map(OsString::from).collect()
+    }
+}
+
+impl Words for &String {
+    fn list(self) -> Vec<OsString> {
+        self.as_str().list()
+    }
+}
+
+impl<S: AsRef<OsStr>> Words for &[S] {
+    fn list(self) -> Vec<OsString> {
+        self.iter().map(|word| word.as_ref().to_owned()).collect()
+    }
+}
+
+impl<S: AsRef<OsStr>, const N: usize> Words for &[S; N] {
+    fn list(self) -> Vec<OsString> {
+        self.as_slice().list()
+    }
+}
+
+impl<S: AsRef<OsStr>> Words for &Vec<S> {
+    fn list(self) -> Vec<OsString> {
+        self.as_slice().list()
+    }
+}
+
 /// A directory to work in, and a data directory beside it.
 pub struct Place {
     all: TempDir,
@@ -112,13 +149,13 @@ impl Place {
     }
 
     /// Runs the command to its end, with at most this many open files.
-    pub fn run_with_few_files(&self, most: u32, arguments: &[&str]) -> Ended {
+    pub fn run_with_few_files(&self, most: u32, arguments: impl Words) -> Ended {
         let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
         let mut limited = Command::new("sh");
         limited
             .args(["-c", &script])
             .arg(self.command().get_program())
-            .args(arguments)
+            .args(arguments.list())
             .current_dir(self.directory())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -126,33 +163,38 @@ impl Place {
     }
 
     /// Runs the command to its end.
-    pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ended {
-        let child = self.command().args(arguments).spawn().expect("the command starts");
+    pub fn run(&self, arguments: impl Words) -> Ended {
+        let child = self
+            .command()
+            .args(arguments.list())
+            .spawn()
+            .expect("the command starts");
         Ended::of(child)
     }
 
     /// Runs the command to its end in this process, which takes less time. What it does is the same, unless it depends on signals,
     /// limits, variables or users.
-    pub fn call<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ended {
+    pub fn call(&self, arguments: impl Words) -> Ended {
         self.call_fed(arguments, b"")
     }
 
     /// Like [`Place::call`], with this on standard input.
-    pub fn call_fed<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Ended {
+    pub fn call_fed(&self, arguments: impl Words, input: &[u8]) -> Ended {
         self.call_as("seekless", arguments, input)
     }
 
     /// Like [`Place::call_fed`], under this name.
     #[cfg(target_os = "linux")]
-    pub fn call_as<S: AsRef<OsStr>>(&self, name: &str, arguments: &[S], input: &[u8]) -> Ended {
+    pub fn call_as(&self, name: &str, arguments: impl Words, input: &[u8]) -> Ended {
         // As in the program.
         seekless::allow_mapping().expect("methods may map files");
         let mut files = [(); 3].map(|()| tempfile::tempfile().expect("a temporary file"));
         files[0].write_all(input).expect("its input is written");
         files[0].rewind().expect("its input is read from the beginning");
         let [input, output, error] = files.each_ref().map(|file| file.try_clone().expect("a descriptor"));
-        let words = arguments.iter().map(|word| word.as_ref().to_owned());
-        let words = std::iter::once(name.into()).chain(words).collect::<Vec<OsString>>();
+        let words = std::iter::once(name.into())
+            .chain(arguments.list())
+            .collect::<Vec<OsString>>();
         let call = Call::new(words, Streams::new(input, output, error))
             .with_program(env!("CARGO_BIN_EXE_seekless"))
             .with_user_directory(self.all.path());
@@ -179,21 +221,21 @@ impl Place {
 
     /// Elsewhere threads have no working directories of their own.
     #[cfg(not(target_os = "linux"))]
-    pub fn call_as<S: AsRef<OsStr>>(&self, name: &str, arguments: &[S], input: &[u8]) -> Ended {
+    pub fn call_as(&self, name: &str, arguments: impl Words, input: &[u8]) -> Ended {
         self.run_as(name, arguments, input)
     }
 
     /// Runs the command to its end, with this on standard input.
-    pub fn run_fed<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Ended {
+    pub fn run_fed(&self, arguments: impl Words, input: &[u8]) -> Ended {
         self.run_as("seekless", arguments, input)
     }
 
     /// Like [`Place::run_fed`], under this name.
-    pub fn run_as<S: AsRef<OsStr>>(&self, name: &str, arguments: &[S], input: &[u8]) -> Ended {
+    pub fn run_as(&self, name: &str, arguments: impl Words, input: &[u8]) -> Ended {
         let mut command = self.command();
         let mut child = command
             .arg0(name)
-            .args(arguments)
+            .args(arguments.list())
             .stdin(Stdio::piped())
             .spawn()
             .expect("the command starts");
@@ -204,10 +246,9 @@ impl Place {
     }
 
     /// Runs a small measurement: reading one megabyte by one method, once.
-    pub fn bench<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ended {
-        let small = SMALL_BENCH.iter().chain(&["read/sync,block=128K"]).map(OsStr::new);
-        let all = small.chain(arguments.iter().map(AsRef::as_ref));
-        self.run(&all.collect::<Vec<_>>())
+    pub fn bench(&self, arguments: impl Words) -> Ended {
+        let small = SMALL_BENCH.iter().chain(&["read/sync,block=128K"]).map(OsString::from);
+        self.run(&small.chain(arguments.list()).collect::<Vec<_>>())
     }
 
     /// The runs that were saved.
@@ -312,6 +353,14 @@ impl Ended {
         assert_eq!(self.stdout, "", "an error belongs on standard error");
         assert!(!self.stderr.trim().is_empty(), "an error says what is wrong");
         self.stderr
+    }
+}
+
+/// Fails unless a text has all of these parts.
+#[track_caller]
+pub fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing: {text}");
     }
 }
 

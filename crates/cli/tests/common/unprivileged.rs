@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::place::{Ended, wait_for};
+use super::place::{Ended, Words, wait_for};
 
 /// The number of a user who owns nothing.
 pub const NOBODY: u32 = 65_534;
@@ -33,9 +33,9 @@ impl Common {
         self.all.path()
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ended {
+    pub fn run(&self, arguments: impl Words) -> Ended {
         let mut command = self.command(self.directory().join("seekless"));
-        command.args(arguments);
+        command.args(arguments.list());
         // While another test forks, its child may still hold the copied program open for writing.
         wait_for("the program may run", || {
             Command::new(self.directory().join("seekless"))

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use seekless_sys::Directory;
 
-use crate::common::place::{Ended, Mount, Place, is_root};
+use crate::common::place::{Ended, Mount, Place, assert_contains, is_root};
 
 /// What unfinished files are called.
 const UNFINISHED: &[u8] = b".seekless-cp-";
@@ -142,7 +142,7 @@ fn names_that_cannot_be_written_are_an_error() {
 fn a_target_below_a_file_is_an_error_with_one_reason() {
     let place = Place::new();
     place.file("a", b"a");
-    let ended = place.run(&["cp", "a", "a/b"]);
+    let ended = place.run("cp a a/b");
     assert_eq!(ended.code, Some(1));
     assert_eq!(ended.stderr.matches("Not a directory").count(), 1, "{}", ended.stderr);
 }
@@ -175,7 +175,7 @@ fn what_is_not_a_regular_file_is_not_replaced_by_one() {
         let path = place.path("special");
         mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), rustix::fs::makedev(1, 3)).unwrap();
         let before = fs::symlink_metadata(&path).unwrap();
-        let ended = place.run(&["cp", "a", "special"]);
+        let ended = place.run("cp a special");
         let after = fs::symlink_metadata(&path).unwrap();
         assert_eq!((after.ino(), after.mode()), (before.ino(), before.mode()), "{kind:?}");
         assert_ne!(ended.code, Some(0), "{kind:?}");
@@ -309,7 +309,7 @@ fn a_target_that_is_swapped_for_a_link_is_not_followed() {
             }
         });
         for _ in 0..15 {
-            place.run(&["cp", "-T", "tree", "copy"]);
+            place.run("cp -T tree copy");
             place.run_with_few_files(24, &["cp", "-T", "tree", "copy"]);
         }
         is_over.store(true, Ordering::Relaxed);
@@ -334,16 +334,12 @@ fn a_file_that_grows_all_the_time_is_told() {
         });
         thread::sleep(Duration::from_millis(20));
         // By blocks that are shared, a copy is of one moment, but the file changes nonetheless.
-        let ended = place.run(&["cp", "log", "copy"]);
+        let ended = place.run("cp log copy");
         is_over.store(true, Ordering::Relaxed);
         ended
     });
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("changed during both attempts"),
-        "{}",
-        ended.stderr
-    );
+    assert_contains(&ended.stderr, &["changed during both attempts"]);
     assert!(
         fs::read(&log)
             .unwrap()

@@ -25,9 +25,7 @@ fn blocks_are_shared_as_asked_on(kind: &str) {
     let place = Place::new();
     let Some(_mount) = disk(&place, kind) else { return };
     place.file("disk/file", &bytes(1, 3 << 20));
-    place
-        .run(&["cp", "--reflink=never", "disk/file", "disk/apart"])
-        .succeeded();
+    place.run("cp --reflink=never disk/file disk/apart").succeeded();
     assert!(!is_shared(&place.path("disk/apart")), "asked never to share");
     for word in ["--reflink=auto", "--reflink=always", "--reflink"] {
         place.run(&["cp", word, "disk/file", "disk/shares"]).succeeded();
@@ -50,13 +48,11 @@ fn holes_are_kept_as_asked_on(kind: &str) {
     file.write_all_at(&bytes(2, 1 << 20), 3 << 20).unwrap();
     drop(file);
     for (words, blocks) in [
-        (&["--sparse=never", "--reflink=never"][..], 16_384..20_000),
-        (&["--reflink=never"], 2048..3000),
-        (&["--sparse=always"], 2048..3000),
+        ("--sparse=never --reflink=never", 16_384..20_000),
+        ("--reflink=never", 2048..3000),
+        ("--sparse=always", 2048..3000),
     ] {
-        place
-            .run(&[&["cp", "disk/file", "disk/copy"], words].concat())
-            .succeeded();
+        place.run(&format!("cp disk/file disk/copy {words}")).succeeded();
         let copy = File::open(place.path("disk/copy")).unwrap();
         copy.sync_all().unwrap();
         let allocated = copy.metadata().unwrap().blocks();
@@ -125,7 +121,7 @@ fn hard_links_are_kept_or_told_where_inodes_are_not_reliable() {
     fs::create_dir(place.path("behind/tree")).unwrap();
     place.file("behind/tree/one", b"one");
     fs::hard_link(place.path("behind/tree/one"), place.path("behind/tree/two")).unwrap();
-    let ended = place.run(&["cp", "mounted/tree", "copy"]);
+    let ended = place.run("cp mounted/tree copy");
     let [one, two] = ["copy/one", "copy/two"].map(|name| fs::metadata(place.path(name)).unwrap());
     assert!(
         one.ino() == two.ino() || ended.code == Some(1),
@@ -156,7 +152,7 @@ fn one_file_system_is_copied_to_another_that_is_mounted_in_it() {
     let Some(_mount) = Mount::tmpfs(&place.path("root/mounted"), "size=8m") else {
         return;
     };
-    place.run(&["cp", "-x", "root", "root/mounted"]).succeeded();
+    place.run("cp -x root root/mounted").succeeded();
     let copy = place.path("root/mounted/root");
     assert_eq!(fs::read(copy.join("sub/file")).unwrap(), b"file");
     assert_eq!(fs::read_dir(copy.join("mounted")).unwrap().count(), 0);
@@ -216,6 +212,6 @@ fn times_that_the_target_rounds_are_told() {
         return;
     };
     place.file("file", b"file");
-    let ended = place.run(&["cp", "file", "disk"]);
+    let ended = place.run("cp file disk");
     assert!(ended.code == Some(1) && ended.stdout.contains("times"), "{ended:?}");
 }

@@ -1,11 +1,11 @@
 //! The forms of a run: one document with all of it, a table of trials, a page.
 
-use crate::common::place::{Place, SMALL_BENCH};
+use crate::common::place::{Place, SMALL_BENCH, assert_contains};
 
 #[test]
 fn the_exported_json_reads_back_and_is_the_saved_run() {
     let place = Place::new();
-    place.bench(&["--export-json", "run.json"]).succeeded();
+    place.bench("--export-json run.json").succeeded();
     let text = std::fs::read(place.path("run.json")).unwrap();
     let run = seekless_record::from_json(&text).unwrap();
     assert_eq!(seekless_record::to_json(&run).unwrap().as_bytes(), text);
@@ -16,7 +16,7 @@ fn the_exported_json_reads_back_and_is_the_saved_run() {
 fn the_exported_csv_has_a_row_for_each_trial() {
     let place = Place::new();
     place
-        .bench(&["--cache", "both", "--methods", "*/mmap", "--export-csv", "run.csv"])
+        .bench("--cache both --methods */mmap --export-csv run.csv")
         .succeeded();
     let trials = place.saved()[0].trials.len();
     let mut csv = csv::Reader::from_path(place.path("run.csv")).unwrap();
@@ -33,7 +33,7 @@ fn the_exported_csv_has_a_row_for_each_trial() {
 #[test]
 fn the_exported_markdown_has_the_table_and_the_recommendation() {
     let place = Place::new();
-    place.bench(&["--export-markdown", "run.md"]).succeeded();
+    place.bench("--export-markdown run.md").succeeded();
     let page = std::fs::read_to_string(place.path("run.md")).unwrap();
     assert!(
         page.lines().any(|line| line.starts_with("| sync block=128K | ")),
@@ -47,8 +47,8 @@ fn the_exported_markdown_has_the_table_and_the_recommendation() {
 #[test]
 fn all_exports_may_be_written_at_once_and_only_they_are() {
     let place = Place::new();
-    let exports = ["--export-json", "a", "--export-csv", "b", "--export-markdown", "c"];
-    place.bench(&exports).succeeded();
+    let exports = "--export-json a --export-csv b --export-markdown c";
+    place.bench(exports).succeeded();
     let names: Vec<String> = place
         .content()
         .keys()
@@ -60,13 +60,11 @@ fn all_exports_may_be_written_at_once_and_only_they_are() {
 #[test]
 fn a_budget_is_kept_and_a_seed_is_recorded() {
     let place = Place::new();
-    let arguments = [
-        "bench", "--tables", "--notes", "read", "write", "copy", "--budget", "2s", "--size", "4M", "--seed", "7",
-    ];
+    let arguments = "bench --tables --notes read write copy --budget 2s --size 4M --seed 7";
     let start = std::time::Instant::now();
-    let ended = place.call(&arguments).succeeded();
+    let ended = place.call(arguments).succeeded();
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
-    assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
+    assert_contains(&ended.stderr, &["Writes at most"]);
     // On a slow machine two seconds are not enough for all: then it says what is left.
     let has_copy = ended.stdout.contains("copy 4 MiB, cold") || ended.stdout.contains("not measured yet");
     assert!(
@@ -84,9 +82,7 @@ fn several_storages_stand_side_by_side() {
     for name in ["one", "other"] {
         std::fs::create_dir(place.path(name)).unwrap();
     }
-    let ended = place
-        .bench(&["--cache", "cold", "--dir", "one", "--dir", "other"])
-        .succeeded();
+    let ended = place.bench("--cache cold --dir one --dir other").succeeded();
     let heads = ended.stdout.lines().find(|line| line.trim_start().starts_with("one "));
     assert!(heads.is_some_and(|line| line.contains("other")), "{}", ended.stdout);
     assert_eq!(place.saved()[0].storages.len(), 2);
@@ -95,7 +91,7 @@ fn several_storages_stand_side_by_side() {
 #[test]
 fn one_directory_may_be_measured_twice() {
     let place = Place::new();
-    place.bench(&["--dir", ".", "--dir", "."]).succeeded();
+    place.bench("--dir . --dir .").succeeded();
     assert!(place.content().is_empty());
 }
 
@@ -108,6 +104,6 @@ fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
     command.args(SMALL_BENCH).arg("*/sync*");
     let ended = crate::common::place::Ended::of(command.spawn().unwrap());
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stdout.contains("1 MiB, cold"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("cannot save the run"), "{}", ended.stderr);
+    assert_contains(&ended.stdout, &["1 MiB, cold"]);
+    assert_contains(&ended.stderr, &["cannot save the run"]);
 }

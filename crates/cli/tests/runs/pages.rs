@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::place::{Ended, Place};
+use crate::common::place::{Ended, Place, assert_contains};
 
 /// The page at the address in an output. The directories of tests have plain names.
 fn page_of(ended: &Ended) -> PathBuf {
@@ -21,7 +21,7 @@ fn is_page(path: &PathBuf) -> bool {
 #[test]
 fn a_report_lies_beside_each_saved_run_and_its_address_is_told() {
     let place = Place::new();
-    let page = page_of(&place.bench::<&str>(&[]).succeeded());
+    let page = page_of(&place.bench("").succeeded());
     assert!(is_page(&page), "{}", page.display());
     assert!(page.with_extension("json").exists(), "{}", page.display());
     assert!(place.content().is_empty() && place.saved().len() == 1);
@@ -32,16 +32,16 @@ fn a_report_that_is_asked_for_goes_where_it_is_wanted_and_nowhere_else() {
     let place = Place::new();
     let page = page_of(&place.bench(&["--report", "a page.html"]).succeeded());
     assert!(is_page(&page) && page.ends_with("a page.html"), "{}", page.display());
-    let latest = page_of(&place.call(&["report", "latest"]).succeeded());
+    let latest = page_of(&place.call("report latest").succeeded());
     assert!(is_page(&latest) && latest != page);
-    let sentence = place.bench(&["--report", "out", "--export-json", "out"]).refused();
-    assert!(sentence.contains("is named twice"), "{sentence}");
+    let sentence = place.bench("--report out --export-json out").refused();
+    assert_contains(&sentence, &["is named twice"]);
 }
 
 #[test]
 fn a_run_is_found_by_its_id_by_the_beginning_of_it_and_by_its_path() {
     let place = Place::new();
-    place.bench(&["--export-json", "sent.json"]).succeeded();
+    place.bench("--export-json sent.json").succeeded();
     let id = place.saved()[0].id.clone();
     let pages = [id.as_str(), &id[..7], "latest", "./sent.json"].map(|run| {
         place.call(&["report", run, "--output", "page.html"]).succeeded();
@@ -49,16 +49,16 @@ fn a_run_is_found_by_its_id_by_the_beginning_of_it_and_by_its_path() {
     });
     assert!(pages.iter().all(|page| *page == pages[0] && !page.is_empty()));
     for _ in ["new", "replaced"] {
-        let beside = page_of(&place.call(&["report", "sent.json"]).succeeded());
+        let beside = page_of(&place.call("report sent.json").succeeded());
         assert!(is_page(&place.path("sent.html")) && beside.ends_with("sent.html"));
     }
-    place.call(&["report", "latest", "-o", "/dev/null"]).succeeded();
+    place.call("report latest -o /dev/null").succeeded();
 }
 
 #[test]
 fn what_is_no_run_is_refused_and_nothing_is_written() {
     let place = Place::new();
-    place.bench(&["--export-json", "run.json"]).succeeded();
+    place.bench("--export-json run.json").succeeded();
     let text = fs::read(place.path("run.json")).unwrap();
     place.file("cut.json", &text[..text.len() / 2]);
     place.file("newer.json", br#"{"version": 99}"#);
@@ -98,19 +98,19 @@ fn a_name_that_would_steer_the_terminal_is_written_out() {
 #[test]
 fn a_page_of_the_user_s_beside_a_run_is_not_replaced() {
     let place = Place::new();
-    place.bench(&["--export-json", "run.json"]).succeeded();
+    place.bench("--export-json run.json").succeeded();
     let page = place.file("run.html", b"mine");
-    let sentence = place.call(&["report", "run.json"]).refused();
-    assert!(sentence.contains("is not a report"), "{sentence}");
+    let sentence = place.call("report run.json").refused();
+    assert_contains(&sentence, &["is not a report"]);
     assert_eq!(fs::read(&page).unwrap(), b"mine");
-    place.call(&["report", "run.json", "-o", "run.html"]).succeeded();
+    place.call("report run.json -o run.html").succeeded();
     assert!(is_page(&page));
 }
 
 #[test]
 fn a_report_goes_with_its_run() {
     let place = Place::new();
-    let page = page_of(&place.bench::<&str>(&[]).succeeded());
+    let page = page_of(&place.bench("").succeeded());
     let id = place.saved()[0].id.clone();
     place.call(&["runs", "remove", &id]).succeeded();
     assert!(!page.exists() && place.saved().is_empty());

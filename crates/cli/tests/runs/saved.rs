@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use seekless_record::{Run, Subject};
 
-use crate::common::place::{Place, prepared};
+use crate::common::place::{Place, assert_contains, prepared};
 
 /// A run with every field filled.
 const FULL: &[u8] = include_bytes!("../../../record/testdata/full-run.json");
@@ -43,9 +43,9 @@ fn two(place: &Place) {
 #[test]
 fn runs_are_listed_the_last_first_with_what_came_of_them() {
     let place = Place::new();
-    assert!(place.call(&["runs"]).succeeded().stdout.contains("No runs yet"));
+    assert!(place.call("runs").succeeded().stdout.contains("No runs yet"));
     two(&place);
-    let list = place.call(&["runs"]).succeeded().stdout;
+    let list = place.call("runs").succeeded().stdout;
     let first = list.find("2026-11-21T09-00-00-read+write  ").unwrap();
     let second = list.find("2026-11-20T14-03-22-read+write  ").unwrap();
     assert!(first < second, "{list}");
@@ -56,7 +56,7 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
     ] {
         assert!(list.contains(word), "{word}: {list}");
     }
-    let json = place.call(&["runs", "--json"]).succeeded().stdout;
+    let json = place.call("runs --json").succeeded().stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["id"], "2026-11-21T09-00-00-read+write");
     assert_eq!(json[1]["storages"][0]["device_kind"], "nvme");
@@ -65,11 +65,8 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
 #[test]
 fn a_measured_run_is_shown_again_as_it_was() {
     let place = Place::new();
-    let measured = place.bench::<&str>(&[]).succeeded().stdout;
-    let shown = place
-        .call(&["runs", "show", "--tables", "--notes", "latest"])
-        .succeeded()
-        .stdout;
+    let measured = place.bench("").succeeded().stdout;
+    let shown = place.call("runs show --tables --notes latest").succeeded().stdout;
     let result = measured.split("\n\nSaved").next().unwrap();
     assert!(shown.contains(result), "{shown}\n---\n{measured}");
     let id = &place.saved()[0].id;
@@ -85,10 +82,7 @@ fn a_measured_run_is_shown_again_as_it_was() {
 fn what_a_new_kernel_changed_is_told_with_intervals() {
     let place = Place::new();
     two(&place);
-    let told = place
-        .call(&["runs", "compare", "2026-11-20", "latest"])
-        .succeeded()
-        .stdout;
+    let told = place.call("runs compare 2026-11-20 latest").succeeded().stdout;
     let first = told.lines().next().unwrap();
     assert!(first.starts_with("The second run takes "), "{first}");
     for word in [
@@ -100,7 +94,7 @@ fn what_a_new_kernel_changed_is_told_with_intervals() {
     ] {
         assert!(told.contains(word), "{word}: {told}");
     }
-    let json = place.call(&["runs", "compare", "2026-11-20", "latest", "--json"]);
+    let json = place.call("runs compare 2026-11-20 latest --json");
     let json: serde_json::Value = serde_json::from_str(&json.succeeded().stdout).unwrap();
     let method = &json["comparison"]["contests"][0]["methods"][0];
     assert!(
@@ -108,14 +102,11 @@ fn what_a_new_kernel_changed_is_told_with_intervals() {
         "{method}"
     );
     let page = place.path("page.html");
-    let arguments = ["runs", "compare", "2026-11-20", "latest", "--report", "page.html"];
-    assert_eq!(place.call(&arguments).succeeded().stdout, told);
+    let arguments = "runs compare 2026-11-20 latest --report page.html";
+    assert_eq!(place.call(arguments).succeeded().stdout, told);
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains(&format!("<h1>{}", &first[..30])), "{page}");
-    assert!(
-        page.contains("2.00x slower (") && page.contains("6.18.44-7-amd64, now 7.0.1"),
-        "{page}"
-    );
+    assert_contains(&page, &["2.00x slower (", "6.18.44-7-amd64, now 7.0.1"]);
 }
 
 #[test]
@@ -126,7 +117,7 @@ fn other_machines_and_file_systems_are_compared_only_when_told_to() {
     other.storages[0].file_system = "xfs".to_owned();
     kept(&place, &full());
     kept(&place, &other);
-    let sentence = place.call(&["runs", "compare", "2026", "other"]).refused();
+    let sentence = place.call("runs compare 2026 other").refused();
     for word in [
         "another host (example-host; elsewhere)",
         "another file system (ext4; xfs)",
@@ -134,10 +125,8 @@ fn other_machines_and_file_systems_are_compared_only_when_told_to() {
     ] {
         assert!(sentence.contains(word), "{word}: {sentence}");
     }
-    let told = place
-        .call(&["runs", "compare", "--anyway", "2026", "other"])
-        .succeeded();
-    assert!(told.stdout.contains("Differs  another host"), "{}", told.stdout);
+    let told = place.call("runs compare --anyway 2026 other").succeeded();
+    assert_contains(&told.stdout, &["Differs  another host"]);
 }
 
 #[test]
@@ -149,37 +138,26 @@ fn runs_without_anything_in_common_and_a_run_with_itself_are_refused() {
     }
     kept(&place, &full());
     kept(&place, &other);
-    let sentence = place.call(&["runs", "compare", "2026", "other"]).refused();
-    assert!(
-        sentence.contains("no contest in common") && sentence.contains("--size"),
-        "{sentence}"
-    );
-    let sentence = place.call(&["runs", "compare", "other", "latest"]).refused();
-    assert!(sentence.contains("named twice"), "{sentence}");
+    let sentence = place.call("runs compare 2026 other").refused();
+    assert_contains(&sentence, &["no contest in common", "--size"]);
+    let sentence = place.call("runs compare other latest").refused();
+    assert_contains(&sentence, &["named twice"]);
 }
 
 #[test]
 fn a_run_that_is_not_there_is_answered_with_the_nearest() {
     let place = Place::new();
-    let sentence = place.call(&["runs", "show", "latest"]).refused();
-    assert!(sentence.contains("seekless bench"), "{sentence}");
+    let sentence = place.call("runs show latest").refused();
+    assert_contains(&sentence, &["seekless bench"]);
     two(&place);
-    let sentence = place
-        .call(&["runs", "show", "2026-11-20T14-03-22-raed+write"])
-        .refused();
-    assert!(
-        sentence.contains("the nearest are `2026-11-20T14-03-22-read+write`"),
-        "{sentence}"
-    );
-    let sentence = place.call(&["runs", "show", "2026"]).refused();
-    assert!(sentence.contains("ambiguous: it matches 2 runs"), "{sentence}");
-    let sentence = place.call(&["runs", "show", "./gone.json"]).refused();
-    assert!(
-        sentence.contains("gone.json") && sentence.contains("No such file"),
-        "{sentence}"
-    );
-    let sentence = place.call(&["runs", "show", "./"]).refused();
-    assert!(sentence.contains("not a regular file"), "{sentence}");
+    let sentence = place.call("runs show 2026-11-20T14-03-22-raed+write").refused();
+    assert_contains(&sentence, &["the nearest are `2026-11-20T14-03-22-read+write`"]);
+    let sentence = place.call("runs show 2026").refused();
+    assert_contains(&sentence, &["ambiguous: it matches 2 runs"]);
+    let sentence = place.call("runs show ./gone.json").refused();
+    assert_contains(&sentence, &["gone.json", "No such file"]);
+    let sentence = place.call("runs show ./").refused();
+    assert_contains(&sentence, &["not a regular file"]);
 }
 
 #[test]
@@ -190,26 +168,18 @@ fn damaged_and_newer_documents_are_named_skipped_and_left_alone() {
     let damaged = good.with_file_name("damaged.json");
     fs::write(&newer, "{\"version\": 99}").unwrap();
     fs::write(&damaged, &FULL[..FULL.len() / 2]).unwrap();
-    for arguments in [&["runs"][..], &["runs", "table"]] {
+    for arguments in ["runs", "runs table"] {
         let ended = place.call(arguments);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(
-            ended.stderr.contains("newer.json: the document has version 99"),
-            "{}",
-            ended.stderr
-        );
-        assert!(
-            ended.stderr.contains("damaged.json: the document is damaged"),
-            "{}",
-            ended.stderr
-        );
+        assert_contains(&ended.stderr, &["newer.json: the document has version 99"]);
+        assert_contains(&ended.stderr, &["damaged.json: the document is damaged"]);
         assert!(!ended.stdout.is_empty());
     }
-    let sentence = place.call(&["runs", "show", "damaged"]).refused();
-    assert!(sentence.contains("damaged.json"), "{sentence}");
+    let sentence = place.call("runs show damaged").refused();
+    assert_contains(&sentence, &["damaged.json"]);
     assert_eq!(fs::read(&damaged).unwrap(), &FULL[..FULL.len() / 2]);
-    place.call(&["runs", "remove", "damaged", "newer"]).succeeded();
-    place.call(&["runs"]).succeeded();
+    place.call("runs remove damaged newer").succeeded();
+    place.call("runs").succeeded();
 }
 
 #[test]
@@ -222,38 +192,27 @@ fn an_anonymous_export_tells_nothing_and_is_imported_apart() {
     kept(&place, &run);
     kept(&place, &later("2026-11-21T09-00-00-read", "7.0.1", 2.0));
     place
-        .call(&[
-            "runs",
-            "export",
-            "--anonymous",
-            "2026-11-20",
-            "latest",
-            "-o",
-            "out.json",
-        ])
+        .call("runs export --anonymous 2026-11-20 latest -o out.json")
         .succeeded();
     let text = fs::read_to_string(place.path("out.json")).unwrap();
     assert!(!text.contains("SECRET") && !text.contains("14-03"), "{text}");
     let other = Place::new();
     fs::write(other.path("in.json"), &text).unwrap();
-    let imported = other.call(&["runs", "import", "in.json"]).succeeded().stdout;
+    let imported = other.call("runs import in.json").succeeded().stdout;
     assert_eq!(
         imported.matches("Imported  imported-2026-11-2").count(),
         2,
         "{imported}"
     );
-    let again = other.call(&["runs", "import", "in.json"]).succeeded().stdout;
+    let again = other.call("runs import in.json").succeeded().stdout;
     assert_eq!(again.matches("Exists").count(), 2, "{again}");
-    let list = other.call(&["runs"]).succeeded().stdout;
-    assert!(
-        list.contains(", imported") && list.contains("2 of them imported"),
-        "{list}"
-    );
+    let list = other.call("runs").succeeded().stdout;
+    assert_contains(&list, &[", imported", "2 of them imported"]);
     assert!(other.saved().is_empty(), "own and imported are apart");
-    let sentence = other.call(&["runs", "show", "latest"]).refused();
-    assert!(sentence.contains("no run"), "{sentence}");
+    let sentence = other.call("runs show latest").refused();
+    assert_contains(&sentence, &["no run"]);
     let told = other
-        .call(&["runs", "compare", "imported-2026-11-20", "imported-2026-11-21"])
+        .call("runs compare imported-2026-11-20 imported-2026-11-21")
         .succeeded();
     assert_eq!(
         told.stdout.matches("imported: measured by others").count(),
@@ -267,8 +226,8 @@ fn an_anonymous_export_tells_nothing_and_is_imported_apart() {
 fn an_export_with_names_says_so() {
     let place = Place::new();
     kept(&place, &full());
-    let ended = place.call(&["runs", "export", "latest"]).succeeded();
-    assert!(ended.stderr.contains("--anonymous"), "{}", ended.stderr);
+    let ended = place.call("runs export latest").succeeded();
+    assert_contains(&ended.stderr, &["--anonymous"]);
     assert_eq!(seekless_record::from_json(ended.stdout.as_bytes()).unwrap(), full());
 }
 
@@ -277,22 +236,20 @@ fn an_export_goes_to_no_directory_and_over_no_run_and_leaves_devices_alone() {
     let place = Place::new();
     let own = kept(&place, &full());
     let before = fs::read(&own).unwrap();
-    let sentence = place.call(&["runs", "export", "latest", "-o", "."]).refused();
-    assert!(sentence.contains("is a directory"), "{sentence}");
+    let sentence = place.call("runs export latest -o .").refused();
+    assert_contains(&sentence, &["is a directory"]);
     let own = own.to_str().unwrap();
     let sentence = place
         .call(&["runs", "export", "--anonymous", "latest", "-o", own])
         .refused();
-    assert!(sentence.contains("is one of the runs"), "{sentence}");
+    assert_contains(&sentence, &["is one of the runs"]);
     assert_eq!(fs::read(own).unwrap(), before);
     let device = place.path("device");
     if !prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
         println!("skipped: making a device needs root");
         return;
     }
-    place
-        .call(&["runs", "export", "--anonymous", "latest", "-o", "device"])
-        .succeeded();
+    place.call("runs export --anonymous latest -o device").succeeded();
     let kind = fs::metadata(device).unwrap().file_type();
     assert!(std::os::unix::fs::FileTypeExt::is_char_device(&kind));
 }
@@ -312,15 +269,7 @@ fn a_strangers_document_is_refused_by_the_field_and_the_others_are_kept() {
     run.trials[2].seconds = 1.0;
     run.trials[5].contest = 77;
     place.file("index.json", seekless_record::to_json(&run).unwrap().as_bytes());
-    let ended = place.call(&[
-        "runs",
-        "import",
-        "negative.json",
-        "good.json",
-        "index.json",
-        "absurd.json",
-        "gone.json",
-    ]);
+    let ended = place.call("runs import negative.json good.json index.json absurd.json gone.json");
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     for word in [
         "negative.json: the document is damaged: trials[2].seconds: is -1e0",
@@ -337,11 +286,8 @@ fn a_strangers_document_is_refused_by_the_field_and_the_others_are_kept() {
         "{}",
         ended.stdout
     );
-    let sentence = place.call(&["runs", "import", "negative.json", "index.json"]).refused();
-    assert!(
-        sentence.contains("negative.json") && sentence.contains("index.json"),
-        "{sentence}"
-    );
+    let sentence = place.call("runs import negative.json index.json").refused();
+    assert_contains(&sentence, &["negative.json", "index.json"]);
 }
 
 #[test]
@@ -358,7 +304,7 @@ fn a_strangers_document_moves_no_cursor() {
     run.warnings = vec![hostile.to_owned()];
     place.file("hostile.json", seekless_record::to_json(&run).unwrap().as_bytes());
     place.file("full.json", FULL);
-    place.call(&["runs", "import", "hostile.json"]).succeeded();
+    place.call("runs import hostile.json").succeeded();
     for arguments in [
         &["runs"][..],
         &["runs", "--json"],
@@ -389,19 +335,13 @@ fn a_strangers_document_moves_no_cursor() {
 #[test]
 fn the_table_ranks_methods_over_own_and_imported_runs() {
     let place = Place::new();
-    assert!(
-        place
-            .call(&["runs", "table"])
-            .succeeded()
-            .stdout
-            .contains("nothing to rank")
-    );
+    assert!(place.call("runs table").succeeded().stdout.contains("nothing to rank"));
     two(&place);
     let mut theirs = later("theirs", "6.18.3", 1.5);
     theirs.machine.processors = 64;
     place.file("theirs.json", seekless_record::to_json(&theirs).unwrap().as_bytes());
-    place.call(&["runs", "import", "theirs.json"]).succeeded();
-    let table = place.call(&["runs", "table"]).succeeded().stdout;
+    place.call("runs import theirs.json").succeeded();
+    let table = place.call("runs table").succeeded().stdout;
     for word in [
         "cold, count, 63M hole, 1M data, holes skipped, in 32 MiB; nvme, ext4, Linux 6.18\n",
         "Linux 7.0\n",
@@ -409,7 +349,7 @@ fn the_table_ranks_methods_over_own_and_imported_runs() {
     ] {
         assert!(table.contains(word), "{word}: {table}");
     }
-    let json = place.call(&["runs", "table", "--json"]).succeeded().stdout;
+    let json = place.call("runs table --json").succeeded().stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["place"]["device"], "nvme");
     assert_eq!(json[0]["methods"][0]["ratio"], 1.0);
@@ -420,21 +360,15 @@ fn only_what_is_named_is_removed_and_nothing_where_one_name_is_wrong() {
     let place = Place::new();
     two(&place);
     let file = place.file("full.json", FULL);
-    let sentence = place.call(&["runs", "remove", "latest", "nothing"]).refused();
-    assert!(sentence.contains("`nothing` is not a run"), "{sentence}");
-    let sentence = place.call(&["runs", "remove", "./full.json"]).refused();
-    assert!(sentence.contains("is a file, not an ID"), "{sentence}");
+    let sentence = place.call("runs remove latest nothing").refused();
+    assert_contains(&sentence, &["`nothing` is not a run"]);
+    let sentence = place.call("runs remove ./full.json").refused();
+    assert_contains(&sentence, &["is a file, not an ID"]);
     assert_eq!((place.saved().len(), file.exists()), (2, true));
-    place.call(&["runs", "remove"]).refused();
-    let told = place
-        .call(&["runs", "remove", "2026-11-20", "2026-11-20T14"])
-        .succeeded()
-        .stdout;
-    assert!(
-        told.contains("Removed  2026-11-20T14-03-22-read+write") && told.contains("1 left"),
-        "{told}"
-    );
-    let told = place.call(&["runs", "remove", "--down-to", "0"]).succeeded().stdout;
+    place.call("runs remove").refused();
+    let told = place.call("runs remove 2026-11-20 2026-11-20T14").succeeded().stdout;
+    assert_contains(&told, &["Removed  2026-11-20T14-03-22-read+write", "1 left"]);
+    let told = place.call("runs remove --down-to 0").succeeded().stdout;
     assert!(told.contains("0 left") && place.saved().is_empty(), "{told}");
 }
 
@@ -444,7 +378,7 @@ fn the_name_of_a_directory_moves_no_cursor() {
     let name = "odd\u{1b}[2J";
     fs::create_dir(place.path(name)).unwrap();
     let measured = place.bench(&["--dir", name]).succeeded();
-    assert!(measured.stdout.contains("odd\\u{1b}[2J: "), "{}", measured.stdout);
+    assert_contains(&measured.stdout, &["odd\\u{1b}[2J: "]);
     let refused = place.call(&["bench", "--dir", &format!("{name}gone")]).refused();
     let said = format!("{}{}{refused}", measured.stdout, measured.stderr);
     assert!(!said.contains('\u{1b}'), "{said:?}");

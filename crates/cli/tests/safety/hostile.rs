@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::place::{Ended, Mount, Place, is_root, prepared};
+use crate::common::place::{Ended, Mount, Place, assert_contains, is_root, prepared};
 
 /// An overlay on `mount`, whose upper directory is beside it.
 fn overlay(place: &Place) -> Option<Mount> {
@@ -72,7 +72,7 @@ fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
         }
         place.file("changes", updates.as_bytes());
         // Without a mapping, the same file is worked on, unless some processes cannot be looked into here.
-        let unmapped = place.run(&["holes", "fill", "mount/b"]);
+        let unmapped = place.run("holes fill mount/b");
         let is_seen = !unmapped.stderr.contains("a lease does not show mappings");
         if is_seen {
             unmapped.succeeded();
@@ -112,7 +112,7 @@ fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
     if ended.stderr.contains("in a container") {
         return println!("skipped: {}", ended.stderr);
     }
-    assert!(ended.stderr.contains("hidepid"), "{}", ended.stderr);
+    assert_contains(&ended.stderr, &["hidepid"]);
     mapper.write();
     assert_eq!(&fs::read(&file).unwrap()[4096..4104], b"PRECIOUS");
 }
@@ -143,7 +143,7 @@ fn a_file_is_not_replaced_where_the_kernel_has_no_leases() {
             .lines()
             .any(|line| line.contains("F_SETLEASE, F_RDLCK") && line.contains("INJECTED"))
         {
-            assert!(ended.stderr.contains("has no leases"), "{}", ended.stderr);
+            assert_contains(&ended.stderr, &["has no leases"]);
             assert_eq!(fs::read(&file).unwrap(), [1; 8192]);
             return;
         }
@@ -176,9 +176,9 @@ fn two_files_of_an_overlay_on_fuse_with_one_number_are_two() {
     let Some(_overlay) = Mount::overlay([&layers[0], &layers[1], &layers[2]], &place.path("mount")) else {
         return;
     };
-    assert_eq!(place.run(&["cmp", "-s", "mount/1/f", "mount/2/f"]).code, Some(1));
-    let found = place.run(&["dupes", "mount"]);
-    assert!(found.stdout.contains("0 groups"), "{}", found.stdout);
+    assert_eq!(place.run("cmp -s mount/1/f mount/2/f").code, Some(1));
+    let found = place.run("dupes mount");
+    assert_contains(&found.stdout, &["0 groups"]);
     drop(fuse);
 }
 
@@ -211,9 +211,9 @@ fn kept_digests_of_another_file_system_on_the_same_device_are_not_trusted() {
         let Some(_mount) = Mount::image_again(&image, "ro", &place.path("mount")) else {
             return;
         };
-        let found = place.run(&["dupes", "--cache", "--cache-file", "digests", "mount"]);
+        let found = place.run("dupes --cache --cache-file digests mount");
         let groups = if last == 1 { "1 group" } else { "0 groups" };
-        assert!(found.stdout.contains(groups), "{}", found.stdout);
+        assert_contains(&found.stdout, &[groups]);
     }
 }
 
@@ -296,12 +296,12 @@ fn steps_that_gain_nothing_are_left_out_and_counted() {
     fs::create_dir(place.path("h")).unwrap();
     fs::hard_link(place.path("t/out/d"), place.path("h/b")).unwrap();
     place.file("h/a", b"same");
-    let ended = place.run(&["dupes", "--action", "hardlink", "--keep", "name:a", "--yes", "h"]);
+    let ended = place.run("dupes --action hardlink --keep name:a --yes h");
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("1 file left out"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &["1 file left out"]);
     let inode = |name: &str| fs::metadata(place.path(name)).unwrap().ino();
     assert_eq!(inode("h/b"), inode("t/out/d"));
-    let ended = place.run(&["dupes", "--isolate", "h"]);
+    let ended = place.run("dupes --isolate h");
     assert!(
         ended.code == Some(2) && ended.stderr.contains("several PATHs"),
         "{}",
@@ -322,15 +322,15 @@ fn files_that_claim_huge_sizes_are_compared_by_their_data() {
             .set_len((1 << 62) + 4096)
             .unwrap();
     }
-    let ended = place.run(&["dupes", "t"]);
+    let ended = place.run("dupes t");
     assert!(
         ended.stdout.contains("3 files, 1 group"),
         "{}{}",
         ended.stdout,
         ended.stderr
     );
-    assert_eq!(place.run(&["cmp", "t/a", "t/b"]).code, Some(0));
-    let ended = place.run(&["dupes", "--action", "remove", "--keep", "first", "--yes", "t"]);
+    assert_eq!(place.run("cmp t/a t/b").code, Some(0));
+    let ended = place.run("dupes --action remove --keep first --yes t");
     assert_eq!(ended.code, Some(1), "its digest would take years: {}", ended.stderr);
 }
 
@@ -385,11 +385,11 @@ fn blocks_past_the_end_of_a_file_are_named_and_freed_when_that_is_asked_for() {
         rustix::fs::fallocate(&file, flags, 0, 8 << 20).unwrap();
         file.sync_all().unwrap();
         drop(file);
-        let shown = place.run(&["holes", "show", "--map", "mount/f"]).stdout;
+        let shown = place.run("holes show --map mount/f").stdout;
         assert_eq!(shown.contains("past end"), lists_extents, "{kind}: {shown}");
-        place.run(&["holes", "dig", "mount/f"]).succeeded();
+        place.run("holes dig mount/f").succeeded();
         assert!(fs::metadata(place.path("mount/f")).unwrap().blocks() > 8000, "{kind}");
-        place.run(&["holes", "dig", "--past-end", "mount/f"]).succeeded();
+        place.run("holes dig --past-end mount/f").succeeded();
         let found = fs::metadata(place.path("mount/f")).unwrap();
         assert!(found.blocks() < 100 && found.len() == 3, "{kind}: {}", found.blocks());
     }

@@ -4,26 +4,18 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use crate::common::disks::attribute;
-use crate::common::place::SMALL_BENCH;
+use crate::common::place::{SMALL_BENCH, assert_contains};
 use crate::common::unprivileged::{Common, NOBODY};
 
 #[test]
 fn a_directory_that_is_not_writable_is_refused() {
     let common = Common::new();
-    for arguments in [&["bench", "--dir", "shut"][..], &["methods", "--dir", "shut"]] {
+    for arguments in ["bench --dir shut", "methods --dir shut"] {
         let sentence = common.run(arguments).refused();
-        assert!(
-            sentence.contains("shut") && sentence.contains("Permission denied"),
-            "{sentence}"
-        );
+        assert_contains(&sentence, &["shut", "Permission denied"]);
     }
-    let sentence = common
-        .run(&["bench", "--dir", "open", "--export-json", "shut/run.json"])
-        .refused();
-    assert!(
-        sentence.contains("shut/run.json") && sentence.contains("Permission denied"),
-        "{sentence}"
-    );
+    let sentence = common.run("bench --dir open --export-json shut/run.json").refused();
+    assert_contains(&sentence, &["shut/run.json", "Permission denied"]);
     let mut left = fs::read_dir(common.directory().join("open")).unwrap();
     // The store's directory has the lock by which benches take turns.
     assert!(left.all(|entry| entry.unwrap().file_name() == "data"));
@@ -36,12 +28,9 @@ fn an_unreadable_file_is_refused() {
         fs::write(common.directory().join(name), b"bytes").unwrap();
         fs::set_permissions(common.directory().join(name), Permissions::from_mode(0o000)).unwrap();
     }
-    for arguments in [&["bench", "--file", "secret"][..], &["bench", "secret.toml"]] {
+    for arguments in ["bench --file secret", "bench secret.toml"] {
         let sentence = common.run(arguments).refused();
-        assert!(
-            sentence.contains("secret") && sentence.contains("Permission denied"),
-            "{sentence}"
-        );
+        assert_contains(&sentence, &["secret", "Permission denied"]);
     }
 }
 
@@ -51,10 +40,8 @@ fn a_file_that_is_protected_from_writing_is_not_replaced() {
     let path = common.directory().join("open/run.json");
     fs::write(&path, b"old").unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
-    let sentence = common
-        .run(&["bench", "--dir", "open", "--export-json", "open/run.json"])
-        .refused();
-    assert!(sentence.contains("Permission denied"), "{sentence}");
+    let sentence = common.run("bench --dir open --export-json open/run.json").refused();
+    assert_contains(&sentence, &["Permission denied"]);
     assert_eq!(fs::read(&path).unwrap(), b"old");
 }
 
@@ -68,7 +55,7 @@ fn a_copy_of_a_file_that_is_not_writable_keeps_its_attributes() {
         return;
     }
     fs::set_permissions(&from, Permissions::from_mode(0o444)).unwrap();
-    common.run(&["cp", "open/from", "open/to"]).succeeded();
+    common.run("cp open/from open/to").succeeded();
     let mut value = [0; 5];
     let length = rustix::fs::getxattr(&to, "user.about", &mut value).unwrap();
     assert_eq!(
@@ -98,8 +85,8 @@ fn a_group_that_cannot_be_kept_gives_no_other_group_its_rights() {
 #[test]
 fn emptying_the_system_s_cache_needs_root_and_says_so() {
     let common = Common::new();
-    let sentence = common.run(&["bench", "--dir", "open", "--drop", "system"]).refused();
-    assert!(sentence.contains("needs root"), "{sentence}");
+    let sentence = common.run("bench --dir open --drop system").refused();
+    assert_contains(&sentence, &["needs root"]);
 }
 
 #[test]
@@ -115,7 +102,7 @@ fn measuring_needs_no_privilege() {
         "*/sync,block=1M*",
     ];
     let ended = common.run(&[&small[..], &["--dir", "open"]].concat()).succeeded();
-    assert!(ended.stdout.contains("1 MiB, cold"), "{}", ended.stdout);
+    assert_contains(&ended.stdout, &["1 MiB, cold"]);
 }
 
 #[test]
@@ -124,8 +111,5 @@ fn what_may_not_be_limited_is_not_measured_and_says_why() {
     let refusal = common
         .run(&[&SMALL_BENCH[..], &["read/mmap", "--dir", "open", "--cache", "over"]].concat())
         .refused();
-    assert!(
-        refusal.contains("nothing was measured: read/mmap: not available: "),
-        "{refusal}"
-    );
+    assert_contains(&refusal, &["nothing was measured: read/mmap: not available: "]);
 }

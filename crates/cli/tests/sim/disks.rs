@@ -12,7 +12,7 @@ use seekless_sys::Buffer;
 use serde_json::Value;
 
 use crate::common::groups::{Groups, Names, Seen};
-use crate::common::place::{Mount, Place, wait_for};
+use crate::common::place::{Mount, Place, assert_contains, wait_for};
 use crate::common::simulated::{DEVICES, SimulatedDisk, is_skipped, is_there, random};
 
 #[test]
@@ -47,7 +47,7 @@ fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
     assert!(buffer[..] == written[1 << 20..2 << 20], "other bytes by direct I/O");
 
     // It fails if other devices there are broken.
-    let listed = place.run(&["sim", "list", "--json"]).stdout;
+    let listed = place.run("sim list --json").stdout;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let devices = listed["devices"].as_array().unwrap();
     let own = devices
@@ -64,7 +64,7 @@ fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
     assert!(offered.lines().any(|line| line.starts_with(&offer)), "{offered}");
     let busy = place.run(&["sim", "stop", &disk.name]);
     assert_eq!(busy.code, Some(2), "{}", busy.stdout);
-    assert!(busy.stderr.contains("is in use by"), "{}", busy.stderr);
+    assert_contains(&busy.stderr, &["is in use by"]);
     assert!(is_there(&disk.name));
     drop((file, direct));
     assert_eq!(
@@ -84,7 +84,7 @@ fn a_disk_whose_server_was_killed_is_taken_down_by_the_next_command() {
     let file = File::create(disk.mount_point.join("open")).unwrap();
     fs::write(disk.mount_point.join("dirty"), random(1 << 20)).unwrap();
     disk.kill_server();
-    let listed = place.run(&["sim", "list"]);
+    let listed = place.run("sim list");
     assert!(
         !listed.stdout.contains(&format!("{}: ", disk.name)),
         "{}",
@@ -126,7 +126,7 @@ fn a_disk_whose_start_was_killed_ends_by_itself() {
     starting.wait().unwrap();
     let name = name.unwrap();
     wait_for("nothing of the disk", || {
-        place.run(&["sim", "list"]);
+        place.run("sim list");
         !is_there(&name) && !backing.exists()
     });
 }
@@ -148,11 +148,7 @@ fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
     block.sync_all().unwrap();
     drop(block);
     let refused = place.run(&["sim", "start", "null", "--backing", backing.to_str().unwrap()]);
-    assert!(
-        refused.stderr.contains("is in use by another program or device"),
-        "{}",
-        refused.stderr
-    );
+    assert_contains(&refused.stderr, &["is in use by another program or device"]);
     let mode = fs::metadata(&backing).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     drop(one);
@@ -225,7 +221,7 @@ fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
     let ended = place.run(&["dupes", "--json", "--explain", point.to_str().unwrap()]);
     assert_eq!(Seen::of(&ended).groups, expected);
     let told = &ended.stderr;
-    assert!(told.contains("in the order of their places on the device"), "{told}");
+    assert_contains(told, &["in the order of their places on the device"]);
     let cached = place
         .run(&["cache", "show", "--json", point.to_str().unwrap()])
         .succeeded();
@@ -268,7 +264,7 @@ fn on_a_disk_with_a_head_trees_are_read_in_the_order_of_their_places() {
     let ended = place.run(&["cmp", "-r", "--explain", one, other]);
     assert_eq!(ended.code, Some(1));
     let told = &ended.stderr;
-    assert!(told.contains("in the order of their places on the device"), "{told}");
+    assert_contains(told, &["in the order of their places on the device"]);
     let differ: BTreeSet<String> = (ended.stdout.lines())
         .map(|line| line.split(&[' ', ':'][..]).find(|word| word.contains("/f")).unwrap())
         .map(|path| path.trim_start_matches(one).trim_start_matches('/').to_owned())
@@ -297,11 +293,7 @@ fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
     };
     let refused = ["sim", "start", "null", "--size", "8G", "--backing", "small/backing"];
     let refused = place.run(&refused);
-    assert!(
-        refused.stderr.contains("0.5 GiB needed, 0.3 GiB free"),
-        "{}",
-        refused.stderr
-    );
+    assert_contains(&refused.stderr, &["0.5 GiB needed, 0.3 GiB free"]);
     let _large = Mount::tmpfs(&large, "size=600M").unwrap();
     let disk = SimulatedDisk::start(&place, &start);
     let path = disk.mount_point.join("file");
@@ -335,12 +327,8 @@ fn what_cannot_be_started_is_refused_and_leaves_nothing() {
         assert_eq!(ended.code, Some(2), "{arguments:?}");
         assert!(ended.stderr.contains(reason), "{arguments:?}: {}", ended.stderr);
     }
-    let listed = place.run(&["sim", "stop", "no-such-disk"]);
-    assert!(
-        listed.stderr.contains("no simulated device is named"),
-        "{}",
-        listed.stderr
-    );
+    let listed = place.run("sim stop no-such-disk");
+    assert_contains(&listed.stderr, &["no simulated device is named"]);
     let unprivileged = |command: &str| {
         let program = env!("CARGO_BIN_EXE_seekless");
         let setpriv = ["--reuid", "65534", "--clear-groups", program, "sim", command, "null"];

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use seekless_sys::{Buffer, attach_loop, detach_loop};
 use serde_json::Value;
 
-use crate::common::place::{Ended, Mount, Place, wait_for};
+use crate::common::place::{Ended, Mount, Place, assert_contains, wait_for};
 use crate::common::simulated::{DEVICES, SimulatedDisk, is_skipped, is_there, random};
 
 /// The file below a loop device.
@@ -104,11 +104,11 @@ fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
     start.args(["sim", "start", "null", "--at"]);
     start.arg(std::ffi::OsStr::from_bytes(b"x\xff"));
     let told = Ended::of(start.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()).refused();
-    assert!(told.contains("is not UTF-8"), "{told}");
+    assert_contains(&told, &["is not UTF-8"]);
     assert_eq!(place.content(), before);
     for name in ["lock", "no-such-disk"] {
         let told = place.run(&["sim", "cut", name]).refused();
-        assert!(told.contains("no simulated device is named"), "{told}");
+        assert_contains(&told, &["no simulated device is named"]);
     }
 }
 
@@ -169,11 +169,11 @@ fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_fro
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
     let user = File::create(disk.mount_point.join("file")).unwrap();
     let stopped = place.run(&["sim", "stop", "--force", &disk.name]).succeeded().stdout;
-    assert!(stopped.contains("detached; it ends when"), "{stopped}");
+    assert_contains(&stopped, &["detached; it ends when"]);
     assert!(!disk.mount_point.join("file").exists());
     drop(user);
     wait_for("nothing of the disk", || {
-        let told = place.run(&["sim", "list"]).stderr;
+        let told = place.run("sim list").stderr;
         assert!(!told.contains(&format!("{}: its server had died", disk.name)), "{told}");
         !is_there(&disk.name)
     });
@@ -254,7 +254,7 @@ fn a_trace_for_which_there_is_no_room_is_told_and_not_replayed() {
             block.read_exact_at(&mut buffer, place << 12).unwrap();
         }
         drop(block);
-        let listed = place.run(&["sim", "list"]).stdout;
+        let listed = place.run("sim list").stdout;
         let own = listed.split(&format!("{}: ", disk.name)).nth(1).unwrap();
         let served = own.lines().nth(1).unwrap();
         assert_eq!(served.contains("it lacks"), !is_whole, "{listed}");
@@ -271,6 +271,6 @@ fn a_trace_for_which_there_is_no_room_is_told_and_not_replayed() {
     }
     let mut again = OpenOptions::new().append(true).open(place.path("trace")).unwrap();
     again.write_all(b"0 write 0 0 0\n").unwrap();
-    let told = place.run(&["sim", "show", "--virtual", "trace"]).refused();
-    assert!(told.contains("impossible: it has no bytes"), "{told}");
+    let told = place.run("sim show --virtual trace").refused();
+    assert_contains(&told, &["impossible: it has no bytes"]);
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use crate::common::place::{Place, is_root};
+use crate::common::place::{Place, assert_contains, is_root};
 
 /// A disk that ends when this is dropped.
 struct SimulatedDisk<'a> {
@@ -129,7 +129,7 @@ fn a_disk_whose_power_is_gone_can_be_stopped() {
     while_writing(&disk, || {
         place.run(&["sim", "stop", "--force", &disk.name]).succeeded();
     });
-    let list = place.run(&["sim", "list"]).succeeded().stdout;
+    let list = place.run("sim list").succeeded().stdout;
     assert!(!list.contains(&format!("{}: ", disk.name)), "{list}");
 }
 
@@ -165,10 +165,7 @@ fn a_wrong_plan_is_refused_with_its_place() {
     let place = Place::new();
     place.file("wrong.toml", b"[[fault]]\nwhat = 'eio'\nnth = 0\n");
     if is_root() {
-        let said = place.run(&["sim", "start", "null", "--faults", "wrong.toml"]).refused();
-        assert!(
-            said.contains("wrong.toml:3:7: fault 1: `nth` must be at least 1"),
-            "{said}"
-        );
+        let said = place.run("sim start null --faults wrong.toml").refused();
+        assert_contains(&said, &["wrong.toml:3:7: fault 1: `nth` must be at least 1"]);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 /// Alternating reads of two places, recorded on a fast device.
 fn trace(place: &Place) {
@@ -23,9 +23,9 @@ fn trace(place: &Place) {
 #[test]
 fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not_reproduce() {
     let place = Place::new();
-    let list = place.call(&["sim", "show"]).succeeded().stdout;
+    let list = place.call("sim show").succeeded().stdout;
     assert_eq!(list.lines().count(), 13, "{list}");
-    let shown = place.call(&["sim", "show", "hdd-2009", "null"]).succeeded().stdout;
+    let shown = place.call("sim show hdd-2009 null").succeeded().stdout;
     for part in [
         "rotations       7,200 rpm",
         "fitted to block-compare-100M",
@@ -48,15 +48,15 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
     assert!(block["simulated_seconds"].as_f64().unwrap() > 10.0 && block["not_reproduced"].is_null());
     let all = json(&["sim", "show", "--json"]);
     assert_eq!(all["models"].as_array().unwrap().len(), 13);
-    let error = place.call(&["sim", "show", "hdd-1999"]).refused();
-    assert!(error.contains("hdd-2009"), "{error}");
+    let error = place.call("sim show hdd-1999").refused();
+    assert_contains(&error, &["hdd-2009"]);
 }
 
 #[test]
 fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
     let place = Place::new();
     trace(&place);
-    let all = place.call(&["sim", "show", "--virtual", "trace"]).succeeded().stdout;
+    let all = place.call("sim show --virtual trace").succeeded().stdout;
     assert!(
         all.starts_with("100 requests, 12.5 MiB, recorded in 10.0 ms\n"),
         "{all}"
@@ -78,10 +78,7 @@ fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
     );
     place.call(&[&picture[..], &["--seconds", "0.1"]].concat()).succeeded();
     assert!(fs::read_to_string(place.path("head.svg")).unwrap().len() < whole.len() / 2);
-    let drawn = place
-        .call(&["sim", "show", "--virtual", "trace", "--picture", "-"])
-        .succeeded()
-        .stdout;
+    let drawn = place.call("sim show --virtual trace --picture -").succeeded().stdout;
     assert!(drawn.starts_with("<svg ") && drawn.contains("as recorded"), "{drawn}");
 }
 

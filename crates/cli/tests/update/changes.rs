@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::common::place::{Ended, Mount, Place};
+use crate::common::place::{Ended, Mount, Place, assert_contains};
 
 /// Every 100th of 10,000 integers, and the file with them changed.
 fn integers(place: &Place) -> Vec<u8> {
@@ -63,9 +63,7 @@ fn a_dry_run_shows_both_ways_and_changes_nothing() {
     let place = Place::new();
     integers(&place);
     let before = place.content();
-    let ended = place
-        .run(&["update", "numbers", "--from", "changes", "--dry-run"])
-        .succeeded();
+    let ended = place.run("update numbers --from changes --dry-run").succeeded();
     for words in [
         "one by one",
         "planned",
@@ -108,11 +106,7 @@ fn the_amplification_is_bounded() {
         let bounded = ["update", "numbers", "--from", "changes", "--max-amplification", "2"];
         let refused = place.run(&[&bounded[..], &["--method", method]].concat());
         assert_eq!(refused.code, Some(2), "{method}: {}", refused.stdout);
-        assert!(
-            refused.stderr.contains("the write amplification of"),
-            "{}",
-            refused.stderr
-        );
+        assert_contains(&refused.stderr, &["the write amplification of"]);
     }
     // A journal has 12 bytes for each update, twice the changed bytes, and its frame.
     for (most, code) in [("6", Some(2)), ("6.3", Some(0))] {
@@ -120,7 +114,7 @@ fn the_amplification_is_bounded() {
         let ended = place.run(&[&bounded[..], &["--safety", "journal"]].concat());
         assert_eq!(ended.code, code, "{}{}", ended.stdout, ended.stderr);
         let told = format!("{}{}", ended.stdout, ended.stderr);
-        assert!(told.contains("write amplification") && told.contains(" 6.2"), "{told}");
+        assert_contains(&told, &["write amplification", " 6.2"]);
         assert_eq!(place.content() == before, code == Some(2));
     }
 }
@@ -260,7 +254,7 @@ fn a_file_that_may_not_be_written_is_left_alone() {
     for safety in ["in-place", "journal", "replace"] {
         let ended = place.run(&["update", "file", "--from", "good", "--safety", safety]);
         assert_eq!(ended.code, Some(2), "{safety}");
-        assert!(ended.stderr.contains("open for writing"), "{}", ended.stderr);
+        assert_contains(&ended.stderr, &["open for writing"]);
     }
 }
 
@@ -275,7 +269,7 @@ fn where_others_have_the_file_open_only_what_changes_is_written_unless_told_othe
     let forced = [&THROUGH[..], &["--method", "update/sync,gap=4K"]].concat();
     let refused = place.run(&forced);
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("--unsafe"), "{}", refused.stderr);
+    assert_contains(&refused.stderr, &["--unsafe"]);
     let told = json(&place.run(&[&forced[..], &["--unsafe"]].concat()).succeeded());
     assert_eq!(told["done"]["writes"], 1);
     drop(reader);
@@ -286,19 +280,19 @@ fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
     let place = Place::new();
     let path = place.file("file", b"precious");
     place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
-    let nothing = place.run(&["update", "file", "--recover"]).succeeded();
-    assert!(nothing.stdout.contains("nothing to recover"), "{}", nothing.stdout);
+    let nothing = place.run("update file --recover").succeeded();
+    assert_contains(&nothing.stdout, &["nothing to recover"]);
     let journal = seekless::update::journal_path(&path);
     fs::write(&journal, [b'x'; 100]).unwrap();
-    let refused = place.run(&["update", "file", "--from", "good"]);
-    assert!(refused.stderr.contains("--recover"), "{}", refused.stderr);
-    let refused = place.run(&["update", "file", "--recover"]);
+    let refused = place.run("update file --from good");
+    assert_contains(&refused.stderr, &["--recover"]);
+    let refused = place.run("update file --recover");
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("not a seekless journal"), "{}", refused.stderr);
+    assert_contains(&refused.stderr, &["not a seekless journal"]);
     // A journal that was cut off before the file was touched.
     fs::write(&journal, b"SKLS").unwrap();
-    let undone = place.run(&["update", "file", "--recover"]).succeeded();
-    assert!(undone.stdout.contains("the file is unchanged"), "{}", undone.stdout);
+    let undone = place.run("update file --recover").succeeded();
+    assert_contains(&undone.stdout, &["the file is unchanged"]);
     assert_eq!(fs::read(path).unwrap(), b"precious");
 }
 
@@ -321,12 +315,12 @@ fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
         let arguments = ["--from", "changes", "--safety", safety, "--method", "update/sync"];
         let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &arguments[..]].concat());
         assert_eq!(ended.code, Some(2), "{safety}");
-        assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
+        assert_contains(&ended.stderr, &["No space left"]);
         if safety == "in-place" {
-            assert!(ended.stderr.contains("of 3000 writes"), "{}", ended.stderr);
+            assert_contains(&ended.stderr, &["of 3000 writes"]);
         } else {
             assert!(fs::read(&path).unwrap() == before, "{safety}");
-            assert!(ended.stderr.contains("file is unchanged"), "{}", ended.stderr);
+            assert_contains(&ended.stderr, &["file is unchanged"]);
         }
         assert_eq!(fs::read_dir(&small).unwrap().count(), 1, "{safety}");
     }
@@ -352,11 +346,11 @@ fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
         let arguments = ["--from", "good", "--safety", safety];
         let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &arguments[..]].concat());
         assert_eq!(ended.code, Some(2), "{safety}");
-        assert!(ended.stderr.contains("Read-only file system"), "{}", ended.stderr);
+        assert_contains(&ended.stderr, &["Read-only file system"]);
         assert_eq!(fs::read(&path).unwrap(), b"precious", "{safety}");
     }
     let ended = place.run(&["update", path.to_str().unwrap(), "--recover"]);
-    assert!(ended.stderr.contains("Read-only file system"), "{}", ended.stderr);
+    assert_contains(&ended.stderr, &["Read-only file system"]);
 }
 
 #[test]
@@ -396,7 +390,7 @@ fn a_directory_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     let ended = place
         .run(&["update", path.to_str().unwrap(), "--from", "good", "--explain"])
         .succeeded();
-    assert!(ended.stderr.contains("these costs are assumed"), "{}", ended.stderr);
+    assert_contains(&ended.stderr, &["these costs are assumed"]);
     assert_eq!(fs::read(&path).unwrap()[..2], [b'x', 7]);
 }
 

@@ -219,16 +219,8 @@ fn a_plan_fills_no_hole_though_none_is_told() {
             println!("skipped: {} has no holes", foreign.kind);
             continue;
         }
-        let arguments = [
-            "update",
-            "mount/file",
-            "--grow",
-            "--from",
-            "changes",
-            "--durability",
-            "through",
-        ];
-        foreign.place.run(&arguments).succeeded();
+        let arguments = "update mount/file --grow --from changes --durability through";
+        foreign.place.run(arguments).succeeded();
         let taken = allocated(&path);
         assert!(taken <= 100 * 3 * 4096, "{}: {taken} bytes", foreign.kind);
     }
@@ -322,18 +314,14 @@ fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
         made.unwrap().write_all_at(&kept[1], 0).unwrap();
         fs::remove_file(foreign.place.path("mount/first")).unwrap();
         foreign.mount_again();
-        let refused = foreign.place.run(&["update", "mount/file", "--from", "/dev/null"]);
+        let refused = foreign.place.run("update mount/file --from /dev/null");
         assert!(
             refused.stderr.contains("--recover"),
             "{}: {}",
             foreign.kind,
             refused.stderr
         );
-        let said = foreign
-            .place
-            .run(&["update", "mount/file", "--recover"])
-            .succeeded()
-            .stdout;
+        let said = foreign.place.run("update mount/file --recover").succeeded().stdout;
         assert!(said.contains("the update is finished"), "{}: {said}", foreign.kind);
         assert!(fs::read(&path).unwrap() == after, "{}", foreign.kind);
         assert!(!journal.exists(), "{}", foreign.kind);
@@ -383,7 +371,7 @@ fn nobody_is_told_that_there_are_no_holes_where_there_are() {
     for foreign in foreign() {
         let path = foreign.file(b"");
         make_sparse(&path, &with_zeros());
-        let shown = foreign.place.run(&["holes", "show", "mount/file"]).succeeded().stdout;
+        let shown = foreign.place.run("holes show mount/file").succeeded().stdout;
         let has_holes = allocated(&path) < 300_000;
         assert_eq!(has_holes, foreign.kind != "exfat", "{}", foreign.kind);
         assert_eq!(!has_holes, shown.contains("no holes"), "{}: {shown}", foreign.kind);
@@ -440,7 +428,7 @@ fn the_file_below_an_overlay_stays_as_it_is() {
     }
     let below = place.file("source/dug", &bytes);
     let taken = allocated(&below);
-    let ended = place.run(&["holes", "dig", "mount/dug"]);
+    let ended = place.run("holes dig mount/dug");
     if is_unkept(&ended.stderr) {
         return println!("skipped: {}", ended.stderr);
     }

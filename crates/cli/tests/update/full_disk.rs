@@ -168,18 +168,8 @@ fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
     // Each of 10,000 updates changes a block.
     let words = ["bench", "update", "--budget", "1s", "--most-written", "60M"];
     assert!(place.run(&words).refused().contains("write 135 MiB"));
-    let words = [
-        "bench",
-        "write",
-        "--size",
-        "8M",
-        "--budget",
-        "3s",
-        "--most-written",
-        "60M",
-        "--notes",
-    ];
-    let ended = place.run(&words).succeeded();
+    let words = "bench write --size 8M --budget 3s --most-written 60M --notes";
+    let ended = place.run(words).succeeded();
     let run = place.only_run();
     let written: u64 = run.trials.iter().map(|trial| trial.bytes).sum();
     assert!((8 << 20..=36 << 20).contains(&written), "{written}: {}", ended.stderr);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::changes::json;
-use crate::common::place::{Ended, Place, wait_for};
+use crate::common::place::{Ended, Place, assert_contains, wait_for};
 
 #[test]
 fn what_was_done_is_told_whatever_the_path_and_where_it_cannot_be_told() {
@@ -115,16 +115,12 @@ fn a_second_replacement_is_refused_and_the_first_goes_on() {
         held() || first.try_wait().unwrap().is_some()
     });
     let is_going = first.try_wait().unwrap().is_none();
-    let second = place.run(&["update", "file", "--from", "one", "--safety", "replace"]);
+    let second = place.run("update file --from one --safety replace");
     let is_going = is_going && first.try_wait().unwrap().is_none();
     Ended::of(first).succeeded();
     if is_going {
         assert_eq!(second.code, Some(2));
-        assert!(
-            second.stderr.contains("another update of this file is running"),
-            "{}",
-            second.stderr
-        );
+        assert_contains(&second.stderr, &["another update of this file is running"]);
     }
     assert_eq!(fs::read_dir(place.directory()).unwrap().count(), 3);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::changes::json;
-use crate::common::place::{Mount, Place};
+use crate::common::place::{Mount, Place, assert_contains};
 
 /// Updates in the binary form that need more than the smallest allowed memory, and the file that they make of zeros.
 fn more_than_memory(place: &Place) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn updates_that_do_not_fit_into_memory_are_sorted_on_the_disk() {
     let arguments = ["file", "--from", "updates", "--memory", "16M"];
     let ended = place.run(&[&["update"], &arguments[..], &["--method", "update/sync,order=as-given"]].concat());
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("use another order"), "{}", ended.stderr);
+    assert_contains(&ended.stderr, &["use another order"]);
 }
 
 #[test]
@@ -57,11 +57,7 @@ fn a_directory_that_cannot_take_what_does_not_fit_is_named_and_nothing_is_change
             "update", "file", "--from", "updates", "--memory", "16M", "--spill", directory,
         ]);
         assert_eq!(ended.code, Some(2), "{directory}");
-        assert!(
-            ended.stderr.contains(directory) && ended.stderr.contains(reason),
-            "{}",
-            ended.stderr
-        );
+        assert_contains(&ended.stderr, &[directory, reason]);
         assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 }

@@ -1,12 +1,13 @@
 //! Bad input: a clear sentence on standard error, exit 2, and nothing touched.
 
+use std::fmt::Debug;
 use std::os::unix::net::UnixListener;
 
-use crate::common::place::{Ended, Mount, Place, prepared};
+use crate::common::place::{Ended, Mount, Place, Words, assert_contains, prepared};
 
 /// Checks that a command refuses and touches nothing. Returns its error.
 #[track_caller]
-fn refused(place: &Place, arguments: &[&str]) -> String {
+fn refused(place: &Place, arguments: impl Words + Copy + Debug) -> String {
     let before = place.content();
     let sentence = place.call(arguments).refused();
     assert!(before == place.content(), "something was touched: {arguments:?}");
@@ -16,7 +17,7 @@ fn refused(place: &Place, arguments: &[&str]) -> String {
 
 /// Checks that a command refuses with all of these words.
 #[track_caller]
-fn refused_with(place: &Place, arguments: &[&str], words: &[&str]) {
+fn refused_with(place: &Place, arguments: impl Words + Copy + Debug, words: &[&str]) {
     let sentence = refused(place, arguments);
     for word in words {
         assert!(sentence.contains(word), "`{word}` is missing: {sentence}");
@@ -27,16 +28,16 @@ fn refused_with(place: &Place, arguments: &[&str], words: &[&str]) {
 fn a_missing_file_or_directory_is_named_with_the_system_s_reason_once() {
     let place = Place::new();
     for arguments in [
-        ["bench", "--file", "gone"].as_slice(),
-        &["bench", "--dir", "gone"],
-        &["bench", "gone.toml"],
-        &["bench", "./gone"],
-        &["bench", "read", "--dir", ".", "--dir", "gone"],
-        &["methods", "--dir", "gone"],
-        &["bench", "--export-json", "gone/run.json"],
+        "bench --file gone",
+        "bench --dir gone",
+        "bench gone.toml",
+        "bench ./gone",
+        "bench read --dir . --dir gone",
+        "methods --dir gone",
+        "bench --export-json gone/run.json",
     ] {
         let sentence = refused(&place, arguments);
-        assert!(sentence.contains("gone"), "{sentence}");
+        assert_contains(&sentence, &["gone"]);
         assert_eq!(sentence.matches("No such file or directory").count(), 1, "{sentence}");
     }
 }
@@ -51,13 +52,13 @@ fn a_directory_is_refused_where_a_file_is_needed_and_a_file_where_a_directory_is
         &["bench", "--file", "directory"],
         &["directory", "is a directory"],
     );
-    refused_with(&place, &["bench", "./directory"], &["directory", "not a regular file"]);
+    refused_with(&place, "bench ./directory", &["directory", "not a regular file"]);
     refused_with(
         &place,
         &["bench", "--dir", "file"],
         &["file", "not a directory", "--file"],
     );
-    refused_with(&place, &["methods", "--dir", "file"], &["file", "not a directory"]);
+    refused_with(&place, "methods --dir file", &["file", "not a directory"]);
     refused_with(
         &place,
         &["bench", "--export-csv", "directory"],
@@ -81,13 +82,13 @@ fn a_fifo_a_socket_and_a_device_are_refused_where_a_regular_file_is_needed() {
     let (fifo, device) = (place.path("fifo"), place.path("device"));
     assert!(prepared("mkfifo", &[fifo.as_os_str()]));
     let _socket = UnixListener::bind(place.path("socket")).unwrap();
-    refused_with(&place, &["bench", "--file", "fifo"], &["fifo", "is a FIFO"]);
-    refused_with(&place, &["bench", "--file", "socket"], &["socket", "is a socket"]);
-    refused_with(&place, &["bench", "./fifo"], &["fifo", "not a regular file"]);
+    refused_with(&place, "bench --file fifo", &["fifo", "is a FIFO"]);
+    refused_with(&place, "bench --file socket", &["socket", "is a socket"]);
+    refused_with(&place, "bench ./fifo", &["fifo", "not a regular file"]);
     // A null device of our own, so that a failure does no harm.
     if prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
-        refused_with(&place, &["bench", "--file", "device"], &["device", "is a device"]);
-        refused_with(&place, &["bench", "./device"], &["device", "not a regular file"]);
+        refused_with(&place, "bench --file device", &["device", "is a device"]);
+        refused_with(&place, "bench ./device", &["device", "not a regular file"]);
     } else {
         println!("skipped: making a device needs root");
     }
@@ -97,7 +98,7 @@ fn a_fifo_a_socket_and_a_device_are_refused_where_a_regular_file_is_needed() {
 fn an_empty_file_is_nothing_to_time() {
     let place = Place::new();
     place.file("empty", b"");
-    refused_with(&place, &["bench", "--file", "empty"], &["empty", "nothing to time"]);
+    refused_with(&place, "bench --file empty", &["empty", "nothing to time"]);
 }
 
 #[test]
@@ -114,59 +115,53 @@ fn a_file_that_is_only_read_is_not_written_by_experiments_that_write() {
 #[test]
 fn unknown_names_are_answered_with_the_nearest() {
     let place = Place::new();
-    refused_with(&place, &["bench", "raed"], &["`raed`", "did you mean `read`"]);
+    refused_with(&place, "bench raed", &["`raed`", "did you mean `read`"]);
     refused_with(
         &place,
         &["bench", "--methods", "read/mmpa"],
         &["`read/mmpa`", "`read/mmap`"],
     );
-    refused_with(&place, &["methods", "read/snyc"], &["`read/snyc`", "`read/sync`"]);
-    refused_with(&place, &["methods", "copi"], &["`copi`", "read, write, copy"]);
-    refused_with(&place, &["methods", "read/sync,dirct"], &["`dirct`", "`direct`"]);
+    refused_with(&place, "methods read/snyc", &["`read/snyc`", "`read/sync`"]);
+    refused_with(&place, "methods copi", &["`copi`", "read, write, copy"]);
+    refused_with(&place, "methods read/sync,dirct", &["`dirct`", "`direct`"]);
     refused_with(
         &place,
         &["methods", "read/mmap,hint=popluate"],
         &["`hint=popluate`", "`hint=populate`"],
     );
-    refused_with(&place, &["bench", "--cache", "wram"], &["wram", "warm"]);
-    refused_with(&place, &["bench", "--bugdet", "9s"], &["--bugdet", "--budget"]);
-    refused_with(&place, &["benhc"], &["benhc", "bench"]);
+    refused_with(&place, "bench --cache wram", &["wram", "warm"]);
+    refused_with(&place, "bench --bugdet 9s", &["--bugdet", "--budget"]);
+    refused_with(&place, "benhc", &["benhc", "bench"]);
 }
 
 #[test]
 fn an_option_that_its_mechanism_does_not_have_is_refused() {
     let place = Place::new();
-    refused_with(&place, &["methods", "read/mmap,direct"], &["read/mmap", "direct"]);
-    refused_with(&place, &["methods", "read/sync,block=9Q"], &["`9Q`", "as in 128K"]);
+    refused_with(&place, "methods read/mmap,direct", &["read/mmap", "direct"]);
+    refused_with(&place, "methods read/sync,block=9Q", &["`9Q`", "as in 128K"]);
 }
 
 #[test]
 fn an_option_that_nothing_in_the_run_takes_is_refused() {
     let place = Place::new();
     for (words, answer) in [
+        ("read --other .", "--other: nothing in this run compares two files"),
+        ("write --cache cold", "--cache: nothing in this run reads a file"),
+        ("copy --work 5", "--work: nothing in this run reads or writes"),
         (
-            &["read", "--other", "."][..],
-            "--other: nothing in this run compares two files",
-        ),
-        (
-            &["write", "--cache", "cold"],
-            "--cache: nothing in this run reads a file",
-        ),
-        (&["copy", "--work", "5"], "--work: nothing in this run reads or writes"),
-        (
-            &["read", "--cache", "warm", "--drop", "file"],
+            "read --cache warm --drop file",
             "--drop: nothing in this run starts with a cold cache",
         ),
         (
-            &["write", "--drop", "file"],
+            "write --drop file",
             "--drop: nothing in this run starts with a cold cache",
         ),
         (
-            &["read", "--export-columns", "x.tsv"],
+            "read --export-columns x.tsv",
             "--export-columns: no experiment of this run",
         ),
     ] {
-        refused_with(&place, &[&["bench"], words].concat(), &[answer]);
+        refused_with(&place, &format!("bench {words}"), &[answer]);
     }
 }
 
@@ -195,20 +190,11 @@ fn sizes_may_have_decimals() {
     // `--methods` takes globs of what there is, or a method.
     refused_with(&place, &bench, &["read/sync,block=1.5K"]);
     place
-        .call(&[
-            "bench",
-            "read",
-            "--size",
-            "0.5M",
-            "--methods",
-            "read/mmap",
-            "--rounds",
-            "1",
-        ])
+        .call("bench read --size 0.5M --methods read/mmap --rounds 1")
         .succeeded();
     assert_eq!(place.only_run().contests[0].size_bytes, 1 << 19);
-    let method = place.call(&["methods", "read/sync,block=1.5K"]).succeeded().stdout;
-    assert!(method.contains("read/sync,block=1536"), "{method}");
+    let method = place.call("methods read/sync,block=1.5K").succeeded().stdout;
+    assert_contains(&method, &["read/sync,block=1536"]);
     for line in [
         "dupes --min-size 1.5K .",
         "holes dig --dry-run --min 0.5K file",
@@ -332,7 +318,7 @@ fn impossible_budgets_and_rounds_are_refused() {
     for budget in ["0", "-5s", "1x", "", "nan", "inf", "365000h", "1ns"] {
         refused_with(&place, &["bench", "--budget", budget], &["--budget", budget]);
     }
-    refused_with(&place, &["bench", "--rounds", "0"], &["--rounds"]);
+    refused_with(&place, "bench --rounds 0", &["--rounds"]);
     refused_with(
         &place,
         &["bench", "--rounds", "3", "--budget", "9s"],
@@ -363,8 +349,8 @@ fn a_full_file_system_is_refused() {
         &["full", "free"],
     );
     place.file("full/filler", &vec![1; 4 << 20]);
-    refused_with(&place, &["bench", "read", "--dir", "full"], &["full", "free"]);
-    refused_with(&place, &["methods", "--dir", "full"], &["full", "No space left"]);
+    refused_with(&place, "bench read --dir full", &["full", "free"]);
+    refused_with(&place, "methods --dir full", &["full", "No space left"]);
 }
 
 #[test]
@@ -376,15 +362,15 @@ fn a_read_only_file_system_is_refused_and_a_file_of_it_is_read() {
     };
     place.file("fixed/file", &vec![7; 1 << 20]);
     mount.read_only();
-    refused_with(&place, &["bench", "--dir", "fixed"], &["fixed", "read-only", "--file"]);
-    refused_with(&place, &["methods", "--dir", "fixed"], &["fixed", "Read-only"]);
+    refused_with(&place, "bench --dir fixed", &["fixed", "read-only", "--file"]);
+    refused_with(&place, "methods --dir fixed", &["fixed", "Read-only"]);
     refused_with(
         &place,
         &["bench", "--export-json", "fixed/run.json"],
         &["fixed", "Read-only"],
     );
     let before = place.content();
-    let read: Ended = place.call(&["bench", "--rounds", "1", "--methods", "*/sync*", "--file", "fixed/file"]);
+    let read: Ended = place.call("bench --rounds 1 --methods */sync* --file fixed/file");
     assert!(read.succeeded().stdout.contains("Saved"));
     assert!(before == place.content());
 }
@@ -509,8 +495,5 @@ fn two_subvolumes_share_the_room_of_their_device() {
     let sized = ["bench", "read", "--size", "500M", "--rounds", "1"];
     let both = ["--dir", "btrfs/one", "--dir", "btrfs/other"];
     let sentence = place.call(&[&sized[..], &both].concat()).refused();
-    assert!(
-        sentence.contains("btrfs/other") && sentence.contains("free"),
-        "{sentence}"
-    );
+    assert_contains(&sentence, &["btrfs/other", "free"]);
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 /// Every mechanism of Linux, and every option once.
 const METHODS: [&str; 43] = [
@@ -84,7 +84,7 @@ type Built = Option<PathBuf>;
 fn program(place: &Place, method: &str, language: &str) -> Option<String> {
     let ended = place.run(&["methods", method, "--code", language]);
     if ended.code == Some(0) {
-        assert!(ended.stdout.contains("Calls, in order"), "{}", ended.stdout);
+        assert_contains(&ended.stdout, &["Calls, in order"]);
         return Some(ended.stdout);
     }
     assert!(ended.stderr.contains("works"), "{method}: {}", ended.stderr);
@@ -281,22 +281,11 @@ fn programs_are_as_fast_as_the_methods_in_the_lab() {
         let programs = timed_programs(&place, method);
         let (mut of_lab, mut of_programs) = (Vec::new(), vec![[Vec::new(), Vec::new()]; programs.len()]);
         for _ in 0..ROUNDS {
-            let bench = [
-                "bench",
-                "mine.toml",
-                "--file",
-                "big",
-                "--rounds",
-                "1",
-                "--cache",
-                "warm",
-                "--alone",
-                "--json",
-            ];
+            let bench = "bench mine.toml --file big --rounds 1 --cache warm --alone --json";
             let text =
                 format!("name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"read\"\nmethods = [\"{method}\"]\n");
             place.file("mine.toml", text.as_bytes());
-            let run = seekless_record::from_json(place.run(&bench).succeeded().stdout.as_bytes()).unwrap();
+            let run = seekless_record::from_json(place.run(bench).succeeded().stdout.as_bytes()).unwrap();
             of_lab.extend(run.trials.iter().map(|trial| trial.seconds));
             for ((_, program), seconds) in programs.iter().zip(&mut of_programs) {
                 let time = |file: &Path| {

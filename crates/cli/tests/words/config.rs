@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 fn write(place: &Place, text: &str) -> PathBuf {
     let directory = place.path("../config/seekless");
@@ -19,16 +19,16 @@ fn the_file_gives_defaults_which_options_override() {
     let place = Place::new();
     let runs = place.path("elsewhere");
     write(&place, &format!("budget = \"7m\"\nruns = \"{}\"\n", runs.display()));
-    let help = place.call(&["bench", "--help"]).succeeded().stdout;
-    assert!(help.contains("[default: 7m]"), "{help}");
-    place.bench(&["--name", "first"]).succeeded();
+    let help = place.call("bench --help").succeeded().stdout;
+    assert_contains(&help, &["[default: 7m]"]);
+    place.bench("--name first").succeeded();
     assert_eq!(place.saved().len(), 0);
     let saved = fs::read_dir(runs.join("runs")).unwrap();
     assert_eq!(saved.count(), 2, "the run and its report");
-    assert!(place.call(&["runs"]).succeeded().stdout.contains("-read-first"));
-    place.call(&["report", "latest"]).succeeded();
+    assert!(place.call("runs").succeeded().stdout.contains("-read-first"));
+    place.call("report latest").succeeded();
     // An option comes first.
-    let ended = place.bench(&["--budget", "0"]);
+    let ended = place.bench("--budget 0");
     assert!(ended.refused().contains("'--budget <TIME>'"));
 }
 
@@ -51,7 +51,7 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
     ] {
         let path = write(&place, text);
         place.file("one", b"one");
-        for arguments in [&["runs"][..], &["bench", "--list"], &["report", "latest"]] {
+        for arguments in ["runs", "bench --list", "report latest"] {
             let sentence = place.call(arguments).refused();
             assert!(
                 sentence.starts_with("seekless: ") && sentence.len() < 3000,
@@ -60,11 +60,11 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
             assert!(told.iter().all(|part| sentence.contains(part)), "{sentence}");
         }
         for arguments in [
-            &["cmp", "-r", ".", "."][..],
-            &["cache", "show", "one"],
-            &["holes", "show", "one"],
-            &["update", "one", "--recover"],
-            &["dupes", "."],
+            "cmp -r . .",
+            "cache show one",
+            "holes show one",
+            "update one --recover",
+            "dupes .",
         ] {
             let warning = place.call(arguments).succeeded().stderr;
             assert!(warning.starts_with(" WARN ") && warning.len() < 3000, "{warning}");
@@ -72,11 +72,11 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
             assert!(warning.ends_with("; it is ignored here\n"), "{warning}");
         }
         // Those who look for help get it, and two files are compared without it.
-        place.call(&["--help"]).succeeded();
-        place.call(&["cmp", "one", "one"]).succeeded();
+        place.call("--help").succeeded();
+        place.call("cmp one one").succeeded();
         assert_eq!(
             place
-                .call(&["suggest", "bash", "seekless", "ru"])
+                .call("suggest bash seekless ru")
                 .succeeded()
                 .stdout
                 .split('\t')
@@ -93,20 +93,20 @@ fn a_file_that_another_user_may_have_written_is_refused() {
     let place = Place::new();
     let path = write(&place, "budget = \"2m\"\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).unwrap();
-    assert!(place.call(&["runs"]).refused().contains("(mode 0646; chmod go-w)"));
+    assert!(place.call("runs").refused().contains("(mode 0646; chmod go-w)"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    place.call(&["runs"]).succeeded();
+    place.call("runs").succeeded();
     let directory = path.parent().unwrap();
     fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(place.call(&["runs"]).refused().contains("(mode 0777; chmod go-w)"));
+    assert!(place.call("runs").refused().contains("(mode 0777; chmod go-w)"));
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
     if chown(&path, None, Some(12_345)).is_ok() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
-        assert!(place.call(&["runs"]).refused().contains("other users may write"));
+        assert!(place.call("runs").refused().contains("other users may write"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     }
     if chown(&path, Some(12_345), None).is_ok() {
-        assert!(place.call(&["runs"]).refused().contains("belongs to another user"));
+        assert!(place.call("runs").refused().contains("belongs to another user"));
         // sudo keeps the directories of those who use it.
         let mut command = place.command();
         let child = command.arg("runs").env("SUDO_UID", "12345").spawn().unwrap();
@@ -116,7 +116,7 @@ fn a_file_that_another_user_may_have_written_is_refused() {
     }
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(place.call(&["runs"]).refused().contains("not a regular file"));
+    assert!(place.call("runs").refused().contains("not a regular file"));
 }
 
 #[test]

@@ -260,7 +260,7 @@ fn json_keys_are_as_promised() {
             );
         }
     }
-    place.bench::<&str>(&[]).succeeded();
+    place.bench("").succeeded();
     let stored = |name: &str| fs::read(format!("{STORED}/{name}.json")).unwrap();
     place.file("first.json", &stored("interrupted"));
     place.file("second.json", &stored("resumed"));
@@ -346,7 +346,7 @@ fn fixed_runs_are_shown_and_exported_as_reviewed() {
             let shown = place.call(&[&["runs", "show"], arguments].concat()).succeeded().stdout;
             assert_golden(&format!("runs/{name}.{ending}"), &shown);
         }
-        place.call(&["report", "run.json", "--output", "page.html"]).succeeded();
+        place.call("report run.json --output page.html").succeeded();
         let page = fs::read_to_string(place.path("page.html")).unwrap();
         assert_golden(&format!("runs/{name}.body.html"), &body(&page));
         assert_golden(&format!("runs/{name}.csv"), &seekless_report::to_csv(&run).unwrap());
@@ -370,5 +370,5 @@ fn every_stored_run_is_shown_and_reported() {
         place.call(&["report", path, "--output", "page.html"]).succeeded();
         place.call(&["runs", "import", path]).succeeded();
     }
-    place.call(&["runs", "table"]).succeeded();
+    place.call("runs table").succeeded();
 }

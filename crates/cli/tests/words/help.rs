@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::process::Stdio;
 
 use super::golden::commands;
-use crate::common::place::{Ended, Place, SMALL_BENCH, prepared};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, prepared};
 
 #[test]
 fn the_help_of_every_command_has_examples() {
@@ -28,7 +28,7 @@ fn the_help_of_every_command_has_examples() {
 #[test]
 fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
     let place = Place::new();
-    let help = place.call(&["-h"]).succeeded().stdout;
+    let help = place.call("-h").succeeded().stdout;
     assert!(help.contains("  bench ") && !help.contains("  trial"), "{help}");
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
 }
@@ -52,7 +52,7 @@ fn long_help_has_headings_and_its_short_form_fits_a_screen() {
             let options = first.lines().filter_map(|line| line.trim().split(' ').next());
             let options: Vec<&str> = options.filter(|word| word.starts_with("--")).take(5).collect();
             assert_eq!(options, most, "{help}");
-            assert!(help.contains("\nOutput:\n"), "{help}");
+            assert_contains(&help, &["\nOutput:\n"]);
         }
     }
 }
@@ -73,7 +73,7 @@ fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
 #[test]
 fn the_list_names_every_built_in_experiment() {
     let place = Place::new();
-    let list = place.call(&["bench", "--list"]).succeeded().stdout;
+    let list = place.call("bench --list").succeeded().stdout;
     let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(
         names,
@@ -118,8 +118,8 @@ fn completions_are_generated_for_every_shell() {
 #[test]
 fn the_manual_has_a_page_with_all_sections_for_every_command() {
     let place = Place::new();
-    let first = place.call(&["generate", "man"]).succeeded().stdout;
-    place.call(&["generate", "man", "--folder", "man1"]).succeeded();
+    let first = place.call("generate man").succeeded().stdout;
+    place.call("generate man --folder man1").succeeded();
     let pages = std::fs::read_dir(place.path("man1")).unwrap().count();
     assert_eq!(pages, commands().len(), "there is a page of what is no command");
     assert_eq!(std::fs::read_to_string(place.path("man1/seekless.1")).unwrap(), first);
@@ -136,7 +136,7 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
     for words in commands() {
         let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
         let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();
-        assert!(page.contains(&format!(".TH {} 1 ", name.to_uppercase())), "{page}");
+        assert_contains(&page, &[&format!(".TH {} 1 ", name.to_uppercase())]);
         let sections: Vec<&str> = page
             .lines()
             .filter_map(|line| line.strip_prefix(".SH "))
@@ -171,23 +171,23 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
 #[test]
 fn the_manual_makes_its_directory_and_none_above_it() {
     let place = Place::new();
-    let sentence = place.call(&["generate", "man", "--folder", "nope/man1"]).refused();
-    assert!(
-        sentence.contains("nope/man1: cannot make the directory") && sentence.contains("No such file or directory"),
-        "{sentence}"
+    let sentence = place.call("generate man --folder nope/man1").refused();
+    assert_contains(
+        &sentence,
+        &["nope/man1: cannot make the directory", "No such file or directory"],
     );
     assert!(!place.path("nope").exists());
     for _ in 0..2 {
-        place.call(&["generate", "man", "--folder", "man1"]).succeeded();
+        place.call("generate man --folder man1").succeeded();
     }
     place.file("file", b"bytes");
-    place.call(&["generate", "man", "--folder", "file"]).refused();
+    place.call("generate man --folder file").refused();
 }
 
 #[test]
 fn the_manual_fits_80_columns_without_a_warning() {
     let place = Place::new();
-    place.call(&["generate", "man", "--folder", "."]).succeeded();
+    place.call("generate man --folder .").succeeded();
     if !prepared("groff", &["--version"].map(OsStr::new)) {
         println!("skipped: groff is not installed");
         return;
@@ -264,12 +264,12 @@ fn a_closed_standard_error_changes_no_exit_code() {
 #[test]
 fn output_that_is_no_terminal_has_no_escapes_and_no_progress() {
     let place = Place::new();
-    let ended = place.bench::<&str>(&[]).succeeded();
+    let ended = place.bench("").succeeded();
     assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'));
     assert!(
         ended.stderr.lines().all(|line| line.starts_with("Writes ")),
         "{}",
         ended.stderr
     );
-    assert_eq!(place.bench(&["--quiet"]).succeeded().stderr, "");
+    assert_eq!(place.bench("--quiet").succeeded().stderr, "");
 }

@@ -96,7 +96,7 @@ fn printed(place: &Place, line: &str) -> Vec<Value> {
 fn json_is_one_document_in_every_command() {
     let place = place();
     let mut met = BTreeSet::new();
-    place.file("report", place.call(&["dupes", "--json", "."]).stdout.as_bytes());
+    place.file("report", place.call("dupes --json .").stdout.as_bytes());
     let commands = with_option("json");
     for line in [
         "runs",
@@ -191,7 +191,7 @@ fn json_is_one_document_in_every_command() {
 fn lines_are_the_list_of_the_document_and_its_summary() {
     let place = place();
     let mut met = BTreeSet::new();
-    place.file("report", place.call(&["dupes", "--json", "."]).stdout.as_bytes());
+    place.file("report", place.call("dupes --json .").stdout.as_bytes());
     for line in [
         "cache show ODD gone plain",
         "cache show empty",

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 
 #[test]
 fn methods_are_listed_with_what_works_and_the_old_names() {
     let place = Place::new();
-    let list = place.call(&["methods", "read"]).succeeded().stdout;
-    assert!(list.contains("+ read/sync "), "{list}");
-    assert!(list.contains("read_async_fadvise"), "{list}");
+    let list = place.call("methods read").succeeded().stdout;
+    assert_contains(&list, &["+ read/sync "]);
+    assert_contains(&list, &["read_async_fadvise"]);
     assert!(!list.contains("write/sync"), "{list}");
     assert!(place.content().is_empty());
 }
@@ -17,10 +17,10 @@ fn methods_are_listed_with_what_works_and_the_old_names() {
 #[test]
 fn what_works_fits_one_screen_and_the_rest_is_a_word_away() {
     let place = Place::new();
-    let screen = place.call(&["methods"]).succeeded().stdout;
+    let screen = place.call("methods").succeeded().stdout;
     assert!(screen.lines().count() <= 23, "{screen}");
-    assert!(screen.contains("seekless methods --all"), "{screen}");
-    let all = place.call(&["methods", "--all"]).succeeded().stdout;
+    assert_contains(&screen, &["seekless methods --all"]);
+    let all = place.call("methods --all").succeeded().stdout;
     for name in ["read/sync", "copy/copy_file_range", "update/mmap"] {
         let (operation, mechanism) = name.split_once('/').unwrap();
         let mut lines = screen.lines().skip_while(|line| !line.starts_with(operation));
@@ -37,10 +37,10 @@ fn a_pattern_an_option_or_a_part_of_a_name_lists_the_methods_that_match() {
     let place = Place::new();
     let listed = |pattern: &str| place.call(&["methods", pattern]).succeeded().stdout;
     let direct = listed("*direct*");
-    assert!(direct.contains(" read/sync,direct,block=128K\n"), "{direct}");
+    assert_contains(&direct, &[" read/sync,direct,block=128K\n"]);
     assert!(direct.lines().all(|line| line.contains("direct")), "{direct}");
     assert_eq!((&listed("--direct"), &listed("direct")), (&direct, &direct));
-    let json = place.call(&["methods", "--direct", "--json"]).succeeded().stdout;
+    let json = place.call("methods --direct --json").succeeded().stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         json.as_array().unwrap().len(),
@@ -60,15 +60,15 @@ fn a_pattern_an_option_or_a_part_of_a_name_lists_the_methods_that_match() {
 #[test]
 fn an_old_name_is_a_method() {
     let place = Place::new();
-    let told = place.call(&["methods", "read_async_fadvise"]).succeeded().stdout;
+    let told = place.call("methods read_async_fadvise").succeeded().stdout;
     assert!(told.starts_with("read/double-buffer,"), "{told}");
-    assert!(told.contains("available here"), "{told}");
+    assert_contains(&told, &["available here"]);
 }
 
 #[test]
 fn programs_get_json() {
     let place = Place::new();
-    let all: Value = serde_json::from_str(&place.call(&["methods", "--json"]).succeeded().stdout).unwrap();
+    let all: Value = serde_json::from_str(&place.call("methods --json").succeeded().stdout).unwrap();
     let sync = all
         .as_array()
         .unwrap()
@@ -82,9 +82,9 @@ fn programs_get_json() {
             .iter()
             .any(|method| method["available"] == true)
     );
-    let one = place.call(&["methods", "read/clonefile", "--json"]);
+    let one = place.call("methods read/clonefile --json");
     assert_eq!(one.code, Some(2), "a copy's mechanism reads nothing");
-    let one: Value = serde_json::from_str(&place.call(&["methods", "read/sync", "--json"]).succeeded().stdout).unwrap();
+    let one: Value = serde_json::from_str(&place.call("methods read/sync --json").succeeded().stdout).unwrap();
     assert_eq!(one["available"], true);
     assert!(place.content().is_empty());
 }

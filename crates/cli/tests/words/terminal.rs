@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::place::Place;
+use crate::common::place::{Place, assert_contains};
 use crate::common::terminal::Terminal;
 
 const FULL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/testdata/full-run.json");
@@ -129,16 +129,12 @@ fn the_option_beats_the_environment_and_the_terminal() {
             "{arguments:?}"
         );
     }
-    let refused = place.run(&["cmp", "--color", "sometimes", "one", "other"]);
+    let refused = place.run("cmp --color sometimes one other");
     assert_eq!(refused.code, Some(2));
-    assert!(
-        refused.stderr.contains("invalid --color value 'sometimes'"),
-        "{}",
-        refused.stderr
-    );
+    assert_contains(&refused.stderr, &["invalid --color value 'sometimes'"]);
     assert!(
         place
-            .run(&["runs", "--color", "sometimes"])
+            .run("runs --color sometimes")
             .stderr
             .contains("[possible values: auto, always, never]")
     );
@@ -147,8 +143,8 @@ fn the_option_beats_the_environment_and_the_terminal() {
 #[test]
 fn no_page_is_wider_than_sixty_columns() {
     let place = Place::new();
-    place.bench(&["--size", "2M"]).succeeded();
-    place.bench::<&str>(&[]).succeeded();
+    place.bench("--size 2M").succeeded();
+    place.bench("").succeeded();
     for directory in ["one", "other", "pair"] {
         fs::create_dir(place.path(directory)).unwrap();
         place.file(format!("{directory}/file"), directory.as_bytes());
