@@ -326,7 +326,7 @@ fn what_is_locked_stays_in_memory_until_ctrl_c() {
     fs::create_dir(place.path("in")).unwrap();
     place.file("in/file", &vec![1; 1_000_000]);
     place.file("in/empty", b"");
-    let child = place.command().args(["cache", "lock", "in"]).spawn().unwrap();
+    let child = place.start("cache lock in");
     let status = format!("/proc/{}/status", child.id());
     let locked = || fs::read_to_string(&status).unwrap().contains("VmLck:\t     980 kB");
     wait_for("the file is locked", locked);
@@ -402,11 +402,7 @@ fn warming_that_is_stopped_says_how_far_it_came() {
     }
     let path = place.path("large");
     File::create(&path).unwrap().set_len(3 << 30).unwrap();
-    let child = place
-        .command()
-        .args(["cache", "warm", "--force", "large"])
-        .spawn()
-        .unwrap();
+    let child = place.start("cache warm --force large");
     let is_begun = || seekless::cache::resident(&path).unwrap().part() > Some(0.0);
     wait_for("something is warm", is_begun);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
@@ -498,7 +494,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
     for n in 0..300 {
         place.file(format!("{n}"), b"bytes");
     }
-    let mut child = place.command().args(["cache", "show", "--all", "."]).spawn().unwrap();
+    let mut child = place.start("cache show --all .");
     drop(child.stdout.take());
     let ended = Ended::of(child);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));

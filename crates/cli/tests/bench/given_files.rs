@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::common::place::{Place, assert_contains};
+use crate::common::place::{Place, assert_contains, wait_for};
 
 const READ: [&str; 8] = [
     "bench",
@@ -41,7 +41,7 @@ fn a_small_given_file_is_read_as_a_whole_within_a_budget() {
         let place = Place::new();
         place.file("small", &vec![7; bytes]);
         let before = place.content();
-        let words = ["bench", experiment, "--tables", "--budget", "3s", "--file", "small"];
+        let words = ["bench", experiment, "--tables", "--budget", "1s", "--file", "small"];
         let ended = place.run(&words).succeeded();
         assert!(before == place.content(), "something was touched");
         let run = place.only_run();
@@ -55,17 +55,7 @@ fn a_small_given_file_is_read_as_a_whole_within_a_budget() {
 }
 
 /// Reads files of the directory by two methods, once.
-const READ_ONCE: [&str; 9] = [
-    "bench",
-    "--tables",
-    "--notes",
-    "--rounds",
-    "3",
-    "--methods",
-    "read/sync,block=1[26]*K",
-    "--first-touch",
-    ".",
-];
+const READ_ONCE: &str = "bench --tables --notes --rounds 3 --methods read/sync,block=1[26]*K --first-touch .";
 
 #[test]
 fn files_of_a_directory_are_read_once_and_nothing_is_written() {
@@ -76,7 +66,7 @@ fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     symlink("0", place.path("link")).unwrap();
     let before = place.content();
     place.run("cache drop .").succeeded();
-    let ended = place.run(&READ_ONCE).succeeded();
+    let ended = place.run(READ_ONCE).succeeded();
     assert!(!ended.stderr.contains("Writes at most"), "{}", ended.stderr);
     assert_contains(&ended.stdout, &["first touch"]);
     let run = place.saved().remove(0);
@@ -99,7 +89,7 @@ fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     let resumed = place.run("bench --tables --notes --resume latest").refused();
     assert_contains(&resumed, &["each file only once"]);
     // Now they are in memory, as this test has read the directory.
-    let refused = place.run(&READ_ONCE).refused();
+    let refused = place.run(READ_ONCE).refused();
     assert_contains(&refused, &["20 in memory", "hint:"]);
 }
 
@@ -152,7 +142,7 @@ fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
     let file = fs::File::create(place.path("large")).unwrap();
     file.set_len(200 << 30).unwrap();
     let before = names(&place);
-    let line = "bench --tables --notes read --file large --methods read/sync,block=1M --budget 4s";
+    let line = "bench --tables --notes read --file large --methods read/sync,block=1M --budget 2s";
     let started = std::time::Instant::now();
     let ended = place.run(line).succeeded();
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
@@ -176,20 +166,8 @@ fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
 fn an_interrupt_ends_the_warming_of_a_large_file_at_once() {
     let place = Place::new();
     fs::File::create(place.path("large")).unwrap().set_len(2 << 40).unwrap();
-    let line = [
-        "bench",
-        "read",
-        "--file",
-        "large",
-        "--methods",
-        "read/sync,block=1M",
-        "--cache",
-        "warm",
-        "--rounds",
-        "1",
-    ];
-    let mut child = place.command().args(line).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    let mut child = place.start("bench read --file large --methods read/sync,block=1M --cache warm --rounds 1");
+    std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(child.try_wait().unwrap().is_none(), "it reads 2 TiB");
     let started = std::time::Instant::now();
     let pid = rustix::process::Pid::from_child(&child);
@@ -224,20 +202,9 @@ fn a_file_that_changes_during_the_run_ends_it_with_an_error_that_names_it() {
     ] {
         let place = Place::new();
         let path = place.file("big", &vec![7; 3 << 20]);
-        let words = [
-            "bench",
-            "read",
-            "--file",
-            "big",
-            "--cache",
-            "warm",
-            "--methods",
-            "read/{sync,mmap}*",
-            "--rounds",
-            "900",
-        ];
-        let child = place.command().args(words).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_secs(4));
+        let child =
+            place.start("bench read --file big --cache warm --methods read/{sync,mmap}* --rounds 900 --checkpoint 1s");
+        wait_for("something is measured", || !place.saved().is_empty());
         change(&path);
         let ended = crate::common::place::Ended::of(child);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);

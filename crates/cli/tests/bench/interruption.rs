@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use seekless_record::{Ended as EndedHow, Status};
 
-use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, wait_for};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, is_long, wait_for};
 
 /// A run whose second round never ends: the command beside the method writes its process number and sleeps. The file is
 /// too large for a discarded first trial, which would otherwise be the second round.
@@ -145,7 +145,7 @@ fn sigterm_stops_a_run_that_is_saved_and_reported() {
 
 #[test]
 fn ctrl_c_which_reaches_all_processes_of_a_terminal_fails_no_method() {
-    for _ in 0..3 {
+    for _ in 0..if is_long() { 3 } else { 1 } {
         stops_cleanly(Signal::INT, 130, kill_process_group);
     }
 }
@@ -199,11 +199,11 @@ fn no_number_of_signals_leaves_a_test_directory() {
     ];
     let line = |at: u64| format!("{{\"offset\": {}, \"hex\": \"00\"}}", at * 700);
     let updates = (0..20_000).map(line).collect::<Vec<_>>().join("\n");
-    for (words, signal) in commands
-        .iter()
-        .flat_map(|words| [Signal::INT, Signal::TERM].map(|signal| (words, signal)))
-    {
-        for (count, apart_ms) in [(2, 0), (3, 30), (3, 600)] {
+    for (index, words) in commands.iter().enumerate() {
+        let signals = [Signal::INT, Signal::TERM].map(|signal| [(2, 0), (3, 30), (3, 600)].map(|sent| (signal, sent)));
+        // In the short run, each command gets some of them once.
+        let step = if is_long() { 1 } else { 5 };
+        for (signal, (count, apart_ms)) in signals.into_iter().flatten().skip(index % step).step_by(step) {
             let place = Place::new();
             place.file("file", &vec![0; 16 << 20]);
             place.file("updates", updates.as_bytes());
@@ -236,11 +236,7 @@ fn no_number_of_signals_leaves_a_test_directory() {
 #[test]
 fn a_run_stopped_before_its_first_trial_leaves_nothing() {
     let place = Place::new();
-    let mut command = place.command();
-    let child = command
-        .args(["bench", "read", "--rounds", "1", "--size", "64M"])
-        .spawn()
-        .unwrap();
+    let child = place.start("bench read --rounds 1 --size 64M");
     wait_for("the directory is made", || !scratch_directories(&place).is_empty());
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let ended = Ended::of(child);
@@ -252,7 +248,7 @@ fn a_run_stopped_before_its_first_trial_leaves_nothing() {
 #[test]
 fn methods_stopped_while_they_are_tried_leave_nothing() {
     let place = Place::new();
-    let child = place.command().args(["methods"]).spawn().unwrap();
+    let child = place.start("methods");
     wait_for("the directory is made", || !scratch_directories(&place).is_empty());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(Ended::of(child).code, Some(130));

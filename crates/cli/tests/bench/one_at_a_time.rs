@@ -105,19 +105,10 @@ fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
 fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
     let place = Place::new();
     fs::create_dir(place.path("elsewhere")).unwrap();
-    let words = [
-        "bench", "copy", "--size", "64K", "--size", "1M", "--rounds", "1", "--cache", "warm",
-    ];
-    let chosen = [
-        "--methods",
-        "copy/s*",
-        "--methods",
-        "copy/copy_file_range,fsync",
-        "--name",
-        "before-upgrade",
-    ];
-    let there = ["--dir", "elsewhere"];
-    place.run(&[&words[..], &chosen, &there].concat()).succeeded();
+    let words = "bench copy --size 64K --size 1M --rounds 1 --cache warm";
+    let chosen = "--methods copy/s* --methods copy/copy_file_range,fsync --name before-upgrade";
+    let there = "--dir elsewhere";
+    place.run(&format!("{words} {chosen} {there}")).succeeded();
     let before = place.only_run();
     assert!(before.id.ends_with("-copy-before-upgrade"), "{}", before.id);
     assert!(place.run("runs").succeeded().stdout.contains(&before.id));

@@ -7,11 +7,9 @@ use serde_json::Value;
 use crate::common::place::{Ended, Place, Words, assert_contains};
 
 fn bench(place: &Place) {
-    let methods = ["--methods", "read/mmap", "--methods", "read/sync,block=1M"];
-    let how = [
-        "bench", "read", "--size", "64K", "--size", "1M", "--rounds", "3", "--quiet",
-    ];
-    place.run(&[&how[..], &methods].concat()).succeeded();
+    let methods = "--methods read/mmap --methods read/sync,block=1M";
+    let how = "bench read --size 64K --size 1M --rounds 3 --quiet";
+    place.run(&format!("{how} {methods}")).succeeded();
 }
 
 fn json(place: &Place, words: impl Words) -> Value {
@@ -33,7 +31,7 @@ fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
         "--size",
     ];
     let bench = |rounds| {
-        let more = ["128K", "--rounds", rounds, "--quiet", "--regret"];
+        let more = ["128K", "--cache", "warm", "--rounds", rounds, "--quiet", "--regret"];
         place.run(&[&how[..], &more].concat()).succeeded().stdout
     };
     let first = bench("6");
@@ -113,8 +111,8 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
     });
     place.file("updates", updates.as_bytes());
     let explained = || {
-        let how = ["--from", "updates", "--durability", "through", "--explain"];
-        let ended = place.run(&[&["update", "file"][..], &how].concat()).succeeded();
+        let how = "--from updates --durability through --explain";
+        let ended = place.run(&format!("update file {how}")).succeeded();
         ended.stderr
     };
     let before = explained();
@@ -367,11 +365,9 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
 #[test]
 fn a_comparison_says_by_what_it_was_planned() {
     let place = Place::new();
-    let methods = ["--methods", "compare/sync,block=1M", "--methods", "compare/mmap"];
-    let how = [
-        "bench", "compare", "--size", "16M", "--cache", "cold", "--rounds", "1", "--quiet",
-    ];
-    place.run(&[&how[..], &methods].concat()).succeeded();
+    let methods = "--methods compare/sync,block=1M --methods compare/mmap";
+    let how = "bench compare --size 16M --cache cold --rounds 1 --quiet";
+    place.run(&format!("{how} {methods}")).succeeded();
     for name in ["one", "other"] {
         fs::write(place.path(name), vec![7; 16 << 20]).unwrap();
     }

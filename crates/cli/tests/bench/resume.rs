@@ -92,7 +92,7 @@ fn a_killed_run_goes_on_from_what_was_saved_meanwhile() {
     let place = Place::new();
     place.file("sizes.toml", SIZES.as_bytes());
     let arguments = ["bench", "sizes.toml", "--budget", "60s", "--checkpoint", "1s"];
-    let mut child = place.command().args(arguments).spawn().unwrap();
+    let mut child = place.start(&arguments);
     wait_for("something is saved", || !place.saved().is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
@@ -113,11 +113,7 @@ fn a_killed_run_goes_on_from_what_was_saved_meanwhile() {
 fn a_run_that_was_interrupted_again_keeps_both_parts() {
     let place = Place::new();
     let before = begun(&place);
-    let child = place
-        .command()
-        .args(["bench", "--resume", "latest", "--checkpoint", "1s"])
-        .spawn()
-        .unwrap();
+    let child = place.start("bench --resume latest --checkpoint 1s");
     wait_for("more is saved", || {
         place.saved().iter().any(|run| run.trials.len() > before.trials.len())
     });

@@ -9,18 +9,7 @@ use seekless_results::{ContestAnswer, pool};
 
 use crate::common::place::{Place, assert_contains, wait_for};
 
-const BENCH: [&str; 10] = [
-    "bench",
-    "--tables",
-    "--notes",
-    "read",
-    "--cache",
-    "warm",
-    "--rounds",
-    "6",
-    "--methods",
-    "read/sync,block=128K",
-];
+const BENCH: &str = "bench --tables --notes read --cache warm --rounds 6 --methods read/sync,block=128K";
 
 /// Dates the only saved run one day earlier.
 fn yesterday(place: &Place) {
@@ -39,14 +28,14 @@ fn yesterday(place: &Place) {
 #[test]
 fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
     let place = Place::new();
-    let small = ["--size", "1M", "--methods", "read/mmap"];
-    let first = place.run(&[&BENCH[..], &small].concat()).succeeded();
+    let small = "--size 1M --methods read/mmap";
+    let first = place.run(&format!("{BENCH} {small}")).succeeded();
     assert!(!first.stderr.contains("Known"), "{}", first.stderr);
     assert_contains(&first.stdout, &["Sittings These verdicts hold only for the "]);
     assert_contains(&first.stdout, &["\nNext    seekless bench --"]);
     yesterday(&place);
-    let json = ["--export-json", "all.json"];
-    let second = place.run(&[&BENCH[..], &small, &json].concat()).succeeded();
+    let json = "--export-json all.json";
+    let second = place.run(&format!("{BENCH} {small} {json}")).succeeded();
     let again = place.run("runs show --tables --notes latest").succeeded();
     let (_, tables) = second.stdout.split_once("\nread").unwrap();
     let (tables, _) = tables.split_once("Saved").unwrap();
@@ -66,7 +55,7 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
         "a run is kept as it is"
     );
     assert_eq!(saved.contests[0].entries[0].summary.as_ref().unwrap().rounds, 12);
-    let alone = place.run(&[&BENCH[..], &small, &["--alone"]].concat()).succeeded();
+    let alone = place.run(&format!("{BENCH} {small} --alone")).succeeded();
     assert!(
         !alone.stderr.contains("Known") && alone.stdout.contains("one run of "),
         "{}",
@@ -78,24 +67,12 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
 #[test]
 fn every_place_gives_the_same_answer_to_the_same_question() {
     let place = Place::new();
-    let bench = [
-        "bench",
-        "read",
-        "--cache",
-        "warm",
-        "--rounds",
-        "8",
-        "--size",
-        "4M",
-        "--methods",
-        "read/sync,block=16K",
-        "--methods",
-        "read/sync,block=128K",
-    ];
-    place.run(&bench).succeeded();
+    let bench =
+        "bench read --cache warm --rounds 8 --size 4M --methods read/sync,block=16K --methods read/sync,block=128K";
+    place.run(bench).succeeded();
     yesterday(&place);
     let id_before = place.only_run().id;
-    let screen = place.run(&bench).succeeded().stdout;
+    let screen = place.run(bench).succeeded().stdout;
     let directory = place.directory().join("../data/seekless/runs");
     let mut runs: Vec<seekless_record::Run> = fs::read_dir(directory)
         .unwrap()
@@ -119,7 +96,7 @@ fn every_place_gives_the_same_answer_to_the_same_question() {
     place
         .run("bench write --rounds 2 --size 1M --methods write/sync*")
         .succeeded();
-    let next = place.run(&bench).succeeded().stderr;
+    let next = place.run(bench).succeeded().stderr;
     assert!(has_line(&screen), "{answer:?}: {screen}");
     assert!(has_line(&shown), "{answer:?}: {shown}");
     let [first, second] = [&runs[0], &pooled].map(|run| ContestAnswer::of(run, &run.contests[0]).unwrap().sentence());
@@ -137,7 +114,7 @@ fn every_place_gives_the_same_answer_to_the_same_question() {
 #[test]
 fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     let place = Place::new();
-    place.run(&BENCH).succeeded();
+    place.run(BENCH).succeeded();
     let first = place.only_run();
     let chosen = |run: &seekless_record::Run| -> Vec<u64> {
         let contests = run.contests.iter().filter(|contest| contest.size_chosen);
@@ -157,7 +134,7 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     fs::write(&path, smaller).unwrap();
     let damaged = format!("{}T00-00-00-damaged.json", &first.id[..10]);
     fs::write(runs.join(&damaged), "{").unwrap();
-    let second = place.run(&BENCH).succeeded();
+    let second = place.run(BENCH).succeeded();
     assert_contains(&second.stderr, &["left out: "]);
     assert_contains(&second.stderr, &[&damaged]);
     assert!(
@@ -181,7 +158,7 @@ fn a_set_that_nobody_is_told_of_is_not_started() {
     fs::create_dir(place.directory().join("../data/seekless/sittings.log")).unwrap();
     let refusal = place.bench("--sittings 1").refused();
     assert_contains(&refusal, &["sittings.log: is not a regular file"]);
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(place.saved().is_empty());
 }
 

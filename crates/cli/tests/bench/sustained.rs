@@ -164,7 +164,7 @@ impl Held {
         let number = fs::metadata(directory).unwrap().dev();
         let device = format!("{}:{}", major(number), minor(number));
         let held = fs::create_dir(&group).is_ok().then_some(Self { group, device });
-        let held = held.filter(|held| held.write(30 << 20).is_ok());
+        let held = held.filter(|held| held.write(60 << 20).is_ok());
         if held.is_none() {
             println!("skipped: holding a device to a rate needs root and the io controller of cgroups");
         }
@@ -204,17 +204,7 @@ fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
         .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
         .arg(held.group.join("cgroup.procs"))
         .arg(program.get_program())
-        .args([
-            "bench",
-            "--tables",
-            "--notes",
-            "sustained",
-            "--size",
-            "256M",
-            "--budget",
-            "14s",
-            "--dir",
-        ])
+        .args("bench --tables --notes sustained --size 256M --budget 7s --dir".split(' '))
         .arg(&directory)
         .current_dir(place.directory())
         .stdout(std::process::Stdio::piped())
@@ -228,7 +218,7 @@ fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
         before = targets(&directory).len();
         before >= 24
     });
-    held.write(6 << 20).unwrap();
+    held.write(12 << 20).unwrap();
     let after = targets(&directory).len();
     let ended = Ended::of(child).succeeded();
     let run = place.only_run();

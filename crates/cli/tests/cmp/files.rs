@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-use crate::common::place::{Ended, Place};
+use crate::common::place::{Ended, Place, assert_contains};
 
 const MIB: usize = 1 << 20;
 
@@ -140,14 +140,15 @@ fn cmp_explains_how_it_compared() {
     place.file("large", &vec![1; 2 * MIB]);
     place.file("same", &vec![1; 2 * MIB]);
     let (_, _, stderr) = run(&place, "--explain large same");
-    for part in [
-        "  predicted ",
-        ", took ",
-        ": 100 %, from the system",
-        " ns per byte, measured ",
-    ] {
-        assert!(stderr.contains(part), "{part}: {stderr}");
-    }
+    assert_contains(
+        &stderr,
+        &[
+            "  predicted ",
+            ", took ",
+            ": 100 %, from the system",
+            " ns per byte, measured ",
+        ],
+    );
     assert_eq!(run(&place, "--method compare/sync /dev/null one").0, Some(2));
     assert_eq!(run(&place, "--method read/sync one other").0, Some(2));
     assert_eq!(run(&place, "--method nonsense one other").0, Some(2));
@@ -217,8 +218,7 @@ fn cmp_of_files_that_change_meanwhile_ends_without_a_crash() {
     for round in 0..6 {
         fs::write(&one, vec![7; len]).unwrap();
         fs::write(&other, vec![7; len]).unwrap();
-        let mut command = place.command();
-        let child = command.args(["cmp", "one", "other"]).spawn().unwrap();
+        let child = place.start("cmp one other");
         let file = OpenOptions::new().write(true).open(&other).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(round));
         // After a truncation, a map shows zeros; a longer file has its end elsewhere.

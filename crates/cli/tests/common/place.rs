@@ -148,6 +148,12 @@ impl Place {
         command
     }
 
+    /// Starts the command.
+    pub fn start(&self, arguments: impl Words) -> Child {
+        let mut command = self.command();
+        command.args(arguments.list()).spawn().expect("the command starts")
+    }
+
     /// Runs the command to its end, with at most this many open files.
     pub fn run_with_few_files(&self, most: u32, arguments: impl Words) -> Ended {
         let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
@@ -164,12 +170,7 @@ impl Place {
 
     /// Runs the command to its end.
     pub fn run(&self, arguments: impl Words) -> Ended {
-        let child = self
-            .command()
-            .args(arguments.list())
-            .spawn()
-            .expect("the command starts");
-        Ended::of(child)
+        Ended::of(self.start(arguments))
     }
 
     /// Runs the command to its end in this process, which takes less time. What it does is the same, unless it depends on signals,
@@ -386,6 +387,11 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 pub fn prepared(program: &str, arguments: &[&OsStr]) -> bool {
     let output: Option<Output> = Command::new(program).args(arguments).output().ok();
     output.is_some_and(|output| output.status.success())
+}
+
+/// Whether everything is tried: many moments of a kill, all combinations, all cases.
+pub fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_TEST_LONG").is_some()
 }
 
 /// Whether root runs the tests; prints `skipped` if not.

@@ -49,13 +49,14 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
     let first = list.find("2026-11-21T09-00-00-read+write  ").unwrap();
     let second = list.find("2026-11-20T14-03-22-read+write  ").unwrap();
     assert!(first < second, "{list}");
-    for word in [
-        "read, write, compare, saving: ext4 on nvme dm-0; Linux 7.0.1",
-        "2 runs; ",
-        "(best, one run of ",
-    ] {
-        assert!(list.contains(word), "{word}: {list}");
-    }
+    assert_contains(
+        &list,
+        &[
+            "read, write, compare, saving: ext4 on nvme dm-0; Linux 7.0.1",
+            "2 runs; ",
+            "(best, one run of ",
+        ],
+    );
     let json = place.call("runs --json").succeeded().stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["id"], "2026-11-21T09-00-00-read+write");
@@ -85,15 +86,16 @@ fn what_a_new_kernel_changed_is_told_with_intervals() {
     let told = place.call("runs compare 2026-11-20 latest").succeeded().stdout;
     let first = told.lines().next().unwrap();
     assert!(first.starts_with("The second run takes "), "{first}");
-    for word in [
-        "First    2026-11-20T14-03-22-read+write\n",
-        "Changed  kernel: 6.18.44-7-amd64, now 7.0.1\n",
-        "2.00x slower (",
-        "vs reference",
-        "Recommended: as before",
-    ] {
-        assert!(told.contains(word), "{word}: {told}");
-    }
+    assert_contains(
+        &told,
+        &[
+            "First    2026-11-20T14-03-22-read+write\n",
+            "Changed  kernel: 6.18.44-7-amd64, now 7.0.1\n",
+            "2.00x slower (",
+            "vs reference",
+            "Recommended: as before",
+        ],
+    );
     let json = place.call("runs compare 2026-11-20 latest --json");
     let json: serde_json::Value = serde_json::from_str(&json.succeeded().stdout).unwrap();
     let method = &json["comparison"]["contests"][0]["methods"][0];
@@ -118,13 +120,14 @@ fn other_machines_and_file_systems_are_compared_only_when_told_to() {
     kept(&place, &full());
     kept(&place, &other);
     let sentence = place.call("runs compare 2026 other").refused();
-    for word in [
-        "another host (example-host; elsewhere)",
-        "another file system (ext4; xfs)",
-        "--anyway",
-    ] {
-        assert!(sentence.contains(word), "{word}: {sentence}");
-    }
+    assert_contains(
+        &sentence,
+        &[
+            "another host (example-host; elsewhere)",
+            "another file system (ext4; xfs)",
+            "--anyway",
+        ],
+    );
     let told = place.call("runs compare --anyway 2026 other").succeeded();
     assert_contains(&told.stdout, &["Differs  another host"]);
 }
@@ -342,13 +345,14 @@ fn the_table_ranks_methods_over_own_and_imported_runs() {
     place.file("theirs.json", seekless_record::to_json(&theirs).unwrap().as_bytes());
     place.call("runs import theirs.json").succeeded();
     let table = place.call("runs table").succeeded().stdout;
-    for word in [
-        "cold, count, 63M hole, 1M data, holes skipped, in 32 MiB; nvme, ext4, Linux 6.18\n",
-        "Linux 7.0\n",
-        "2 machines, 2 runs (1 imported)",
-    ] {
-        assert!(table.contains(word), "{word}: {table}");
-    }
+    assert_contains(
+        &table,
+        &[
+            "cold, count, 63M hole, 1M data, holes skipped, in 32 MiB; nvme, ext4, Linux 6.18\n",
+            "Linux 7.0\n",
+            "2 machines, 2 runs (1 imported)",
+        ],
+    );
     let json = place.call("runs table --json").succeeded().stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["place"]["device"], "nvme");

@@ -92,16 +92,8 @@ fn emptying_the_system_s_cache_needs_root_and_says_so() {
 #[test]
 fn measuring_needs_no_privilege() {
     let common = Common::new();
-    let small = [
-        "bench",
-        "--size",
-        "1M",
-        "--rounds",
-        "1",
-        "--methods",
-        "*/sync,block=1M*",
-    ];
-    let ended = common.run(&[&small[..], &["--dir", "open"]].concat()).succeeded();
+    let small = "bench --size 1M --rounds 1 --methods */sync,block=1M*";
+    let ended = common.run(&format!("{small} --dir open")).succeeded();
     assert_contains(&ended.stdout, &["1 MiB, cold"]);
 }
 

@@ -6,8 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
@@ -187,14 +185,13 @@ fn a_disk_of_a_bench_that_was_killed_ends_by_itself_and_one_that_was_interrupted
     for signal in [Signal::KILL, Signal::INT] {
         let place = Place::new();
         let mut bench = place.command();
-        bench.args(["bench", "--on", "null", "read", "--size", "1M", "--budget", "60s"]);
+        bench.args("bench --on null read --size 1M --budget 60s --checkpoint 1s".split(' '));
         let bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (name, point) = disk_of(bench.id());
         let has_files = || fs::read_dir(&point).is_ok_and(|entries| entries.count() > 1);
         wait_for("the files of the bench", has_files);
         if signal == Signal::INT {
-            // Something is measured by then.
-            sleep(Duration::from_secs(6));
+            wait_for("something is measured", || !place.saved().is_empty());
         }
         kill_process(Pid::from_child(&bench), signal).unwrap();
         let ended = Ended::of(bench);

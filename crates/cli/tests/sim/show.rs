@@ -26,15 +26,16 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
     let list = place.call("sim show").succeeded().stdout;
     assert_eq!(list.lines().count(), 13, "{list}");
     let shown = place.call("sim show hdd-2009 null").succeeded().stdout;
-    for part in [
-        "rotations       7,200 rpm",
-        "fitted to block-compare-100M",
-        "block-compare-4k                    17.38 s",
-        "Note  not reproduced: compare-with-extra-read:",
-        "No published figures are known for this disk.",
-    ] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
+    assert_contains(
+        &shown,
+        &[
+            "rotations       7,200 rpm",
+            "fitted to block-compare-100M",
+            "block-compare-4k                    17.38 s",
+            "Note  not reproduced: compare-with-extra-read:",
+            "No published figures are known for this disk.",
+        ],
+    );
     let json = |words: &[&str]| -> Value { serde_json::from_str(&place.call(words).succeeded().stdout).unwrap() };
     let one = json(&["sim", "show", "hdd-2009", "--json"])["models"][0].take();
     let named = |list: &Value, key: &str, name: &str| {
@@ -62,8 +63,8 @@ fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
         "{all}"
     );
     assert_eq!(all.lines().count(), 15, "{all}");
-    let picture = ["sim", "show", "--virtual", "trace", "hdd-2009", "--picture", "head.svg"];
-    let one = place.call(&picture).succeeded().stdout;
+    let picture = "sim show --virtual trace hdd-2009 --picture head.svg";
+    let one = place.call(picture).succeeded().stdout;
     // 99 changes of the place: a seek of 2 ms and half a turn on the average, and 12.5 MiB at 32.6 MB/s.
     let row: Vec<&str> = one.lines().last().unwrap().split_whitespace().collect();
     let seconds: f64 = row[1].parse().unwrap();
@@ -76,7 +77,7 @@ fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
         whole.starts_with("<svg ") && whole.contains("trace, hdd-2009"),
         "{whole}"
     );
-    place.call(&[&picture[..], &["--seconds", "0.1"]].concat()).succeeded();
+    place.call(&format!("{picture} --seconds 0.1")).succeeded();
     assert!(fs::read_to_string(place.path("head.svg")).unwrap().len() < whole.len() / 2);
     let drawn = place.call("sim show --virtual trace --picture -").succeeded().stdout;
     assert!(drawn.starts_with("<svg ") && drawn.contains("as recorded"), "{drawn}");

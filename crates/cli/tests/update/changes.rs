@@ -64,17 +64,18 @@ fn a_dry_run_shows_both_ways_and_changes_nothing() {
     integers(&place);
     let before = place.content();
     let ended = place.run("update numbers --from changes --dry-run").succeeded();
-    for words in [
-        "one by one",
-        "planned",
-        "nothing was changed",
-        "100 updates",
-        " written; write amplification ",
-        ", 1.0 times the 4 KiB blocks that change",
-        "update/sync",
-    ] {
-        assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
-    }
+    assert_contains(
+        &ended.stdout,
+        &[
+            "one by one",
+            "planned",
+            "nothing was changed",
+            "100 updates",
+            " written; write amplification ",
+            ", 1.0 times the 4 KiB blocks that change",
+            "update/sync",
+        ],
+    );
     assert!(place.content() == before);
 }
 
@@ -82,16 +83,8 @@ fn a_dry_run_shows_both_ways_and_changes_nothing() {
 fn the_amplification_is_bounded() {
     let place = Place::new();
     integers(&place);
-    let dry = [
-        "update",
-        "numbers",
-        "--from",
-        "changes",
-        "--dry-run",
-        "--max-amplification",
-        "1",
-    ];
-    let told = json(&place.run(&[&dry[..], &["--json"]].concat()).succeeded());
+    let dry = "update numbers --from changes --dry-run --max-amplification 1";
+    let told = json(&place.run(&format!("{dry} --json")).succeeded());
     assert_eq!(
         (&told["planned"]["writes"], &told["planned"]["amplification"]),
         (&100.into(), &1.0.into())
@@ -127,14 +120,15 @@ fn what_is_told_is_what_is_done_whatever_is_asked() {
         let asked = [&THROUGH[..], &["--safety", safety]].concat();
         let dry = json(&place.run(&[&asked[..], &["--dry-run"]].concat()).succeeded());
         let explained = place.run(&[&asked[..], &["--explain"]].concat()).succeeded();
-        for part in [
-            "seekless update: update/sync,",
-            "predicted ",
-            "took ",
-            "flushing the device: ",
-        ] {
-            assert!(explained.stderr.contains(part), "{part}: {}", explained.stderr);
-        }
+        assert_contains(
+            &explained.stderr,
+            &[
+                "seekless update: update/sync,",
+                "predicted ",
+                "took ",
+                "flushing the device: ",
+            ],
+        );
         let told = json(&explained);
         let plain = json(&place.run(&asked).succeeded());
         for one in [&dry, &told] {

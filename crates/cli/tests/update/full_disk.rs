@@ -193,7 +193,7 @@ fn files_that_take_longer_to_prepare_than_the_budget_are_announced_before_they_a
         "--methods",
         "read/sync,block=1M",
     ];
-    let mut child = place.command().args(words).spawn().unwrap();
+    let mut child = place.start(&words);
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let is_told = lines.any(|line| line.contains("Preparing the test files and one trial take about"));
     let pid = rustix::process::Pid::from_child(&child);

@@ -84,11 +84,7 @@ fn a_closed_output_is_no_failure() {
     let place = Place::new();
     let path = place.file("file", b"precious");
     place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
-    let mut child = place
-        .command()
-        .args(["update", "file", "--from", "good"])
-        .spawn()
-        .unwrap();
+    let mut child = place.start("update file --from good");
     drop(child.stdout.take());
     let ended = Ended::of(child);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
@@ -109,7 +105,7 @@ fn a_second_replacement_is_refused_and_the_first_goes_on() {
     let many = [
         "update", "file", "--from", "many", "--safety", "replace", "--method", "in-order",
     ];
-    let mut first = place.command().args(many).spawn().unwrap();
+    let mut first = place.start(&many);
     let held = || is_locked(&path);
     wait_for("the first holds the file", || {
         held() || first.try_wait().unwrap().is_some()

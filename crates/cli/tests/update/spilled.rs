@@ -35,8 +35,8 @@ fn updates_that_do_not_fit_into_memory_are_sorted_on_the_disk() {
         assert_eq!(spilled.as_u64().is_some_and(|bytes| bytes > 4_000_000), memory == "16M");
         assert!(fs::read(&path).unwrap() == after, "{memory}");
     }
-    let arguments = ["file", "--from", "updates", "--memory", "16M"];
-    let ended = place.run(&[&["update"], &arguments[..], &["--method", "update/sync,order=as-given"]].concat());
+    let arguments = "file --from updates --memory 16M";
+    let ended = place.run(&format!("update {arguments} --method update/sync,order=as-given"));
     assert_eq!(ended.code, Some(2));
     assert_contains(&ended.stderr, &["use another order"]);
 }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::os::unix::net::UnixListener;
 
-use crate::common::place::{Ended, Mount, Place, Words, assert_contains, prepared};
+use crate::common::place::{Ended, Mount, Place, Words, assert_contains, is_long, prepared};
 
 /// Checks that a command refuses and touches nothing. Returns its error.
 #[track_caller]
@@ -177,18 +177,9 @@ fn impossible_sizes_are_refused() {
 fn sizes_may_have_decimals() {
     let place = Place::new();
     place.file("file", &[1; 2000]);
-    let bench = [
-        "bench",
-        "read",
-        "--size",
-        "0.5M",
-        "--methods",
-        "read/sync,block=1.5K",
-        "--rounds",
-        "1",
-    ];
+    let bench = "bench read --size 0.5M --methods read/sync,block=1.5K --rounds 1";
     // `--methods` takes globs of what there is, or a method.
-    refused_with(&place, &bench, &["read/sync,block=1.5K"]);
+    refused_with(&place, bench, &["read/sync,block=1.5K"]);
     place
         .call("bench read --size 0.5M --methods read/mmap --rounds 1")
         .succeeded();
@@ -302,7 +293,10 @@ fn files_that_no_storage_holds_are_refused_with_what_is_free_however_many_they_a
         &["sustained", "--size", "4194304T"],
         &["random", "--size", "4194304T"],
     ] {
-        for time in [["--rounds", "10000"], ["--budget", "168h"]] {
+        for time in [["--rounds", "10000"], ["--budget", "168h"]]
+            .into_iter()
+            .take(if is_long() { 2 } else { 1 })
+        {
             refused_with(
                 &place,
                 &[&["bench"], experiments, &time].concat(),
@@ -492,8 +486,8 @@ fn two_subvolumes_share_the_room_of_their_device() {
         return;
     }
     // One of them has room for it.
-    let sized = ["bench", "read", "--size", "500M", "--rounds", "1"];
-    let both = ["--dir", "btrfs/one", "--dir", "btrfs/other"];
-    let sentence = place.call(&[&sized[..], &both].concat()).refused();
+    let sized = "bench read --size 500M --rounds 1";
+    let both = "--dir btrfs/one --dir btrfs/other";
+    let sentence = place.call(&format!("{sized} {both}")).refused();
     assert_contains(&sentence, &["btrfs/other", "free"]);
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::place::{Place, assert_contains};
+use crate::common::place::{Place, assert_contains, is_long};
 
 /// Every mechanism of Linux, and every option once.
 const METHODS: [&str; 43] = [
@@ -75,14 +75,14 @@ const WORK: [(&str, &str, &str); 3] = [
 ];
 
 /// Ends in the middle of a sector, of a block and of a thread's range.
-const BYTES: usize = (3 << 20) + 123_457;
+const BYTES: usize = (1 << 20) + 123_457;
 
 /// How the program of a method is run once it is built; `None` if it cannot be built here.
 type Built = Option<PathBuf>;
 
 /// The text of the program for a method; `None`, after checking the refusal, if there is none.
 fn program(place: &Place, method: &str, language: &str) -> Option<String> {
-    let ended = place.run(&["methods", method, "--code", language]);
+    let ended = place.call(&["methods", method, "--code", language]);
     if ended.code == Some(0) {
         assert_contains(&ended.stdout, &["Calls, in order"]);
         return Some(ended.stdout);
@@ -265,7 +265,7 @@ fn shortest(seconds: Vec<f64>) -> f64 {
 fn programs_are_as_fast_as_the_methods_in_the_lab() {
     const ROUNDS: usize = 7;
     const MOST: f64 = 1.1;
-    if std::env::var_os("SEEKLESS_TEST_LONG").is_none() {
+    if !is_long() {
         return println!("skipped: it measures for a minute; SEEKLESS_TEST_LONG=1 runs it");
     }
     let place = Place::new();

@@ -219,7 +219,7 @@ fn a_closed_standard_output_ends_a_command_quietly() {
         &["generate", "methods"],
         &["dupes", "--format", "csv", "."],
     ] {
-        let mut child = place.command().args(arguments).spawn().unwrap();
+        let mut child = place.start(arguments);
         drop(child.stdout.take());
         let ended = Ended::of(child);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
