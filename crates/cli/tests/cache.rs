@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use common::place::{Ended, Mount, Place, assert_contains, prepared, wait_for};
+use common::place::{Ended, Mount, Place, assert_contains, assert_lacks, prepared, wait_for};
 use common::terminal::Terminal;
 use common::unprivileged::Common;
 
@@ -349,10 +349,8 @@ fn more_than_may_be_locked_is_refused() {
     let place = Place::new();
     File::create(place.path("huge")).unwrap().set_len(1 << 43).unwrap();
     let sentence = place.run("cache lock huge").refused();
-    assert!(
-        sentence.contains("8.00 TiB") && !sentence.contains("locked in memory"),
-        "{sentence}"
-    );
+    assert_contains(&sentence, &["8.00 TiB"]);
+    assert_lacks(&sentence, &["locked in memory"]);
     let common = Common::new();
     fs::write(common.directory().join("file"), vec![1; 100_000]).unwrap();
     let mut command = common.command("sh");
@@ -387,11 +385,7 @@ fn pages_of_a_block_device_are_shown_beside_files() {
     assert!((1 << 20..512 << 20).contains(&resident), "{resident}");
     assert!(place.run(&["cache", "drop", &device]).stderr.contains("is a device"));
     let ended = Common::new().run(&["cache", "show", &device]);
-    assert!(
-        ended.code == Some(2) && ended.stderr.contains("Permission denied"),
-        "{}",
-        ended.stderr
-    );
+    ended.ended_with(2, &["Permission denied"]);
 }
 
 #[test]
@@ -435,8 +429,7 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
     }
     fs::set_permissions(path("secret"), Permissions::from_mode(0o000)).unwrap();
     let ended = common.run("cache show open --jsonl");
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert_contains(&ended.stderr, &["secret", "Permission denied"]);
+    ended.ended_with(2, &["secret", "Permission denied"]);
     let failed = objects(&ended)
         .into_iter()
         .find(|object| object["kind"] == "failed")

@@ -22,7 +22,7 @@ fn the_metadata_of_small_cold_files_is_cold_for_root() {
             "--methods",
             "read/sync,block=16K",
         ];
-        place.run(&[&small, drop].concat()).succeeded();
+        place.run((&small, drop)).succeeded();
         let run = place.only_run();
         let bytes: Option<u64> = run
             .trials

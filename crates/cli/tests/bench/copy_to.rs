@@ -25,7 +25,7 @@ fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_rea
     let Some(other) = elsewhere(&place) else { return };
     let to = other.path().to_str().unwrap();
     let bench = ["bench", "copy", "--to", to, "--size", "1M", "--rounds", "1"];
-    let ended = place.run(&[&bench[..], &["--all"]].concat()).succeeded();
+    let ended = place.run((&bench, "--all")).succeeded();
     let title = format!("to another storage, fsync, . to {to}");
     assert_contains(&ended.stdout, &[&title]);
     let run = place.only_run();

@@ -35,8 +35,7 @@ fn external_commands_are_timed_beside_methods_and_fail_alone() {
     let place = Place::new();
     place.file("mine.toml", CAT.as_bytes());
     let ended = place.run("bench --tables --notes mine.toml --rounds 2").succeeded();
-    assert_contains(&ended.stdout, &["  cat "]);
-    assert_contains(&ended.stdout, &["failing: failed: "]);
+    assert_contains(&ended.stdout, &["  cat ", "failing: failed: "]);
     let run = place.only_run();
     assert_eq!(run.experiments, ["cat-or-us"]);
     let status = |name: &str| {
@@ -125,8 +124,7 @@ fn holes_2003_runs_with_small_files() {
         ended.stdout,
         std::fs::read_to_string(place.path("run.md")).expect("the page"),
     ] {
-        assert_contains(&text, &["2003, read/sync,block=4K"]);
-        assert_contains(&text, &["most frequent byte 0, "]);
+        assert_contains(&text, &["2003, read/sync,block=4K", "most frequent byte 0, "]);
     }
 }
 
@@ -189,21 +187,17 @@ fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
 fn a_misspelt_word_of_an_experiment_is_answered_with_the_nearest() {
     let place = Place::new();
     place.file("bad.toml", CAT.replace("read/sync,block=128K", "read/snyc").as_bytes());
-    assert!(
-        place
-            .run("bench --tables --notes bad.toml")
-            .refused()
-            .contains("`read/sync`")
+    assert_contains(
+        &place.run("bench --tables --notes bad.toml").refused(),
+        &["`read/sync`"],
     );
     place.file(
         "bad.toml",
         CAT.replace("operation = \"read\"", "operation = \"reed\"").as_bytes(),
     );
-    assert!(
-        place
-            .run("bench --tables --notes bad.toml")
-            .refused()
-            .contains("did you mean `read`")
+    assert_contains(
+        &place.run("bench --tables --notes bad.toml").refused(),
+        &["did you mean `read`"],
     );
 }
 
@@ -211,12 +205,7 @@ fn a_misspelt_word_of_an_experiment_is_answered_with_the_nearest() {
 fn a_file_that_is_no_text_is_refused() {
     let place = Place::new();
     place.file("bad.toml", b"name = \"\xff\"");
-    assert!(
-        place
-            .run("bench --tables --notes bad.toml")
-            .refused()
-            .contains("bad.toml")
-    );
+    assert_contains(&place.run("bench --tables --notes bad.toml").refused(), &["bad.toml"]);
 }
 
 #[test]
@@ -275,7 +264,7 @@ fn contests_with_other_programs_run_with_small_files() {
             "--size",
             "64K",
         ];
-        let ended = place.run(&[&arguments, dropping].concat()).succeeded();
+        let ended = place.run((&arguments, dropping)).succeeded();
         assert_contains(&ended.stdout, &["memory"]);
         let run = place.only_run();
         for entry in run.contests.iter().flat_map(|contest| &contest.entries) {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::place::{Ended, Place, Words, assert_contains};
+use crate::common::place::{Ended, Place, Words, assert_contains, assert_lacks};
 
 fn bench(place: &Place) {
     let methods = "--methods read/mmap --methods read/sync,block=1M";
@@ -13,7 +13,7 @@ fn bench(place: &Place) {
 }
 
 fn json(place: &Place, words: impl Words) -> Value {
-    serde_json::from_str(&place.run(words).succeeded().stdout).unwrap()
+    place.run(words).succeeded().json()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
     ];
     let bench = |rounds| {
         let more = ["128K", "--cache", "warm", "--rounds", rounds, "--quiet", "--regret"];
-        place.run(&[&how[..], &more].concat()).succeeded().stdout
+        place.run((&how, &more)).succeeded().stdout
     };
     let first = bench("6");
     assert_contains(&first, &["Regret  unknown: no earlier sitting"]);
@@ -52,9 +52,14 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
     assert_eq!(missing.code, Some(2));
     assert_contains(&missing.stderr, &["nothing was measured on this storage"]);
     let before = place.run("advise read . --size 512K").succeeded().stdout;
-    assert_contains(&before, &["Profile  none: nothing was measured"]);
-    assert_contains(&before, &["Next     seekless bench read --dir . --size 512K"]);
-    assert_contains(&before, &["How sure no profile covers this case"]);
+    assert_contains(
+        &before,
+        &[
+            "Profile  none: nothing was measured",
+            "Next     seekless bench read --dir . --size 512K",
+            "How sure no profile covers this case",
+        ],
+    );
     bench(&place);
     let profile = place.run("profile").succeeded().stdout;
     assert_contains(&profile, &["1 sitting", "\nread, warm\n  from 64.0 KiB"]);
@@ -116,10 +121,8 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
         ended.stderr
     };
     let before = explained();
-    assert!(
-        before.contains(": a write costs ") && !before.contains("sitting"),
-        "{before}"
-    );
+    assert_contains(&before, &[": a write costs "]);
+    assert_lacks(&before, &["sitting"]);
     bench(&place);
     let profile = json(&place, "profile show --json");
     if profile["costs"].is_null() {
@@ -129,11 +132,8 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
     assert_contains(&shown, &["\nUpdates  with fsync, those up to "]);
     let by_profile = explained();
     let start = "by 1 sitting on this storage, ";
-    assert_contains(&by_profile, &[start, " old: a write costs "]);
-    assert!(
-        by_profile.contains("byte, from the profile") && !by_profile.contains("measured"),
-        "{by_profile}"
-    );
+    assert_contains(&by_profile, &[start, " old: a write costs ", "byte, from the profile"]);
+    assert_lacks(&by_profile, &["measured"]);
     let advice = json(&place, "advise update file --count 100 --json");
     assert_eq!(advice["profile"]["sittings"], 1, "{advice}");
     let words = place.run("advise update file --count 100").succeeded().stdout;
@@ -168,8 +168,7 @@ fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
     ] {
         let words: Vec<&str> = ["advise"].into_iter().chain(words.split(' ')).collect();
         let advice = place.run(&words).succeeded().stdout;
-        assert_contains(&advice, &["\nHow sure "]);
-        assert_contains(&advice, &[&format!("\nNext     seekless {next}")]);
+        assert_contains(&advice, &["\nHow sure ", &format!("\nNext     seekless {next}")]);
     }
 }
 
@@ -198,7 +197,7 @@ fn updates_are_planned_for_their_number_and_size() {
         .filter_map(|one| one["method"].as_str())
         .collect();
     assert!(methods.contains(&"update/sync,block=1M,fsync,order=rewrite"), "{few}");
-    let refused = |words: &[&str]| place.run(&[&["advise"], words].concat()).stderr;
+    let refused = |words: &[&str]| place.run(("advise", words)).stderr;
     assert!(refused(&["update", "file", "--count", "2049"]).contains("do not fit into 8.00 MiB"));
     assert!(refused(&["update", "."]).contains("is a directory"));
     assert!(refused(&["read", "file", "--count", "2"]).contains("--count is only for updates"));
@@ -260,11 +259,7 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
     );
     let before = fs::read_to_string(&file).unwrap();
     let refused = place.run(&["profile", "export", "-o", &file]);
-    assert!(
-        refused.code == Some(2) && refused.stderr.contains("is the profile itself"),
-        "{}",
-        refused.stderr
-    );
+    refused.ended_with(2, &["is the profile itself"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
     let head: Value = serde_json::from_str(before.lines().next().unwrap()).unwrap();
     let newest = format!("\"newest_unix_seconds\":{}", head["newest_unix_seconds"]);
@@ -307,8 +302,14 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
     };
     assert!(width(&borrowed) > width(&own), "{borrowed} {own}");
     let advice = other.run(&words).succeeded().stdout;
-    assert_contains(&advice, &["borrowed from a profile of lent (", "not measured here"]);
-    assert_contains(&advice, &["\nHow sure the times were measured on another storage"]);
+    assert_contains(
+        &advice,
+        &[
+            "borrowed from a profile of lent (",
+            "not measured here",
+            "\nHow sure the times were measured on another storage",
+        ],
+    );
     let shown = other.run("profile").succeeded().stdout;
     assert_contains(&shown, &["\nBorrowed from a profile of lent ("]);
     // Its own is used as soon as there is one.
@@ -317,11 +318,7 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
     assert_eq!(own["profile"]["borrowed_from"], Value::Null);
     fs::write(place.path("lent.json"), "{}").unwrap();
     let refused = other.run(&["profile", "import", lent]);
-    assert!(
-        refused.code == Some(2) && refused.stderr.contains("lent.json"),
-        "{}",
-        refused.stderr
-    );
+    refused.ended_with(2, &["lent.json"]);
     let list = json(&other, "profile list --json");
     let files = list
         .as_array()
@@ -350,7 +347,7 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
     assert_contains(&again.stderr, &["cannot update the profile of the storage"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "{");
     let list = place.run("profile list");
-    assert!(list.code == Some(2) && list.stderr.contains(&file), "{}", list.stderr);
+    list.ended_with(2, &[&file]);
     assert_eq!(list.stdout, "", "there is one");
     let mut named = place.command();
     named

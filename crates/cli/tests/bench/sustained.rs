@@ -95,7 +95,7 @@ fn all_is_written_once_checked_told_and_removed() {
 #[test]
 fn it_ends_with_the_time_and_says_so() {
     let place = Place::new();
-    let ended = place.run(&[&SLOW[..], &["--budget", "2s"]].concat()).succeeded();
+    let ended = place.run((&SLOW, "--budget 2s")).succeeded();
     let run = place.only_run();
     let Some(trial) = trial(&run) else { return };
     let files = trial.segment_seconds.as_ref().unwrap().len();

@@ -48,7 +48,7 @@ fn bench(work_ns_per_kib: &str) -> (String, Run, String, String) {
         "--report",
         "run.html",
     ];
-    let ended = place.run(&[&arguments[..], &exports[..]].concat()).succeeded();
+    let ended = place.run((&arguments, &exports)).succeeded();
     let text = |name: &str| std::fs::read_to_string(place.path(name)).expect("an export");
     let page = text("run.html");
     assert!(page.contains("The whole system meanwhile"), "no table in the report");

@@ -61,8 +61,10 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
     fs::remove_file(place.path("again.tsv")).unwrap();
     let refused = place.run("bench read --export-columns none.tsv").refused();
     assert_contains(&refused, &["names the columns of a document"]);
-    assert_contains(&ended.stdout, &["4 of every 400 bytes, shuffled"]);
-    assert_contains(&ended.stdout, &["  planned: update/sync"]);
+    assert_contains(
+        &ended.stdout,
+        &["4 of every 400 bytes, shuffled", "  planned: update/sync"],
+    );
     let run = place.only_run();
     for trial in &run.trials {
         let contest = &run.contests[trial.contest];

@@ -160,7 +160,7 @@ fn has_gnu_diff() -> bool {
 /// Asserts that both print the same lines and have the same code; whether the trees are equal.
 fn assert_as_diff(common: &Common, words: &[&str]) -> bool {
     let theirs = common.command("diff").args(words).env("LC_ALL", "C").output().unwrap();
-    let ours = common.run(&[&["cmp"], words].concat());
+    let ours = common.run(("cmp", words));
     assert_eq!(ours.stdout, shown(&theirs.stdout), "{words:?}");
     assert_eq!(ours.code, theirs.status.code(), "{words:?}: {}", ours.stderr);
     ours.code == Some(0)
@@ -290,7 +290,7 @@ fn random_trees_differ_in_the_lines_of_diff() {
             .env("LC_ALL", "C")
             .output()
             .unwrap();
-        let ours = common.run(&[&["cmp"], &words[..]].concat());
+        let ours = common.run(("cmp", &words));
 
         let is_link = |line: &str| {
             let path = line.strip_prefix("Only in ").and_then(|line| line.split_once(": "));

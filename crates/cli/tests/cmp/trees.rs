@@ -87,7 +87,7 @@ fn json_has_an_object_for_each_difference_and_a_summary() {
 fn names_alone_are_for_other_programs() {
     let place = place();
     for words in [&["-rq"][..], &["-r", "--brief"], &["-qr"], &["-r", "-q", "-x", "a"]] {
-        let brief = place.run(&[&["cmp"], words, &["one", "other"]].concat());
+        let brief = place.run(("cmp", words, "one other"));
         let expected = "Files one/inner/file and other/inner/file differ\n\
             Symbolic links one/link and other/link differ\nOnly in other: new\\n\\xff\n";
         assert_eq!((brief.code, brief.stdout.as_str()), (Some(1), expected), "{words:?}");
@@ -189,9 +189,7 @@ fn what_is_excluded_is_left_out_and_a_bad_pattern_named() {
         (["-x", "inner/[a"], "--exclude: "),
         (["-X", "gone"], "--exclude-from: gone: cannot read"),
     ] {
-        let sentence = place
-            .run(&[&["cmp", "-r"], &words[..], &["one", "other"]].concat())
-            .refused();
+        let sentence = place.run(("cmp -r", &words, "one other")).refused();
         assert_contains(&sentence, &[expected]);
     }
 }

@@ -17,6 +17,7 @@ use nix::sched::{CloneFlags, unshare};
 use seekless_cli::{Call, Streams};
 use seekless_record::Run;
 use seekless_sys::Directory;
+use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
@@ -70,6 +71,19 @@ impl<S: AsRef<OsStr>, const N: usize> Words for &[S; N] {
 impl<S: AsRef<OsStr>> Words for &Vec<S> {
     fn list(self) -> Vec<OsString> {
         self.as_slice().list()
+    }
+}
+
+/// Some words, and some after them.
+impl<A: Words, B: Words> Words for (A, B) {
+    fn list(self) -> Vec<OsString> {
+        [self.0.list(), self.1.list()].concat()
+    }
+}
+
+impl<A: Words, B: Words, C: Words> Words for (A, B, C) {
+    fn list(self) -> Vec<OsString> {
+        (self.0, (self.1, self.2)).list()
     }
 }
 
@@ -341,6 +355,19 @@ impl Ended {
         }
     }
 
+    /// Checks the exit code, and that the errors have all of these parts.
+    #[track_caller]
+    pub fn ended_with(&self, code: i32, told: &[&str]) {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
+        assert_contains(&self.stderr, told);
+    }
+
+    /// The document on standard output.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
+    }
+
     /// Checks that the command succeeded.
     pub fn succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
@@ -362,6 +389,14 @@ impl Ended {
 pub fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "`{part}` is missing: {text}");
+    }
+}
+
+/// Fails if a text has one of these parts.
+#[track_caller]
+pub fn assert_lacks(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(!text.contains(part), "`{part}` is there: {text}");
     }
 }
 

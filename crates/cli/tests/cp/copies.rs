@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use seekless_sys::Directory;
 
-use crate::common::place::{Ended, Mount, Place, assert_contains, is_long, is_root};
+use crate::common::place::{Ended, Mount, Place, is_long, is_root};
 
 /// What unfinished files are called.
 const UNFINISHED: &[u8] = b".seekless-cp-";
@@ -116,7 +116,7 @@ fn the_last_word_says_which_existing_files_are_replaced() {
             File::open(place.path(name)).unwrap().set_modified(time).unwrap();
         }
         for name in ["old", "new"] {
-            place.run(&[&["cp"], words, &["source", name]].concat()).succeeded();
+            place.run(("cp", words, &["source", name])).succeeded();
             let is_replaced = fs::read(place.path(name)).unwrap() == b"source";
             assert_eq!(is_replaced, replaced.contains(name), "{words:?} {name}");
         }
@@ -340,8 +340,7 @@ fn a_file_that_grows_all_the_time_is_told() {
         is_over.store(true, Ordering::Relaxed);
         ended
     });
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert_contains(&ended.stderr, &["changed during both attempts"]);
+    ended.ended_with(1, &["changed during both attempts"]);
     assert!(
         fs::read(&log)
             .unwrap()

@@ -179,7 +179,7 @@ fn what_a_run_reads_is_not_written_over() {
         ["--file", "big", "--export-json", "./big"],
         ["--file", "link", "--export-csv", "big"],
     ] {
-        let sentence = place.call(&[&["bench", "read"][..], &arguments].concat()).refused();
+        let sentence = place.call(("bench read", &arguments)).refused();
         assert_contains(&sentence, &["this run reads it"]);
     }
     assert_eq!(fs::read(place.path("big")).unwrap(), bytes);

@@ -24,7 +24,7 @@ fn only_documents_that_nobody_else_can_have_written_are_acted_on() {
     }
     let report = place.file("report", place.run("dupes --json tree").stdout.as_bytes());
     let remove = ["dupes", "act", "remove", "--keep", "first", "--dry-run", "--from"];
-    let act = |from: &str| place.run(&[&remove[..], &[from]].concat());
+    let act = |from: &str| place.run((&remove, &[from]));
     let mode = |path: &Path, mode: u32| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     for (name, open) in [("shared", 0o777), ("sticky", 0o1777)] {
         mode(&place.path(name), open);
@@ -99,14 +99,14 @@ fn a_run_of_another_user_is_not_run_again_and_runs_in_a_shared_directory_are_tol
     }
     let foreign = foreign.to_str().unwrap();
     for how in [["--like", "latest"], ["--resume", "latest"], ["--resume", foreign]] {
-        let said = place.run(&[&["bench", "--budget", "1s"][..], &how].concat()).refused();
+        let said = place.run(("bench --budget 1s", &how)).refused();
         assert_contains(&said, &["belongs to another user"]);
     }
     chown(&own, Some(0), None).unwrap();
     fs::set_permissions(&runs, Permissions::from_mode(0o777)).unwrap();
     let ended = place.bench("--dir .");
     assert_contains(&ended.stderr, &["Saved runs cannot be trusted"]);
-    assert!(place.run("bench --like latest").refused().contains("not trusted"));
+    assert_contains(&place.run("bench --like latest").refused(), &["not trusted"]);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_journal_that_cannot_be_trusted_is_named_and_no_earlier_run_is_undone_instea
     remove("four").succeeded();
     place.run("dupes undo").succeeded();
     chown(&middle, Some(NOBODY), None).unwrap();
-    assert!(place.run("dupes undo").refused().contains("belongs to another user"));
+    assert_contains(&place.run("dupes undo").refused(), &["belongs to another user"]);
     assert!(!place.path("one/b").exists());
     chown(&middle, Some(0), None).unwrap();
     // A link on the way that others can take away.
@@ -158,11 +158,7 @@ fn a_journal_that_cannot_be_trusted_is_named_and_no_earlier_run_is_undone_instea
     command.args(["dupes", "--action", "remove", "--keep", "first", "--yes", "two"]);
     let child = command.env("XDG_STATE_HOME", place.path("shared/state")).spawn();
     let ended = Ended::of(child.unwrap());
-    assert!(
-        ended.code == Some(2) && ended.stderr.contains("other users may write"),
-        "{}",
-        ended.stderr
-    );
+    ended.ended_with(2, &["other users may write"]);
     assert!(place.path("two/b").exists());
 }
 

@@ -76,7 +76,7 @@ fn a_group_that_cannot_be_kept_gives_no_other_group_its_rights() {
     std::os::unix::fs::chown(&path, Some(NOBODY), Some(0)).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
     let export = ["read/sync,block=1M", "--dir", "open", "--export-json", "open/run.json"];
-    common.run(&[&SMALL_BENCH[..], &export].concat()).succeeded();
+    common.run((&SMALL_BENCH, &export)).succeeded();
     let found = fs::metadata(&path).unwrap();
     assert_eq!((found.uid(), found.gid()), (NOBODY, NOBODY));
     assert_eq!(found.mode() & 0o777, 0o644, "read, as everybody may");
@@ -101,7 +101,7 @@ fn measuring_needs_no_privilege() {
 fn what_may_not_be_limited_is_not_measured_and_says_why() {
     let common = Common::new();
     let refusal = common
-        .run(&[&SMALL_BENCH[..], &["read/mmap", "--dir", "open", "--cache", "over"]].concat())
+        .run((&SMALL_BENCH, "read/mmap --dir open --cache over"))
         .refused();
     assert_contains(&refusal, &["nothing was measured: read/mmap: not available: "]);
 }

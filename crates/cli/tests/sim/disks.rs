@@ -171,7 +171,7 @@ fn benches_on_one_model_are_sittings_on_one_storage_and_other_disks_of_it_are_ot
         wait_for("no such disk", || !is_there(model));
         let words = "read --size 1M --rounds 3 --methods read/sync,block=1M --quiet";
         let words: Vec<&str> = words.split(' ').collect();
-        place.run(&[&["bench", "--on", model], &words[..]].concat()).succeeded()
+        place.run((&["bench", "--on", model], &words)).succeeded()
     };
     bench();
     let disk = SimulatedDisk::start(&place, &[model, "--size", "64M"]);
@@ -323,7 +323,7 @@ fn what_cannot_be_started_is_refused_and_leaves_nothing() {
         (&["null", "--size", "16M", "--fs", "xfs"], "mkfs.xfs"),
     ];
     for (arguments, reason) in refused {
-        let ended = place.run(&[&["sim", "start"], arguments].concat());
+        let ended = place.run(("sim start", arguments));
         assert_eq!(ended.code, Some(2), "{arguments:?}");
         assert!(ended.stderr.contains(reason), "{arguments:?}: {}", ended.stderr);
     }

@@ -95,7 +95,7 @@ fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
     ];
     for (arguments, reason) in refused {
         let start = ["sim", "start", "null", "--fs", "none", "--size", "64M"];
-        let told = place.run(&[&start[..], arguments].concat()).refused();
+        let told = place.run((&start, arguments)).refused();
         assert!(told.contains(reason), "{arguments:?}: {told}");
     }
     let mut start = place.command();

@@ -16,7 +16,7 @@ impl<'a> SimulatedDisk<'a> {
     /// Prints why and returns `None` where devices cannot be simulated.
     fn start(place: &'a Place, file_system: &str, options: &[&str]) -> Option<Self> {
         let fixed = ["sim", "start", "null", "--size", "1G", "--fs", file_system];
-        let ended = place.run(&[&fixed[..], options].concat());
+        let ended = place.run((&fixed, options));
         if ended.code == Some(2) && ended.stderr.contains("need") {
             println!("skipped: {}", ended.stderr);
             return None;
@@ -46,7 +46,7 @@ impl<'a> SimulatedDisk<'a> {
     }
 
     fn cut(&self, options: &[&str]) -> String {
-        let ended = self.place.run(&[&["sim", "cut", &self.name], options].concat());
+        let ended = self.place.run((&["sim", "cut", &self.name], options));
         ended.succeeded().stdout
     }
 }

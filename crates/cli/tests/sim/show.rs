@@ -36,7 +36,7 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
             "No published figures are known for this disk.",
         ],
     );
-    let json = |words: &[&str]| -> Value { serde_json::from_str(&place.call(words).succeeded().stdout).unwrap() };
+    let json = |words: &[&str]| -> Value { place.call(words).succeeded().json() };
     let one = json(&["sim", "show", "hdd-2009", "--json"])["models"][0].take();
     let named = |list: &Value, key: &str, name: &str| {
         let item = list.as_array().unwrap().iter().find(|item| item[key] == name);
@@ -89,7 +89,7 @@ fn a_list_that_cannot_be_replayed_is_refused_with_its_line() {
     trace(&place);
     place.file("wrong", b"# seekless trace 1\n0 raed 0 4096\n");
     place.file("empty", b"# seekless trace 1\n");
-    let refused = |words: &[&str]| place.call(&[&["sim", "show", "--virtual"], words].concat()).refused();
+    let refused = |words: &[&str]| place.call(("sim show --virtual", words)).refused();
     for (words, part) in [
         (
             &["wrong"][..],

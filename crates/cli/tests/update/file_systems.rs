@@ -173,7 +173,7 @@ fn updates_are_right_or_refused_and_nothing_is_left_beside_the_file() {
                     "--method",
                     method,
                 ];
-                let ended = place.run(&[&arguments[..], &["--safety", safety]].concat());
+                let ended = place.run((&arguments, &["--safety", safety]));
                 let found = fs::read(&path).unwrap();
                 let said = &ended.stderr;
                 if ended.code == Some(0) {
@@ -249,7 +249,7 @@ fn a_file_that_cannot_be_mapped_keeps_its_size() {
             "--safety",
             safety,
         ];
-        let ended = place.run(&[&["update", "mount/file"], &arguments[..]].concat());
+        let ended = place.run(("update mount/file", &arguments));
         if ended.code == Some(0) {
             println!("skipped: files that are read past the page cache can be mapped here");
             return;

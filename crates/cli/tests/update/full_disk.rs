@@ -8,7 +8,7 @@ use std::process::Command;
 
 use seekless_sys::Support;
 
-use crate::common::place::{Mount, Place};
+use crate::common::place::{Mount, Place, assert_contains};
 
 const MIB: u64 = 1 << 20;
 
@@ -100,7 +100,7 @@ fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in(
         place.file("changes", changes.as_bytes());
         let before = fs::read(&path).unwrap();
         let method = ["--from", "changes", "--method", "update/mmap"];
-        let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &method[..]].concat());
+        let ended = place.run((&["update", path.to_str().unwrap(), "--grow"], &method));
         let (said, found) = (&ended.stderr, fs::read(&path).unwrap());
         println!("{kind}: {said}");
         assert!(
@@ -131,7 +131,7 @@ fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said
             fs::write(&path, &before).unwrap();
             let free = free_bytes(directory);
             let arguments = ["--from", "changes", "--method", method];
-            let ended = place.run(&[&["update", path.to_str().unwrap(), "--grow"], &arguments[..]].concat());
+            let ended = place.run((&["update", path.to_str().unwrap(), "--grow"], &arguments));
             let said = &ended.stderr;
             assert_eq!(ended.code, Some(2), "{kind} {method}: {said}");
             assert!(
@@ -167,7 +167,7 @@ fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
     }
     // Each of 10,000 updates changes a block.
     let words = ["bench", "update", "--budget", "1s", "--most-written", "60M"];
-    assert!(place.run(&words).refused().contains("write 135 MiB"));
+    assert_contains(&place.run(&words).refused(), &["write 135 MiB"]);
     let words = "bench write --size 8M --budget 3s --most-written 60M --notes";
     let ended = place.run(words).succeeded();
     let run = place.only_run();

@@ -25,7 +25,7 @@ fn the_file_gives_defaults_which_options_override() {
     assert_eq!(place.saved().len(), 0);
     let saved = fs::read_dir(runs.join("runs")).unwrap();
     assert_eq!(saved.count(), 2, "the run and its report");
-    assert!(place.call("runs").succeeded().stdout.contains("-read-first"));
+    assert_contains(&place.call("runs").succeeded().stdout, &["-read-first"]);
     place.call("report latest").succeeded();
     // An option comes first.
     let ended = place.bench("--budget 0");
@@ -93,20 +93,20 @@ fn a_file_that_another_user_may_have_written_is_refused() {
     let place = Place::new();
     let path = write(&place, "budget = \"2m\"\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).unwrap();
-    assert!(place.call("runs").refused().contains("(mode 0646; chmod go-w)"));
+    assert_contains(&place.call("runs").refused(), &["(mode 0646; chmod go-w)"]);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     place.call("runs").succeeded();
     let directory = path.parent().unwrap();
     fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(place.call("runs").refused().contains("(mode 0777; chmod go-w)"));
+    assert_contains(&place.call("runs").refused(), &["(mode 0777; chmod go-w)"]);
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
     if chown(&path, None, Some(12_345)).is_ok() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
-        assert!(place.call("runs").refused().contains("other users may write"));
+        assert_contains(&place.call("runs").refused(), &["other users may write"]);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     }
     if chown(&path, Some(12_345), None).is_ok() {
-        assert!(place.call("runs").refused().contains("belongs to another user"));
+        assert_contains(&place.call("runs").refused(), &["belongs to another user"]);
         // sudo keeps the directories of those who use it.
         let mut command = place.command();
         let child = command.arg("runs").env("SUDO_UID", "12345").spawn().unwrap();
@@ -116,7 +116,7 @@ fn a_file_that_another_user_may_have_written_is_refused() {
     }
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(place.call("runs").refused().contains("not a regular file"));
+    assert_contains(&place.call("runs").refused(), &["not a regular file"]);
 }
 
 #[test]

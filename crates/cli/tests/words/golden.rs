@@ -50,7 +50,7 @@ fn the_help_of_every_command_is_as_reviewed() {
     let place = Place::new();
     for words in commands() {
         let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
-        let help = place.call(&[&words[..], &["--help".to_owned()]].concat()).succeeded();
+        let help = place.call((&words, &["--help".to_owned()])).succeeded();
         assert_eq!(help.stderr, "");
         assert_golden(&format!("help/{name}.txt"), &help.stdout);
     }
@@ -343,7 +343,7 @@ fn fixed_runs_are_shown_and_exported_as_reviewed() {
         fs::copy(&path, place.path("run.json")).unwrap();
         let run: Run = seekless_record::from_json(&fs::read(&path).unwrap()).unwrap();
         for (ending, arguments) in [("txt", &["run.json"][..]), ("all.txt", &["--all", "run.json"])] {
-            let shown = place.call(&[&["runs", "show"], arguments].concat()).succeeded().stdout;
+            let shown = place.call(("runs show", arguments)).succeeded().stdout;
             assert_golden(&format!("runs/{name}.{ending}"), &shown);
         }
         place.call("report run.json --output page.html").succeeded();

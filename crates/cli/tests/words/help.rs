@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::process::Stdio;
 
 use super::golden::commands;
-use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, prepared};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, assert_lacks, prepared};
 
 #[test]
 fn the_help_of_every_command_has_examples() {
@@ -29,7 +29,8 @@ fn the_help_of_every_command_has_examples() {
 fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
     let place = Place::new();
     let help = place.call("-h").succeeded().stdout;
-    assert!(help.contains("  bench ") && !help.contains("  trial"), "{help}");
+    assert_contains(&help, &["  bench "]);
+    assert_lacks(&help, &["  trial"]);
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
 }
 
@@ -155,7 +156,7 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
         ];
         assert_eq!(sections, usual, "{name}");
         // The first example of the help, without its comment.
-        let help = place.call(&[&words[..], &["--help".to_owned()]].concat()).stdout;
+        let help = place.call((&words, &["--help".to_owned()])).stdout;
         let example = help.split("Examples:\n").nth(1).unwrap().lines().next().unwrap();
         let example = example
             .split(" # ")
