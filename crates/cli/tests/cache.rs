@@ -120,7 +120,6 @@ fn dirty_pages_are_written_back_and_dropped() {
 #[test]
 fn a_directory_is_a_total_unless_all_of_it_is_asked_for() {
     let place = Place::new();
-    fs::create_dir(place.path("inner")).unwrap();
     for n in 0..30 {
         place.file(format!("inner/{n}"), &vec![1; 5000 * n]);
     }
@@ -212,11 +211,9 @@ fn all_of_a_file_system_is_dropped_only_by_one_who_agrees() {
     let place = Place::new();
     let sentence = place.run("cache drop /").refused();
     assert_contains(&sentence, &["/: is the root of a file system; use --yes"]);
-    fs::create_dir(place.path("mount")).unwrap();
     let Some(_mount) = Mount::image("ext4", 16 << 20, &place.path("image"), &place.path("mount")) else {
         return;
     };
-    fs::create_dir(place.path("mount/inner")).unwrap();
     place.file("mount/inner/file", &[1; 8192]);
     place.run("cache drop mount/inner/../inner").succeeded();
     for root in ["mount", "mount/inner/.."] {
@@ -244,7 +241,6 @@ fn all_of_a_file_system_is_dropped_only_by_one_who_agrees() {
 #[test]
 fn other_file_systems_are_entered_only_where_that_is_asked_for() {
     let place = Place::new();
-    fs::create_dir(place.path("mount")).unwrap();
     let Some(_mount) = Mount::tmpfs(&place.path("mount"), "size=1m") else {
         return;
     };
@@ -258,7 +254,7 @@ fn other_file_systems_are_entered_only_where_that_is_asked_for() {
 #[test]
 fn a_directory_that_is_bound_into_itself_is_walked_to_an_end() {
     let place = Place::new();
-    fs::create_dir_all(place.path("tree/inner/again")).unwrap();
+    place.directories("tree/inner/again");
     place.file("tree/inner/file", b"bytes");
     let Some(_mount) = Mount::bind(&place.path("tree"), &place.path("tree/inner/again")) else {
         return;
@@ -323,7 +319,6 @@ fn what_is_locked_stays_in_memory_until_ctrl_c() {
     if is_memory(&place) {
         return;
     }
-    fs::create_dir(place.path("in")).unwrap();
     place.file("in/file", &vec![1; 1_000_000]);
     place.file("in/empty", b"");
     let child = place.start("cache lock in");
@@ -385,7 +380,7 @@ fn pages_of_a_block_device_are_shown_beside_files() {
     assert!((1 << 20..512 << 20).contains(&resident), "{resident}");
     assert!(place.run(&["cache", "drop", &device]).stderr.contains("is a device"));
     let ended = Common::new().run(&["cache", "show", &device]);
-    ended.ended_with(2, &["Permission denied"]);
+    ended.failed_with(2, &["Permission denied"]);
 }
 
 #[test]
@@ -429,7 +424,7 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
     }
     fs::set_permissions(path("secret"), Permissions::from_mode(0o000)).unwrap();
     let ended = common.run("cache show open --jsonl");
-    ended.ended_with(2, &["secret", "Permission denied"]);
+    ended.failed_with(2, &["secret", "Permission denied"]);
     let failed = objects(&ended)
         .into_iter()
         .find(|object| object["kind"] == "failed")

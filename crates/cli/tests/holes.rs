@@ -168,7 +168,7 @@ fn who_wants_to_open_the_file_ends_the_digging() {
     assert!(read == bytes, "the bytes are what they were");
     // A fast machine may be done by then.
     if ended.code != Some(0) {
-        ended.ended_with(2, &["another process opened it"]);
+        ended.failed_with(2, &["another process opened it"]);
     }
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), modified);
 }
@@ -263,7 +263,7 @@ fn directories_need_a_word_and_are_summed_up() {
     if !has_holes(&place) {
         return;
     }
-    fs::create_dir(place.path("inner")).unwrap();
+    place.directories("inner");
     for name in ["one", "inner/two"] {
         place.file(name, &vec![0; 100_000]);
     }
@@ -304,7 +304,7 @@ fn one_file_that_cannot_be_dug_does_not_keep_the_rest() {
     place.file("free", &vec![0; 100_000]);
     let open = File::open(place.path("busy")).unwrap();
     let ended = place.run("holes dig busy free");
-    ended.ended_with(2, &["busy: in use by"]);
+    ended.failed_with(2, &["busy: in use by"]);
     assert_eq!(allocated(&place.path("free")), 0);
     let mut byte = [1];
     open.read_exact_at(&mut byte, 0).unwrap();
@@ -317,7 +317,7 @@ fn a_path_that_cannot_be_worked_on_does_not_keep_the_rest() {
     if !has_holes(&place) {
         return;
     }
-    fs::create_dir(place.path("directory")).unwrap();
+    place.directories("directory");
     for (path, reason) in [
         ("gone", "cannot stat: No such file or directory"),
         ("directory", "is a directory; use -r"),
@@ -431,7 +431,6 @@ fn a_file_that_would_lose_its_set_user_id_bit_is_left_alone() {
 #[test]
 fn a_file_system_without_holes_says_so() {
     let place = Place::new();
-    fs::create_dir(place.path("mount")).unwrap();
     let Some(_mount) = Mount::ramfs(&place.path("mount")) else {
         return;
     };

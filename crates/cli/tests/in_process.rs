@@ -35,8 +35,7 @@ fn compare(place: &Place, line: &str, input: &str) -> Ended {
 /// Two trees: `one/a` and `two/a` differ, `one/b`, `two/b` and `one/deep/b` are equal.
 fn two_trees() -> Place {
     let place = Place::new();
-    fs::create_dir_all(place.path("one/deep")).unwrap();
-    fs::create_dir(place.path("two")).unwrap();
+    place.directories("one/deep two");
     for (name, text) in [
         ("one/a", "1\n2\n"),
         ("two/a", "1\n3\n"),
@@ -161,7 +160,7 @@ fn the_configuration_of_one_call_is_not_that_of_the_next() {
     let place = Place::new();
     let help = || compare(&place, "seekless bench --help", "");
     let plain = help();
-    fs::create_dir_all(place.path("../config/seekless")).unwrap();
+    place.directories("../config/seekless");
     let file = place.file(
         "../config/seekless/config.toml",
         b"budget = \"7m\"\ncolor = \"always\"\n",

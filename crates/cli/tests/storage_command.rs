@@ -131,7 +131,6 @@ fn a_path_that_leads_to_no_storage_is_named_and_the_rest_is_described() {
 fn a_block_device_is_shown_with_what_lies_on_it_and_nothing_is_tried() {
     let place = Place::new();
     let (image, directory) = (place.path("image"), place.path("mounted"));
-    std::fs::create_dir(&directory).unwrap();
     let Some(_mount) = Mount::image("ext4", 64 << 20, &image, &directory) else {
         return;
     };
@@ -182,9 +181,7 @@ fn stopped_while_features_are_tried_it_leaves_nothing() {
 fn features_are_tried_beside_a_file_whose_overlay_gives_it_another_number_than_its_directory() {
     use std::os::unix::fs::MetadataExt;
     let place = Place::new();
-    for name in ["lower", "upper", "work", "mount"] {
-        std::fs::create_dir(place.path(name)).unwrap();
-    }
+    place.directories("lower upper work mount");
     let path = |name| place.path(name);
     let Some(_lower) = Mount::tmpfs(&path("lower"), "size=1M") else {
         return;

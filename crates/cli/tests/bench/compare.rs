@@ -90,7 +90,7 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
 #[test]
 fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
     let place = Place::new();
-    std::fs::create_dir(place.path("there")).unwrap();
+    place.directories("there");
     let arguments = "bench --tables --notes compare --size 64K --drop file --budget 2s --other there";
     place.run(arguments).succeeded();
     let run = place.only_run();

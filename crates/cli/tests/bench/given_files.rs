@@ -213,7 +213,7 @@ fn a_file_that_changes_during_the_run_ends_it_with_an_error_that_names_it() {
         wait_for("something is measured", || !place.saved().is_empty());
         change(&path);
         let ended = crate::common::place::Ended::of(child);
-        ended.ended_with(2, &[&format!("big: {told}")]);
+        ended.failed_with(2, &[&format!("big: {told}")]);
         assert_contains(&ended.stderr, &["hint: try again when nothing changes the file"]);
         // What was measured before is kept.
         assert!(place.only_run().trials.iter().any(|trial| trial.valid));

@@ -110,8 +110,20 @@ fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io:
 }
 
 #[test]
-fn a_hangup_stops_a_run_that_has_no_terminal() {
-    stops_cleanly(Signal::HUP, 129, kill_process);
+fn a_signal_stops_a_run_that_is_saved_and_reported() {
+    for (signal, code) in [(Signal::HUP, 129), (Signal::INT, 130), (Signal::TERM, 143)] {
+        stops_cleanly(signal, code, kill_process);
+    }
+}
+
+#[test]
+fn a_signal_that_reaches_all_processes_or_comes_twice_at_once_is_one() {
+    for _ in 0..if is_long() { 3 } else { 1 } {
+        // Ctrl+C of a terminal.
+        stops_cleanly(Signal::INT, 130, kill_process_group);
+    }
+    stops_cleanly(Signal::INT, 130, twice);
+    stops_cleanly(Signal::TERM, 143, twice);
 }
 
 /// As nohup and scripts with a trap ask.
@@ -133,33 +145,10 @@ fn signals_that_are_ignored_at_the_start_stay_ignored() {
     assert_eq!(place.only_run().ended, EndedHow::Interrupted);
 }
 
-#[test]
-fn sigint_stops_a_run_that_is_saved_and_reported() {
-    stops_cleanly(Signal::INT, 130, kill_process);
-}
-
-#[test]
-fn sigterm_stops_a_run_that_is_saved_and_reported() {
-    stops_cleanly(Signal::TERM, 143, kill_process);
-}
-
-#[test]
-fn ctrl_c_which_reaches_all_processes_of_a_terminal_fails_no_method() {
-    for _ in 0..if is_long() { 3 } else { 1 } {
-        stops_cleanly(Signal::INT, 130, kill_process_group);
-    }
-}
-
 /// As timeout(1) does: to the process, and at once to its group.
 fn twice(pid: Pid, signal: Signal) -> rustix::io::Result<()> {
     kill_process(pid, signal)?;
     kill_process_group(pid, signal)
-}
-
-#[test]
-fn a_signal_that_comes_twice_at_once_is_one() {
-    stops_cleanly(Signal::INT, 130, twice);
-    stops_cleanly(Signal::TERM, 143, twice);
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
 #[test]
 fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
     let place = Place::new();
-    fs::create_dir(place.path("elsewhere")).unwrap();
+    place.directories("elsewhere");
     let words = "bench copy --size 64K --size 1M --rounds 1 --cache warm";
     let chosen = "--methods copy/s* --methods copy/copy_file_range,fsync --name before-upgrade";
     let there = "--dir elsewhere";

@@ -259,7 +259,7 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
     );
     let before = fs::read_to_string(&file).unwrap();
     let refused = place.run(&["profile", "export", "-o", &file]);
-    refused.ended_with(2, &["is the profile itself"]);
+    refused.failed_with(2, &["is the profile itself"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
     let head: Value = serde_json::from_str(before.lines().next().unwrap()).unwrap();
     let newest = format!("\"newest_unix_seconds\":{}", head["newest_unix_seconds"]);
@@ -318,7 +318,7 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
     assert_eq!(own["profile"]["borrowed_from"], Value::Null);
     fs::write(place.path("lent.json"), "{}").unwrap();
     let refused = other.run(&["profile", "import", lent]);
-    refused.ended_with(2, &["lent.json"]);
+    refused.failed_with(2, &["lent.json"]);
     let list = json(&other, "profile list --json");
     let files = list
         .as_array()
@@ -347,7 +347,7 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
     assert_contains(&again.stderr, &["cannot update the profile of the storage"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "{");
     let list = place.run("profile list");
-    list.ended_with(2, &[&file]);
+    list.failed_with(2, &[&file]);
     assert_eq!(list.stdout, "", "there is one");
     let mut named = place.command();
     named

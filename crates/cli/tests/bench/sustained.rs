@@ -193,7 +193,6 @@ impl Drop for Held {
 fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
     let place = Place::new();
     let directory = place.path("disk");
-    fs::create_dir(&directory).unwrap();
     let Some(_mount) = Mount::image("ext4", 400 << 20, &place.path("image"), &directory) else {
         return;
     };

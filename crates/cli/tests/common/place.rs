@@ -119,9 +119,18 @@ impl Place {
         self.directory().join(name.as_ref())
     }
 
-    /// Makes a file in it.
+    /// Makes directories in it, whose names are divided by spaces.
+    pub fn directories(&self, names: &str) {
+        for name in names.split(' ') {
+            fs::create_dir_all(self.path(name)).expect("a directory is made");
+        }
+    }
+
+    /// Makes a file in it, and the directories above that.
     pub fn file(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
+        let above = path.parent().expect("a directory");
+        fs::create_dir_all(above).expect("its directory is made");
         fs::write(&path, bytes).expect("a file is written");
         path
     }
@@ -357,7 +366,7 @@ impl Ended {
 
     /// Checks the exit code, and that the errors have all of these parts.
     #[track_caller]
-    pub fn ended_with(&self, code: i32, told: &[&str]) {
+    pub fn failed_with(&self, code: i32, told: &[&str]) {
         assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
         assert_contains(&self.stderr, told);
     }
@@ -438,7 +447,7 @@ pub fn is_root() -> bool {
     is_root
 }
 
-/// A file system mounted on a directory, unmounted when this is dropped.
+/// A file system mounted on a directory, which is made if it is not there. It is unmounted when this is dropped.
 pub struct Mount(PathBuf);
 
 impl Mount {
@@ -455,6 +464,7 @@ impl Mount {
     /// A file system in a new image of this many bytes; as [`Mount::tmpfs`], also if its programs are missing.
     pub fn image(kind: &str, bytes: u64, image: &Path, directory: &Path) -> Option<Self> {
         fs::File::create(image).unwrap().set_len(bytes).unwrap();
+        let _ = fs::create_dir(directory);
         let made = prepared(&format!("mkfs.{kind}"), &[OsStr::new("-q"), image.as_os_str()]);
         let arguments = [
             OsStr::new("-o"),
@@ -513,6 +523,7 @@ impl Mount {
     }
 
     pub fn by(program: &str, arguments: &[&OsStr], directory: &Path) -> Option<Self> {
+        let _ = fs::create_dir(directory);
         let mounted = prepared(program, &[arguments, &[directory.as_os_str()]].concat());
         if !mounted {
             println!("skipped: {program} {arguments:?} cannot mount this here");
@@ -521,6 +532,7 @@ impl Mount {
     }
 
     fn of(kind: &str, directory: &Path, options: &str) -> Option<Self> {
+        let _ = fs::create_dir(directory);
         let arguments = ["-t", kind, "-o", options, kind].map(OsStr::new);
         let mounted = prepared("mount", &[&arguments[..], &[directory.as_os_str()]].concat());
         if !mounted {

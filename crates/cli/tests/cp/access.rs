@@ -50,7 +50,7 @@ fn copies_of_private_files_are_never_open_to_others() {
     let place = Place::new();
     make_tree(&place.path("tree"), 30, 40, [0o700, 0o600]);
     fs::set_permissions(place.path("tree"), Permissions::from_mode(0o700)).unwrap();
-    fs::create_dir(place.path("into")).unwrap();
+    place.directories("into");
     for words in [
         &["cp", "tree", "into"][..],
         &["cp", "-T", "--fsync", "tree", "into/again"],
@@ -65,7 +65,7 @@ fn copies_of_private_files_are_never_open_to_others() {
 fn the_watch_sees_files_that_are_open() {
     let place = Place::new();
     make_tree(&place.path("tree"), 10, 40, [0o700, 0o644]);
-    fs::create_dir(place.path("into")).unwrap();
+    place.directories("into");
     let (wrong, _) = watched(
         &place,
         &["cp", "--fsync", "tree", "into"],
@@ -101,7 +101,7 @@ fn with_default_list() -> Option<Place> {
         mknodat(CWD, &path, kind, Mode::RUSR, 0).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
     }
-    fs::create_dir(place.path("into")).unwrap();
+    place.directories("into");
     let is_set = attribute(&place.path("into"), "system.posix_acl_default", &list_with_mask(7));
     is_set.then_some(place)
 }

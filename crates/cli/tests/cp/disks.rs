@@ -84,9 +84,7 @@ fn holes_are_kept_as_asked_on_btrfs() {
 
 /// A tree that FUSE shows, which does not number files reliably.
 fn fuse(place: &Place) -> Option<Mount> {
-    for name in ["behind", "mounted"] {
-        fs::create_dir(place.path(name)).unwrap();
-    }
+    place.directories("behind mounted");
     Mount::bindfs(&place.path("behind"), &place.path("mounted"), &[])
 }
 
@@ -94,7 +92,7 @@ fn fuse(place: &Place) -> Option<Mount> {
 fn links_that_lead_back_end_where_inodes_are_not_reliable() {
     let place = Place::new();
     let Some(_mount) = fuse(&place) else { return };
-    fs::create_dir_all(place.path("behind/tree/sub")).unwrap();
+    place.directories("behind/tree/sub");
     symlink("..", place.path("behind/tree/sub/up")).unwrap();
     let mut child = place.start("cp -L mounted/tree copy");
     let end = Instant::now() + Duration::from_secs(10);
@@ -114,7 +112,6 @@ fn links_that_lead_back_end_where_inodes_are_not_reliable() {
 fn hard_links_are_kept_or_told_where_inodes_are_not_reliable() {
     let place = Place::new();
     let Some(_mount) = fuse(&place) else { return };
-    fs::create_dir(place.path("behind/tree")).unwrap();
     place.file("behind/tree/one", b"one");
     fs::hard_link(place.path("behind/tree/one"), place.path("behind/tree/two")).unwrap();
     let ended = place.run("cp mounted/tree copy");
@@ -141,9 +138,7 @@ fn a_file_is_not_copied_to_itself_where_inodes_are_not_reliable() {
 #[test]
 fn one_file_system_is_copied_to_another_that_is_mounted_in_it() {
     let place = Place::new();
-    for name in ["root", "root/sub", "root/mounted"] {
-        fs::create_dir(place.path(name)).unwrap();
-    }
+    place.directories("root root/sub root/mounted");
     place.file("root/sub/file", b"file");
     let Some(_mount) = Mount::tmpfs(&place.path("root/mounted"), "size=8m") else {
         return;
@@ -185,7 +180,7 @@ fn times_that_the_target_rounds_are_told() {
     if !is_root() {
         return;
     }
-    fs::create_dir(place.path("disk")).unwrap();
+    place.directories("disk");
     let image = place.file("image", b"");
     File::options()
         .write(true)

@@ -28,7 +28,7 @@ fn a_regular_file_is_replaced_and_whoever_reads_the_old_one_keeps_it() {
 #[test]
 fn a_link_stays_a_link_whether_its_target_is_there_or_not() {
     let place = Place::new();
-    fs::create_dir(place.path("elsewhere")).unwrap();
+    place.directories("elsewhere");
     symlink("elsewhere/run.json", place.path("link")).unwrap();
     for _ in 0..2 {
         place.bench("--export-json link").succeeded();

@@ -62,7 +62,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
     let text = fs::read(place.path("run.json")).unwrap();
     place.file("cut.json", &text[..text.len() / 2]);
     place.file("newer.json", br#"{"version": 99}"#);
-    fs::create_dir(place.path("directory.json")).unwrap();
+    place.directories("directory.json");
     let before = place.content();
     for (run, reason) in [
         ("cut.json", "cut.json: the document is damaged"),

@@ -12,9 +12,7 @@ use crate::common::place::{Ended, Mount, Place, assert_contains, is_root, prepar
 
 /// An overlay on `mount`, whose upper directory is beside it.
 fn overlay(place: &Place) -> Option<Mount> {
-    for name in ["mount", "source", "upper", "work"] {
-        fs::create_dir(place.path(name)).unwrap();
-    }
+    place.directories("mount source upper work");
     let layers = ["source", "upper", "work"].map(|name| place.path(name));
     Mount::overlay([&layers[0], &layers[1], &layers[2]], &place.path("mount"))
 }
@@ -154,11 +152,7 @@ fn a_file_is_not_replaced_where_the_kernel_has_no_leases() {
 #[test]
 fn two_files_of_an_overlay_on_fuse_with_one_number_are_two() {
     let place = Place::new();
-    for name in ["one", "two", "fuse", "mount", "upper", "work"] {
-        fs::create_dir_all(place.path(name)).unwrap();
-    }
-    fs::create_dir_all(place.path("source/1")).unwrap();
-    fs::create_dir_all(place.path("source/2")).unwrap();
+    place.directories("one two fuse mount upper work source/1 source/2");
     let mut mounts = Vec::new();
     for (image, to) in [("one", "source/1"), ("two", "source/2")] {
         let file = place.file(format!("{image}.img"), b"");
@@ -188,9 +182,7 @@ fn kept_digests_of_another_file_system_on_the_same_device_are_not_trusted() {
         return println!("skipped: there is no mksquashfs");
     }
     let place = Place::new();
-    for name in ["tree", "mount"] {
-        fs::create_dir(place.path(name)).unwrap();
-    }
+    place.directories("tree mount");
     place.file("tree/a", &vec![1; 200_000]);
     for last in [1_u8, 2] {
         let mut bytes = vec![1; 200_000];
@@ -220,7 +212,7 @@ fn kept_digests_of_another_file_system_on_the_same_device_are_not_trusted() {
 #[test]
 fn a_directory_in_a_rule_means_what_is_below_it_however_it_is_written() {
     let place = Place::new();
-    fs::create_dir_all(place.path("t/keep/in")).unwrap();
+    place.directories("t/keep/in");
     let absolute = place.path("t/keep").canonicalize().unwrap();
     let absolute = absolute.to_str().unwrap();
     let written = [
@@ -251,7 +243,7 @@ fn a_directory_in_a_rule_means_what_is_below_it_however_it_is_written() {
 #[test]
 fn a_rule_or_pattern_that_matches_nothing_is_told_and_stops_acting_without_yes() {
     let place = Place::new();
-    fs::create_dir(place.path("t")).unwrap();
+    place.directories("t");
     for name in ["t/a", "t/b"] {
         place.file(name, b"same");
     }
@@ -268,10 +260,10 @@ fn a_rule_or_pattern_that_matches_nothing_is_told_and_stops_acting_without_yes()
         };
         let act = [&["dupes", "--action", "remove", "t"], &wrong[..], more].concat();
         let ended = place.run(&act);
-        ended.ended_with(2, &["matches no"]);
+        ended.failed_with(2, &["matches no"]);
         assert!(place.path("t/a").exists() && place.path("t/b").exists());
         let ended = place.run((&act, "--yes"));
-        ended.ended_with(0, &["matches no"]);
+        ended.failed_with(0, &["matches no"]);
         for name in ["t/a", "t/b"] {
             place.file(name, b"same");
         }
@@ -281,11 +273,11 @@ fn a_rule_or_pattern_that_matches_nothing_is_told_and_stops_acting_without_yes()
 #[test]
 fn steps_that_gain_nothing_are_left_out_and_counted() {
     let place = Place::new();
-    fs::create_dir_all(place.path("t/out")).unwrap();
+    place.directories("t/out");
     for name in ["t/out/c", "t/out/d"] {
         place.file(name, b"same");
     }
-    fs::create_dir(place.path("h")).unwrap();
+    place.directories("h");
     fs::hard_link(place.path("t/out/d"), place.path("h/b")).unwrap();
     place.file("h/a", b"same");
     let ended = place.run("dupes --action hardlink --keep name:a --yes h");
@@ -294,13 +286,12 @@ fn steps_that_gain_nothing_are_left_out_and_counted() {
     let inode = |name: &str| fs::metadata(place.path(name)).unwrap().ino();
     assert_eq!(inode("h/b"), inode("t/out/d"));
     let ended = place.run("dupes --isolate h");
-    ended.ended_with(2, &["several PATHs"]);
+    ended.failed_with(2, &["several PATHs"]);
 }
 
 #[test]
 fn files_that_claim_huge_sizes_are_compared_by_their_data() {
     let place = Place::new();
-    fs::create_dir(place.path("t")).unwrap();
     let Some(_mount) = Mount::tmpfs(&place.path("t"), "mode=700") else {
         return;
     };

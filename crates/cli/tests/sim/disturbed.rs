@@ -230,7 +230,6 @@ fn a_trace_for_which_there_is_no_room_is_told_and_not_replayed() {
     }
     let place = Place::new();
     let small = place.path("small");
-    fs::create_dir(&small).unwrap();
     let Some(_small) = Mount::tmpfs(&small, "size=32K") else {
         return println!("skipped: no tmpfs");
     };

@@ -1,70 +1,46 @@
 //! `seekless sim cut` on real file systems: what was synced survives, unless flushes lie.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::path::PathBuf;
 
-use crate::common::place::{Place, assert_contains, is_long, is_root};
+use crate::common::place::{Place, assert_contains, is_long, is_root, prepared};
+use crate::common::simulated::{SimulatedDisk, is_skipped};
 
-/// A disk that ends when this is dropped.
-struct SimulatedDisk<'a> {
-    place: &'a Place,
-    name: String,
-    point: PathBuf,
+/// A disk with a file system; prints why and returns `None` where there is none.
+fn start<'a>(place: &'a Place, file_system: &str, options: &[&str]) -> Option<SimulatedDisk<'a>> {
+    if is_skipped() {
+        return None;
+    }
+    if !prepared(&format!("mkfs.{file_system}"), &[OsStr::new("-V")]) {
+        println!("skipped: there is no mkfs.{file_system}");
+        return None;
+    }
+    let fixed = ["null", "--size", "1G", "--fs", file_system];
+    Some(SimulatedDisk::start(place, &[&fixed[..], options].concat()))
 }
 
-impl<'a> SimulatedDisk<'a> {
-    /// Prints why and returns `None` where devices cannot be simulated.
-    fn start(place: &'a Place, file_system: &str, options: &[&str]) -> Option<Self> {
-        let fixed = ["sim", "start", "null", "--size", "1G", "--fs", file_system];
-        let ended = place.run((&fixed, options));
-        if ended.code == Some(2) && ended.stderr.contains("need") {
-            println!("skipped: {}", ended.stderr);
-            return None;
-        }
-        let ended = ended.succeeded();
-        let (name, _) = ended.stdout.split_once(':').unwrap();
-        let (_, rest) = ended.stdout.split_once(" at ").unwrap();
-        let (point, _) = rest.split_once(' ').unwrap();
-        Some(Self {
-            place,
-            name: name.to_owned(),
-            point: PathBuf::from(point),
-        })
-    }
-
-    fn write(&self, name: &str, is_synced: bool) {
-        let path = self.point.join(name);
-        fs::write(&path, name.repeat(10_000)).unwrap();
-        if is_synced {
-            File::open(path).unwrap().sync_all().unwrap();
-        }
-    }
-
-    /// Whether a file is as it was written.
-    fn has(&self, name: &str) -> bool {
-        fs::read_to_string(self.point.join(name)).is_ok_and(|text| text == name.repeat(10_000))
-    }
-
-    fn cut(&self, options: &[&str]) -> String {
-        let ended = self.place.run((&["sim", "cut", &self.name], options));
-        ended.succeeded().stdout
+fn write(disk: &SimulatedDisk, name: &str, is_synced: bool) {
+    let path = disk.mount_point.join(name);
+    fs::write(&path, name.repeat(10_000)).unwrap();
+    if is_synced {
+        File::open(path).unwrap().sync_all().unwrap();
     }
 }
 
-impl Drop for SimulatedDisk<'_> {
-    fn drop(&mut self) {
-        self.place.run(&["sim", "stop", "--force", &self.name]);
-    }
+/// Whether a file is as it was written.
+fn has(disk: &SimulatedDisk, name: &str) -> bool {
+    fs::read_to_string(disk.mount_point.join(name)).is_ok_and(|text| text == name.repeat(10_000))
+}
+
+fn cut(place: &Place, disk: &SimulatedDisk, options: &[&str]) -> String {
+    place.run((&["sim", "cut", &disk.name], options)).succeeded().stdout
 }
 
 #[test]
 fn what_was_synced_survives_every_cut_and_what_was_not_may_be_lost() {
-    if !is_root() {
-        return;
-    }
     for file_system in ["ext4", "xfs", "btrfs"] {
         let place = Place::new();
-        let Some(disk) = SimulatedDisk::start(&place, file_system, &[]) else {
+        let Some(disk) = start(&place, file_system, &[]) else {
             return;
         };
         let mut synced = Vec::new();
@@ -72,58 +48,49 @@ fn what_was_synced_survives_every_cut_and_what_was_not_may_be_lost() {
         let cuts = if is_long() { 8 } else { ways.len() };
         for (seed, lose) in (0..cuts).zip(ways.into_iter().cycle()) {
             let (name, seed) = (format!("synced {seed}"), seed.to_string());
-            disk.write(&name, true);
+            write(&disk, &name, true);
             synced.push(name);
             let unsynced = format!("unsynced {seed}");
-            disk.write(&unsynced, false);
+            write(&disk, &unsynced, false);
             let options = ["--seed", &seed, "--lose", lose];
-            disk.cut(&options[..if lose.is_empty() { 2 } else { 4 }]);
+            cut(&place, &disk, &options[..if lose.is_empty() { 2 } else { 4 }]);
             for name in &synced {
-                assert!(disk.has(name), "{file_system} lost {name} ({lose})");
+                assert!(has(&disk, name), "{file_system} lost {name} ({lose})");
             }
-            assert!(!disk.has(&unsynced), "{file_system} synced what nobody asked for");
+            assert!(!has(&disk, &unsynced), "{file_system} synced what nobody asked for");
         }
     }
 }
 
 #[test]
 fn where_flushes_lie_a_synced_file_is_lost() {
-    if !is_root() {
-        return;
-    }
     for file_system in ["ext4", "xfs", "btrfs"] {
         let place = Place::new();
         place.file("lies.toml", b"[[fault]]\nwhat = 'lying-flush'\n");
-        let Some(disk) = SimulatedDisk::start(&place, file_system, &["--faults", "lies.toml"]) else {
+        let Some(disk) = start(&place, file_system, &["--faults", "lies.toml"]) else {
             return;
         };
-        disk.write("synced", true);
-        let said = disk.cut(&["--lose", "lost"]);
-        assert!(!disk.has("synced"), "{file_system}: flushes no longer lie: {said}");
+        write(&disk, "synced", true);
+        let said = cut(&place, &disk, &["--lose", "lost"]);
+        assert!(!has(&disk, "synced"), "{file_system}: flushes no longer lie: {said}");
     }
 }
 
 #[test]
 fn a_cut_that_the_plan_begins_is_completed() {
-    if !is_root() {
-        return;
-    }
     let place = Place::new();
     let Some(disk) = disk_that_loses_power(&place) else {
         return;
     };
-    disk.write("first", true);
+    write(&disk, "first", true);
     while_writing(&disk, || {
-        disk.cut(&[]);
+        cut(&place, &disk, &[]);
     });
-    assert!(disk.has("first"));
+    assert!(has(&disk, "first"));
 }
 
 #[test]
 fn a_disk_whose_power_is_gone_can_be_stopped() {
-    if !is_root() {
-        return;
-    }
     let place = Place::new();
     let Some(disk) = disk_that_loses_power(&place) else {
         return;
@@ -141,14 +108,14 @@ fn disk_that_loses_power(place: &Place) -> Option<SimulatedDisk<'_>> {
         "cut.toml",
         b"[[fault]]\nwhat = 'power-cut'\non = ['flush']\nnth = 20\nlose = 'lost'\n",
     );
-    SimulatedDisk::start(place, "ext4", &["--faults", "cut.toml"])
+    start(place, "ext4", &["--faults", "cut.toml"])
 }
 
 /// Runs `and` while another thread writes and waits because the power is gone; the thread then gets an error.
 fn while_writing(disk: &SimulatedDisk<'_>, and: impl FnOnce()) {
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
-            let files = (0..).map(|number| disk.point.join(number.to_string()));
+            let files = (0..).map(|number| disk.mount_point.join(number.to_string()));
             for path in files {
                 fs::write(&path, "text")?;
                 File::open(path)?.sync_all()?;

@@ -292,7 +292,6 @@ fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
 fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
     let place = Place::new();
     let small = place.path("small");
-    fs::create_dir(&small).unwrap();
     let Some(_mount) = Mount::tmpfs(&small, "size=1M") else {
         return;
     };
@@ -322,7 +321,6 @@ fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
 fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
     let place = Place::new();
     let directory = place.path("mounted");
-    fs::create_dir(&directory).unwrap();
     let Some(_mount) = Mount::tmpfs(&directory, "size=1M") else {
         return;
     };
@@ -370,7 +368,6 @@ fn blocks_that_cannot_be_allocated_are_no_partial_update() {
 fn a_directory_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     let place = Place::new();
     let directory = place.path("full");
-    fs::create_dir(&directory).unwrap();
     let Some(_mount) = Mount::tmpfs(&directory, "size=64K") else {
         return;
     };

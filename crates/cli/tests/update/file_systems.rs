@@ -30,9 +30,7 @@ struct Foreign {
 impl Foreign {
     fn new(kind: &'static str) -> Option<Self> {
         let place = Place::new();
-        for name in ["mount", "source", "upper", "work"] {
-            fs::create_dir(place.path(name)).unwrap();
-        }
+        place.directories("mount source upper work");
         let image = place.file("image", b"");
         File::options()
             .write(true)

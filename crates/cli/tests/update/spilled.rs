@@ -47,7 +47,6 @@ fn a_directory_that_cannot_take_what_does_not_fit_is_named_and_nothing_is_change
     more_than_memory(&place);
     let path = place.file("file", b"precious");
     let small = place.path("small");
-    fs::create_dir(&small).unwrap();
     let mount = Mount::tmpfs(&small, "size=1M");
     for (directory, reason) in [("small", "No space left"), ("missing", "No such file")] {
         if directory == "small" && mount.is_none() {

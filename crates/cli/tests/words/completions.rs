@@ -230,7 +230,7 @@ fn fish_offers_the_same() {
     }
     let place = Place::new();
     place.file("my own.toml", b"");
-    fs::create_dir(place.path("folder")).unwrap();
+    place.directories("folder");
     let offered = |line: &str| {
         let script = format!("seekless generate completions fish | source; complete -C '{line}'");
         in_shell(&place, &["fish", "--no-config", "-c"], &script)
@@ -256,7 +256,6 @@ fn the_script_for_zsh_has_no_mistake() {
 fn a_disk_that_does_not_answer_and_a_damaged_store_keep_nobody_waiting() {
     let place = Place::new();
     keep_runs(&place, &RUNS);
-    fs::create_dir(place.path("bin")).unwrap();
     let list = place.file("bin/ls", b"#!/bin/sh\nexec sleep 100\n");
     fs::set_permissions(&list, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", place.path("bin").display(), std::env::var("PATH").unwrap());

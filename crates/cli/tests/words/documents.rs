@@ -107,14 +107,12 @@ fn prepare(place: &Place) {
         fs::create_dir_all(place.path(&directory)).unwrap();
         place.file(format!("{directory}/file"), &bytes);
     }
-    fs::create_dir(place.path("mnt/backup/photos")).unwrap();
+    place.directories("mnt/backup/photos");
     for name in ["disk.img", "log"] {
         let sparse = fs::File::create(place.path(name)).unwrap();
         sparse.set_len(if name == "log" { 2 << 30 } else { 3 << 20 }).unwrap();
     }
-    fs::create_dir_all(place.path("user/bin")).unwrap();
-    fs::create_dir_all(place.path("user/.local/share/man/man1")).unwrap();
-    fs::create_dir_all(place.path("user/.local/share/bash-completion/completions")).unwrap();
+    place.directories("user/bin user/.local/share/man/man1 user/.local/share/bash-completion/completions");
 }
 
 #[test]

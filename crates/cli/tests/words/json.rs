@@ -45,7 +45,7 @@ fn place() -> Place {
             fs::write(place.path(tree).join(name), tree).unwrap();
         }
     }
-    fs::create_dir(place.path("empty")).unwrap();
+    place.directories("empty");
     place.file(OsStr::from_bytes(ODD), &vec![0; 100_000]);
     place.file("plain", &vec![0; 100_000]);
     File::create(place.path("sparse")).unwrap().set_len(1 << 20).unwrap();
