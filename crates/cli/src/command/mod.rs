@@ -1,5 +1,7 @@
 //! The commands. The enum below is the only list of them.
 
+#[cfg(not(all(feature = "catalogue", feature = "sim")))]
+mod absent;
 mod advise;
 mod bench;
 mod cache;
@@ -96,6 +98,9 @@ enum Command {
     Report(report::Arguments),
     #[cfg(feature = "sim")]
     Sim(sim::Arguments),
+    /// Simulate a disk (not in this build).
+    #[cfg(not(feature = "sim"))]
+    Sim(absent::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
     // Hidden commands that a run starts: this one runs a trial in a process of its own, controlled over pipes,
@@ -242,7 +247,6 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
         | Command::Trial
         | Command::WatchReadAhead { .. }
         | Command::Suggest(_) => {}
-        #[cfg(feature = "sim")]
         Command::Sim(_) => {}
         _ => crate::read_ahead::put_back([]),
     }
@@ -266,6 +270,8 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
         Command::Report(arguments) => report::run(&arguments)?,
         #[cfg(feature = "sim")]
         Command::Sim(arguments) => sim::run(&arguments)?,
+        #[cfg(not(feature = "sim"))]
+        Command::Sim(_) => return Err(anyhow::anyhow!(absent::without("sim")).into()),
         Command::Generate(arguments) => generate::run(&arguments)?,
         Command::Suggest(arguments) => suggest::run(&arguments)?,
         Command::Trial => seekless_lab::trial::child::serve(&mut input(), &mut output())?,

@@ -8,6 +8,7 @@
 pub mod act;
 mod alike;
 mod cache;
+#[cfg(feature = "catalogue")]
 pub mod catalogue;
 mod contained;
 mod contents;
