@@ -55,7 +55,7 @@ pub fn test() -> Result<Vec<String>> {
         Ok(browser) => browser,
         Err(reason) => return Ok(vec![format!("the report and the hub in a browser: {reason}")]),
     };
-    let built = built::build(&[])?;
+    let built = built::build()?;
     let seekless = beside("debug/seekless")?;
     // Of an earlier test.
     let _ = fs::remove_dir_all(directory().join("data"));

@@ -4,6 +4,7 @@
 
 mod browser;
 mod built;
+mod changed;
 mod cost;
 mod filesystems;
 mod fuzz;
