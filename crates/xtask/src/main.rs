@@ -8,6 +8,7 @@ mod changed;
 mod cost;
 mod filesystems;
 mod fuzz;
+mod hub;
 mod package;
 mod process;
 mod python;

@@ -20,6 +20,7 @@ use crate::changed;
 use crate::cost;
 use crate::filesystems::{Matrix, Mounted, TestFileSystem};
 use crate::fuzz;
+use crate::hub;
 use crate::process::{run as run_program, value_name};
 use crate::python;
 use crate::setup;
@@ -87,7 +88,9 @@ enum Step {
     FileSystems,
     /// The content of a device right after an update was killed, on ext4 and XFS; with --long also btrfs
     Crash,
-    /// Reports in a browser without a network
+    /// The hub, if it differs from the main branch: its lints, and its tests on SQLite; with --long always, also on PostgreSQL
+    Hub,
+    /// Reports in a browser without a network; with --long also the pages of a hub
     Browser,
     /// The wheel of the Python package, its tests, and its types; with --long also on Spark
     Python,
@@ -144,7 +147,7 @@ impl Step {
         match self {
             Self::SetUp => found.skipped.extend(setup::install_missing(is_long)?),
             Self::Fmt => {
-                for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+                for manifest in ["Cargo.toml", "fuzz/Cargo.toml", "hub/Cargo.toml"] {
                     cargo(&["fmt", "--all", "--check", "--manifest-path", manifest])?;
                 }
             }
@@ -169,7 +172,16 @@ impl Step {
             Self::DocTest => cargo(&[&["test", "--doc"][..], &ALL].concat())?,
             Self::FileSystems => test_file_systems(is_long, long, found)?,
             Self::Crash => test_crashes(is_long, long, found)?,
-            Self::Browser => found.skipped.extend(browser::test()?),
+            Self::Hub => {
+                let changes = hub::is_changed();
+                if is_long || changes.hub {
+                    hub::clippy()?;
+                    found.skipped.extend(hub::test(is_long)?);
+                } else if changes.used {
+                    hub::check()?;
+                }
+            }
+            Self::Browser => found.skipped.extend(browser::test(is_long)?),
             Self::Python => found.skipped.extend(python::test(is_long)?),
             Self::Doc => {
                 let mut doc = cargo_command();

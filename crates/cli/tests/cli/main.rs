@@ -55,7 +55,6 @@ mod report;
 mod resume;
 mod runs;
 mod scanning;
-mod sharing;
 mod sim_show;
 mod simulated;
 mod simulated_attacked;

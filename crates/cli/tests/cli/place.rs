@@ -97,7 +97,6 @@ impl Place {
             .env("XDG_CONFIG_HOME", self.all.path().join("config"))
             .env("XDG_STATE_HOME", self.all.path().join("state"))
             .env("HOME", self.all.path().join("home"))
-            .env_remove("SEEKLESS_HUB")
             .env_remove("SEEKLESS_LOG")
             .env_remove("SEEKLESS_PROFILE")
             .stdin(Stdio::null())

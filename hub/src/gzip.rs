@@ -1,11 +1,8 @@
 //! Documents as they are sent and stored.
 
-#[cfg(feature = "server")]
-use std::io::Read;
-use std::io::{Result, Write};
+use std::io::{Read, Result, Write};
 
 use flate2::Compression;
-#[cfg(feature = "server")]
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
@@ -17,7 +14,6 @@ pub fn compressed(text: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// What [`compressed`] wrote; at most one byte more than `most` of it.
-#[cfg(feature = "server")]
 pub fn decompressed(text: &[u8], most: usize) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     GzDecoder::new(text).take(most as u64 + 1).read_to_end(&mut out)?;

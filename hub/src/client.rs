@@ -239,7 +239,7 @@ fn agent() -> Agent {
         .timeout_connect(seconds(15))
         .timeout_recv_response(seconds(60))
         .timeout_global(seconds(300))
-        .user_agent(concat!("seekless/", env!("CARGO_PKG_VERSION")))
+        .user_agent(concat!("seekless-hub/", env!("CARGO_PKG_VERSION")))
         .build()
         .into()
 }

@@ -1,4 +1,4 @@
-//! Ten thousand runs, and many clients at a time: `SEEKLESS_TEST_LONG=1 cargo test --release -p seekless-hub --features server load`.
+//! Ten thousand runs, and many clients at a time: `SEEKLESS_TEST_LONG=1 cargo test --release load`.
 
 use std::time::{Duration, Instant};
 

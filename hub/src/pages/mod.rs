@@ -322,7 +322,7 @@ fn nothing(index: &Index, filter: &Filter) -> Markup {
     html! {
         p.warnings {
             @if index.runs().next().is_none() {
-                "No run was shared yet. " code { "seekless runs share" } " sends one."
+                "No run was shared yet. " code { "seekless-hub share" } " sends one."
             } @else {
                 "No run that counts fits this."
                 @if !apart.is_empty() {

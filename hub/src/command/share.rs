@@ -1,4 +1,4 @@
-//! `seekless runs share` and `fetch`: sending runs to a hub, withdrawing them, and fetching profiles of others.
+//! `seekless-hub share`, `withdraw` and `fetch`: sending runs to a hub, withdrawing them, and fetching profiles of others.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -8,36 +8,30 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
-use seekless::method;
 use seekless::profile::{StorageProfile, own_directory};
-use seekless_hub::client::{self, Receipt};
 use seekless_lab::experiment::KNOWN;
 use seekless_lab::store::{SharedRun, Store, keep_fetched_profile};
 use seekless_record::Run;
-use seekless_results::{DeviceKind, Origin, bytes, identity, plural, storage_words, visible};
+use seekless_results::{DeviceKind, Origin, bytes, identity, plural, storage_words};
 
-use crate::call;
-use crate::command::Failure;
-use crate::command::confirm::require_agreement;
-use crate::command::profile::{NO_HOME, require_private};
-use crate::config;
-use crate::show::{PLAIN, Page};
+use super::config::Config;
+use super::terminal::{labelled, note, require_agreement};
+use crate::client::{self, Receipt};
 
-/// Send a run to a hub, where others can see it; or withdraw it.
+/// Send a run to a hub, where others can see it.
 ///
 /// The run is made anonymous, as by `seekless runs export --anonymous`. A pseudonym of this machine is added, which differs from hub to
 /// hub. The command shows what it would send, and asks. The receipt is kept, so that the run can be withdrawn.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless runs share --hub https://hub.example.org
-  seekless runs share --dry-run 2026-11-20 | less   # all that would be sent
-  seekless runs share --withdraw latest
+  seekless-hub share --hub https://hub.example.org
+  seekless-hub share --dry-run 2026-11-20 | less   # all that would be sent
 
-The hub can also be named in SEEKLESS_HUB, or in the configuration as
-hub = \"https://hub.example.org\".")]
+The hub can also be named in SEEKLESS_HUB, or in the configuration of seekless,
+~/.config/seekless/config.toml, as hub = \"https://hub.example.org\".")]
 pub struct Share {
-    /// The run, one of your own
+    /// The run, one of your own, as `seekless runs` lists it
     #[arg(value_name = "ID", default_value = "latest")]
     id: OsString,
     /// Address of the hub
@@ -49,23 +43,37 @@ pub struct Share {
     /// Send it without asking
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
-    /// Withdraw a shared run: its ID here or at the hub, or `latest`
-    #[arg(long, value_name = "ID", conflicts_with_all = ["id", "dry_run", "yes"])]
-    withdraw: Option<String>,
+}
+
+/// Withdraw a run that was shared from here.
+///
+/// The hub is the one that the run was sent to; --hub chooses between several.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless-hub withdraw latest
+  seekless-hub withdraw 2026-11-20T14-03-22-read")]
+pub struct Withdraw {
+    /// The run: its ID here or at the hub, or `latest`
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Address of the hub
+    #[arg(long, value_name = "URL")]
+    hub: Option<String>,
 }
 
 /// Fetch a profile from a hub: what others measured on a kind of storage.
 ///
-/// It is imported, as by `seekless profile import`: `advise` and the other commands use it for storages of this kind that have no
-/// profile of their own, and say so. It replaces one of the same kind, fetched before.
+/// It is imported, as by `seekless profile import`: `seekless advise` and the other commands use it for storages of this kind that have
+/// no profile of their own, and say so. It replaces one of the same kind, fetched before.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless runs fetch --hub https://hub.example.org --kind ssd-sata
-  seekless runs fetch --kind nvme --file-system ext4 --kernel 6.18
+  seekless-hub fetch --hub https://hub.example.org --kind ssd-sata
+  seekless-hub fetch --kind nvme --file-system ext4 --kernel 6.18
 
-The hub can also be named in SEEKLESS_HUB, or in the configuration as
-hub = \"https://hub.example.org\".")]
+The hub can also be named in SEEKLESS_HUB, or in the configuration of seekless,
+~/.config/seekless/config.toml, as hub = \"https://hub.example.org\".")]
 pub struct Fetch {
     /// Address of the hub
     #[arg(long, value_name = "URL")]
@@ -88,39 +96,32 @@ fn kinds() -> impl TypedValueParser<Value = DeviceKind> {
     PossibleValuesParser::new(DeviceKind::ALL.map(DeviceKind::slug)).try_map(|slug| slug.parse::<DeviceKind>())
 }
 
-pub fn share(store: &Store, arguments: &Share) -> Result<(), Failure> {
-    if let Some(id) = &arguments.withdraw {
-        return Ok(withdraw(store, id, arguments.hub.as_deref())?);
-    }
-    let hub = config::hub(arguments.hub.as_deref())?;
+/// Shows a run, asks, and sends it.
+pub fn share(arguments: &Share, out: &mut dyn Write) -> anyhow::Result<()> {
+    let config = Config::load()?;
+    let (store, hub) = (config.store()?, config.hub(arguments.hub.as_deref())?);
     let document = store.find(&arguments.id)?;
     if document.origin != Origin::Own {
-        return Err(anyhow!(
-            "`{}` is not a run of this machine; only such runs can be shared",
-            document.id
-        )
-        .into());
+        let id = document.id;
+        bail!("`{id}` is not a run of this machine; only such runs can be shared");
     }
     let run = client::prepared(&hub, &document.read_own()?, &KNOWN);
     if arguments.dry_run {
-        call::output().write_all(seekless_record::to_json(&run)?.as_bytes())?;
-        return Ok(());
+        return Ok(out.write_all(seekless_record::to_json(&run)?.as_bytes())?);
     }
-    let mut page = Page::stdout();
-    summarise(&mut page, &hub, &document.id, &run)?;
-    page.flush()?;
+    summarise(out, &hub, &document.id, &run)?;
+    out.flush()?;
     if !arguments.yes {
         require_agreement(
-            &format!("Send this run to {}?", visible(&hub)),
+            &format!("Send this run to {}?", seekless_results::visible(&hub)),
             "nobody can be asked without a terminal; use --yes to send the run, or --dry-run to see it",
         )?;
     }
-    send(store, &mut page, &hub, &document.id, &run)?;
-    Ok(page.flush()?)
+    send(&store, out, &hub, &document.id, &run)
 }
 
 /// Sends a run. Its receipt is kept before, so that the run can be withdrawn even if no answer arrives.
-fn send(store: &Store, page: &mut Page<'_>, hub: &str, named: &str, run: &Run) -> anyhow::Result<()> {
+fn send(store: &Store, out: &mut dyn Write, hub: &str, named: &str, run: &Run) -> anyhow::Result<()> {
     // One that is damaged does not keep from sharing.
     let earlier = receipts(store, Some(named), Some(hub))
         .unwrap_or_default()
@@ -147,9 +148,7 @@ fn send(store: &Store, page: &mut Page<'_>, hub: &str, named: &str, run: &Run) -
             }
             return Err(error.into());
         }
-        Err(error) => {
-            bail!("{error}; if it arrived nevertheless, `seekless runs share --withdraw {named}` withdraws it")
-        }
+        Err(error) => bail!("{error}; if it arrived nevertheless, `seekless-hub withdraw {named}` withdraws it"),
     };
     if !receipt.withdrawable {
         if is_first {
@@ -162,7 +161,7 @@ fn send(store: &Store, page: &mut Page<'_>, hub: &str, named: &str, run: &Run) -
         store.forget_receipt(&path)?;
         path = new;
     }
-    Ok(tell(page, &receipt, &path, named)?)
+    Ok(tell(out, &receipt, &path, named)?)
 }
 
 /// The receipts of a run, or of all, at a hub, or at all, the newest first.
@@ -174,8 +173,8 @@ fn receipts(store: &Store, id: Option<&str>, hub: Option<&str>) -> anyhow::Resul
     Ok(receipts)
 }
 
-/// What is about to be sent.
-fn summarise(page: &mut Page<'_>, hub: &str, id: &str, run: &Run) -> anyhow::Result<()> {
+/// Writes what is about to be sent.
+fn summarise(out: &mut dyn Write, hub: &str, id: &str, run: &Run) -> anyhow::Result<()> {
     let contests = plural(run.contests.len() as u64, "contest", "contests");
     let samples = plural(run.trials.len() as u64, "sample", "samples");
     let size = bytes(seekless_record::to_json(run)?.len() as u64);
@@ -198,41 +197,44 @@ fn summarise(page: &mut Page<'_>, hub: &str, id: &str, run: &Run) -> anyhow::Res
             "host name, paths, serial numbers, commands, error messages, time of day".to_owned(),
         ),
     ] {
-        page.labelled(PLAIN, name, 9, &visible(&fact))?;
+        labelled(out, name, 9, &fact)?;
     }
     Ok(())
 }
 
-/// What the hub said of a run with this name, whose receipt is in a file.
-fn tell(page: &mut Page<'_>, receipt: &Receipt, path: &Path, named: &str) -> io::Result<()> {
+/// Writes what the hub said of a run with this name, whose receipt is in a file.
+fn tell(out: &mut dyn Write, receipt: &Receipt, path: &Path, named: &str) -> io::Result<()> {
     let word = if receipt.withdrawable { "Shared" } else { "Exists" };
-    page.labelled(PLAIN, word, 9, &visible(&receipt.url))?;
+    labelled(out, word, 9, &receipt.url)?;
     if !receipt.counted {
         let why = format!("the hub keeps it apart from its figures: {}", receipt.marks.join(", "));
-        page.note(&visible(&why))?;
+        note(out, &why)?;
     }
     if !receipt.withdrawable {
-        return page.note("The hub had this run already; only who sent it first can withdraw it.");
+        return note(
+            out,
+            "The hub had this run already; only who sent it first can withdraw it.",
+        );
     }
-    page.labelled(PLAIN, "Receipt", 9, &visible(&path.display().to_string()))?;
-    let withdraw = format!("seekless runs share --withdraw {}", visible(named));
-    page.labelled(PLAIN, "Withdraw", 9, &withdraw)
+    labelled(out, "Receipt", 9, &path.display().to_string())?;
+    labelled(out, "Withdraw", 9, &format!("seekless-hub withdraw {named}"))
 }
 
-fn withdraw(store: &Store, id: &str, hub: Option<&str>) -> anyhow::Result<()> {
+/// Withdraws a run by its receipt.
+pub fn withdraw(arguments: &Withdraw, out: &mut dyn Write) -> anyhow::Result<()> {
+    let store = Config::load()?.store()?;
+    let id = arguments.id.as_str();
     let named = (id != "latest" && id != "last").then_some(id);
-    let Some((path, receipt)) = receipts(store, named, hub)?.into_iter().next() else {
+    let Some((path, receipt)) = receipts(&store, named, arguments.hub.as_deref())?.into_iter().next() else {
         bail!("there is no receipt of `{id}`; only runs that were shared from here can be withdrawn");
     };
     client::withdraw(&receipt.hub, &receipt.id, &receipt.secret)?;
-    let mut page = Page::stdout();
-    let withdrawn = format!("{} from {}", receipt.run, receipt.hub);
-    page.labelled(PLAIN, "Withdrawn", 11, &visible(&withdrawn))?;
-    store.forget_receipt(&path)?;
-    Ok(page.flush()?)
+    labelled(out, "Withdrawn", 11, &format!("{} from {}", receipt.run, receipt.hub))?;
+    Ok(store.forget_receipt(&path)?)
 }
 
-pub fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
+/// Fetches a profile, and keeps it among the imported ones.
+pub fn fetch(arguments: &Fetch, out: &mut dyn Write) -> anyhow::Result<()> {
     let Fetch {
         kind,
         file_system,
@@ -240,9 +242,12 @@ pub fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
         model,
         ..
     } = arguments;
-    let hub = config::hub(arguments.hub.as_deref())?;
-    let directory = own_directory().context(NO_HOME)?;
-    require_private()?;
+    let config = Config::load()?;
+    let hub = config.hub(arguments.hub.as_deref())?;
+    let directory = own_directory().context("neither HOME nor XDG_DATA_HOME says where profiles of this user are")?;
+    if let Some(exposed) = config.store()?.exposed() {
+        bail!("{exposed}; with sudo, use `sudo -H`, or set XDG_DATA_HOME");
+    }
     let [file_system, kernel, model] = [file_system, kernel, model].map(Option::as_deref);
     let profile = client::fetch_profile(&hub, *kind, file_system, kernel, model)?;
     let host = hub.split("://").last().unwrap_or_default();
@@ -250,20 +255,22 @@ pub fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
     let name = asked.into_iter().flatten().collect::<Vec<_>>().join("-");
     let (path, _) = keep_fetched_profile(profile, &name, &directory)?;
     let found = StorageProfile::read(&path).map_err(|why| anyhow!("{why}"))?;
-    let mut page = Page::stdout();
     let sittings = plural(found.head.sittings.into(), "sitting", "sittings");
     let about = found.borrowed_from().unwrap_or_default();
-    page.labelled(
-        PLAIN,
+    labelled(
+        out,
         "Fetched",
         9,
-        &visible(&format!("{about}; each figure by at most {sittings}")),
+        &format!("{about}; each figure by at most {sittings}"),
     )?;
-    page.labelled(PLAIN, "Profile", 9, &visible(&path.display().to_string()))?;
+    labelled(out, "Profile", 9, &path.display().to_string())?;
     let use_of = "storages of this kind and file system that have no profile of their own";
-    page.labelled(PLAIN, "Used for", 9, use_of)?;
-    if found.head.revision.mechanisms != method::REVISION {
-        page.note("It was measured by another version of the methods, so it is not used.")?;
+    labelled(out, "Used for", 9, use_of)?;
+    if found.head.revision.mechanisms != seekless_method::REVISION {
+        note(
+            out,
+            "It was measured by another version of the methods, so it is not used.",
+        )?;
     }
-    Ok(page.flush()?)
+    Ok(())
 }

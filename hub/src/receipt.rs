@@ -1,6 +1,7 @@
 //! What the client and the server say to each other about a run that is sent.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The header by which the sender of a run may withdraw it later: the BLAKE3 of a secret, in hexadecimal digits. The sender makes the
 /// secret, and so has it even if no answer arrives.
@@ -22,8 +23,7 @@ pub fn is_hex(text: &str, digits: usize) -> bool {
 }
 
 /// What a hub answers to a run.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct Receipt {
     /// Its ID there: 32 hexadecimal digits of the digest of its document.
     pub id: String,

@@ -1,12 +1,12 @@
-//! The pages in a browser, which `cargo xtask test --only browser` brings.
+//! The pages in a browser, which `cargo xtask test --long --only browser` brings.
 
 use std::process::Command;
 
 use crate::common::{Database, Hub};
 use crate::generated;
 
-/// The variable with what visits a hub: a command of the shell, which finds the address in `SEEKLESS_HUB` and the name of the
-/// database in `DATABASE`.
+/// The variable with what visits a hub: a command of the shell, which finds the address in `SEEKLESS_HUB`, the name of the
+/// database in `DATABASE`, and the program `seekless-hub` in `PROGRAM`.
 const VISITOR: &str = "SEEKLESS_TEST_VISITOR";
 
 const MACHINES: u64 = 40;
@@ -25,7 +25,8 @@ fn pages_in_a_browser() {
         visit
             .args(["-c", &visitor])
             .env("SEEKLESS_HUB", &hub.url)
-            .env("DATABASE", database.name);
+            .env("DATABASE", database.name)
+            .env("PROGRAM", env!("CARGO_BIN_EXE_seekless-hub"));
         assert!(visit.status().unwrap().success(), "{}", database.name);
     }
 }

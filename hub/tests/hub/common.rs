@@ -19,6 +19,9 @@ pub const KNOWN: Known = Known {
     layout: |_| None,
 };
 
+/// The variable that limits the tests to one kind of database: `sqlite`.
+const DATABASES: &str = "SEEKLESS_TEST_DATABASES";
+
 /// A database of its own.
 pub struct Database {
     pub url: String,
@@ -41,6 +44,10 @@ impl Database {
     pub fn postgres() -> Option<Self> {
         static SERVER: OnceLock<Option<Postgres>> = OnceLock::new();
         let server = SERVER.get_or_init(|| {
+            if std::env::var(DATABASES).is_ok_and(|wanted| wanted == "sqlite") {
+                println!("skipped: PostgreSQL: {DATABASES}=sqlite");
+                return None;
+            }
             Postgres::start()
                 .map_err(|why| println!("skipped: PostgreSQL: {why}"))
                 .ok()

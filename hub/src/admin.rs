@@ -20,7 +20,7 @@ pub enum AdminError {
     #[error("cannot read or write the dump")]
     File(#[from] std::io::Error),
     /// A line of a dump is damaged.
-    #[error("line {line} of the dump is not one of `hub export`")]
+    #[error("line {line} of the dump is not one of `seekless-hub export`")]
     Line {
         /// Which, from 1.
         line: usize,

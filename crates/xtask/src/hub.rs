@@ -1,0 +1,122 @@
+//! The checks of the hub, which is a workspace of its own (`hub/`) with a target directory of its own.
+//!
+//! Its tests take minutes, so they are for changes of the hub and for long runs; a change of a crate that it uses asks only whether it
+//! still compiles. The test of its pages in a browser is in `browser.rs`.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::built::{cargo_command, root};
+use crate::process::{capture, run, run_reading};
+
+/// What decides how a hub compiles, besides `hub/` itself: the crates that it uses, also by others, and their versions.
+const USED: [&str; 8] = [
+    "Cargo.toml",
+    "crates/engine/",
+    "crates/lab/",
+    "crates/method/",
+    "crates/record/",
+    "crates/report/",
+    "crates/results/",
+    "crates/sys/",
+];
+
+/// The branches that changes are compared with.
+const MAIN: [&str; 2] = ["origin/main", "main"];
+
+/// What differs from the main branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// The hub itself.
+    pub hub: bool,
+    /// A crate that it uses.
+    pub used: bool,
+}
+
+impl Changes {
+    const ALL: Self = Self { hub: true, used: true };
+
+    fn of(paths: &str) -> Self {
+        let is_any = |starts: &[&str]| {
+            paths
+                .lines()
+                .any(|path| starts.iter().any(|start| path.starts_with(start)))
+        };
+        Self {
+            hub: is_any(&["hub/"]),
+            used: is_any(&USED),
+        }
+    }
+}
+
+/// Tells what was changed since this branch left the main one, committed or not. All of it if that cannot be told, as in a fresh clone.
+pub fn is_changed() -> Changes {
+    let git = |words: &str| capture(Command::new("git").current_dir(root()).args(words.split(' ')));
+    let base = |branch| git(&format!("merge-base HEAD {branch}"));
+    let Some(base) = MAIN.into_iter().find_map(|branch| base(branch).ok()) else {
+        return Changes::ALL;
+    };
+    let changed = git(&format!("diff --name-only {}", base.trim()));
+    let (Ok(head), Ok(changed), Ok(new)) = (
+        git("rev-parse HEAD"),
+        changed,
+        git("ls-files --others --exclude-standard"),
+    ) else {
+        return Changes::ALL;
+    };
+    if head == base && changed.is_empty() && new.is_empty() {
+        return Changes::ALL;
+    }
+    Changes::of(&(changed + &new))
+}
+
+/// Compiles all of the hub as far as errors are found.
+pub fn check() -> Result<()> {
+    run(cargo().args(["check", "--all-targets"]))
+}
+
+/// Clippy on all of it, warnings denied.
+pub fn clippy() -> Result<()> {
+    run(cargo().args(["clippy", "--all-targets", "--", "-D", "warnings"]))
+}
+
+/// Runs its tests on SQLite; if `long`, also on PostgreSQL, with more kills and runs. Returns what was skipped.
+pub fn test(long: bool) -> Result<Vec<String>> {
+    let mut tests = cargo();
+    tests.args(["test", "--", "--show-output"]);
+    match long {
+        true => tests.env("SEEKLESS_TEST_LONG", "1"),
+        false => tests.env("SEEKLESS_TEST_DATABASES", "sqlite"),
+    };
+    let mut skipped = BTreeSet::new();
+    run_reading(&mut tests, |line| {
+        skipped.extend(line.strip_prefix("skipped: ").map(|why| format!("hub: {why}")));
+    })?;
+    Ok(skipped.into_iter().collect())
+}
+
+/// The cargo that runs us, in the workspace of the hub. It shares nothing with the one of seekless.
+pub fn cargo() -> Command {
+    let mut command = cargo_command();
+    command.current_dir(root().join("hub")).env_remove("CARGO_TARGET_DIR");
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_one_of_the_hub_or_of_a_crate_that_it_uses() {
+        let of = |paths| {
+            let Changes { hub, used } = Changes::of(paths);
+            (hub, used)
+        };
+        assert_eq!(of("crates/tools/src/lib.rs\ndocs/hub.md\n"), (false, false));
+        assert_eq!(of("README.md\nhub/src/lib.rs\n"), (true, false));
+        assert_eq!(of("crates/results/src/lib.rs\n"), (false, true));
+        assert_eq!(of(""), (false, false));
+    }
+}
