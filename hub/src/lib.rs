@@ -16,6 +16,7 @@ mod dump;
 mod figure;
 mod gzip;
 mod index;
+mod machines;
 mod pages;
 mod problem;
 mod receipt;

@@ -3,8 +3,6 @@
 //! At each measured size, the logarithm of a method's time over that of the reference is shrunk towards the mean of its mechanism,
 //! because methods that differ in a block size alone differ little, and the luckiest of many looks better than it is.
 
-mod machines;
-
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
@@ -14,7 +12,6 @@ use seekless_record::{
     ProfileHead, Run, Status, Storage, StorageCosts, Trial,
 };
 
-pub use self::machines::{digest_of_kind, digest_of_machine};
 use crate::between::BETWEEN;
 use crate::pool::{Merged, is_alike, is_one_sitting, is_same_storage, sittings};
 
@@ -153,7 +150,8 @@ fn level_deviation(sizes: &[[f64; 2]]) -> f64 {
 }
 
 /// A deviation by some squares with these degrees of freedom, moderated by the usual one.
-fn moderated(usual: f64, squares: f64, degrees: f64) -> f64 {
+#[must_use]
+pub fn moderated(usual: f64, squares: f64, degrees: f64) -> f64 {
     ((DEGREES_OF_USUAL * usual.powi(2) + squares) / (DEGREES_OF_USUAL + degrees)).sqrt()
 }
 
@@ -165,7 +163,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// Widens the bounds of curves under the same conditions by the deviation between sittings. Two or three sittings say little about
 /// that of one method at one size, so all sizes of the method count, and all methods.
-fn share_deviations(curves: &mut [Curve]) {
+pub fn share_deviations(curves: &mut [Curve]) {
     let squares = |curve: &Curve| curve.points.iter().map(|point| point.deviation.powi(2)).sum::<f64>();
     let sizes = curves.iter().map(|curve| curve.points.len()).sum::<usize>().max(1) as f64;
     let of_all = curves.iter().map(squares).sum::<f64>() / sizes;
@@ -180,7 +178,8 @@ fn share_deviations(curves: &mut [Curve]) {
 }
 
 /// The bounds of seconds whose logarithm has this standard error.
-fn bounds(seconds: f64, error: f64) -> Interval {
+#[must_use]
+pub fn bounds(seconds: f64, error: f64) -> Interval {
     let factor = (ERRORS_OF_BOUNDS * error).exp();
     Interval {
         low: seconds / factor,
@@ -298,14 +297,15 @@ impl<'a> SizeOfMethods<'a> {
     }
 }
 
-fn round_points(curves: &mut [Curve]) {
+/// Rounds the figures of all points to seven digits: a plan reads short figures faster, and no sitting is more exact.
+pub fn round_points(curves: &mut [Curve]) {
     for point in curves.iter_mut().flat_map(|curve| &mut curve.points) {
         shorten(figures_of(&mut point.seconds));
         shorten([&mut point.deviation, &mut point.setup_seconds, &mut point.cpu_part]);
     }
 }
 
-/// Rounds figures to seven digits: a plan reads short figures faster, and no sitting is more exact.
+/// Rounds figures to seven digits.
 fn shorten<'a>(figures: impl IntoIterator<Item = &'a mut f64>) {
     for figure in figures {
         *figure = format!("{figure:.6e}").parse().unwrap_or(*figure);

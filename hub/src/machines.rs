@@ -13,9 +13,9 @@ use seekless_record::{
     ProfileCosts, ProfileHead, Run, Storage, StorageCosts, StorageId,
 };
 
-use super::{bounds, digest, mean, moderated, round_points, share_deviations};
-use crate::kind::DeviceKind;
-use crate::statistics::median;
+use seekless_results::DeviceKind;
+use seekless_results::digest::{bounds, digest, moderated, round_points, share_deviations};
+use seekless_results::statistics::{mean, median};
 
 /// At most this many runs of a machine are used, the newest ones.
 const MOST_RUNS: usize = 64;
@@ -23,7 +23,6 @@ const MOST_RUNS: usize = 64;
 const STEPS: usize = 24;
 
 /// What a machine says of its storages of a kind with a file system, by its runs, which may be anonymous.
-#[must_use]
 pub fn digest_of_machine(kind: DeviceKind, file_system: &str, runs: &[Run]) -> Vec<Profile> {
     digest(&identified(runs, &|storage| {
         DeviceKind::of(storage) == kind && storage.file_system == file_system
@@ -32,7 +31,6 @@ pub fn digest_of_machine(kind: DeviceKind, file_system: &str, runs: &[Run]) -> V
 
 /// The profile of a kind of storage over several machines, by what [`digest_of_machine`] says of each. Runs of other revisions than
 /// the newest that is known here are left out. `None` if nothing is left.
-#[must_use]
 pub fn digest_of_kind(kind: DeviceKind, machines: Vec<Vec<Profile>>) -> Option<Profile> {
     let mut profiles = machines;
     let revision = |profile: &Profile| (profile.head.revision.mechanisms, profile.head.revision.protocol);
@@ -196,7 +194,7 @@ fn curves(profiles: &[Vec<Profile>]) -> Vec<Curve> {
     let mut conditions: Vec<Conditions> = all.keys().copied().collect();
     conditions.sort_by_cached_key(|conditions| format!("{conditions:?}"));
     let curves = conditions.into_iter().flat_map(|conditions| {
-        let sittings = mean(of_sittings[&conditions].iter().copied()).unwrap_or(0.0);
+        let sittings = mean(&of_sittings[&conditions]).unwrap_or(0.0);
         curves_under(conditions, &all[&conditions], sittings)
     });
     curves.collect()
@@ -219,7 +217,8 @@ fn curves_under(conditions: Conditions, sizes: &BTreeMap<u64, OfSize>, of_sittin
                 .push(polish.point(method, machines, of_size.len()));
         }
     }
-    let [squares, degrees] = [0, 1].map(|at| mean(levels.iter().map(|size| size[at])).unwrap_or(0.0));
+    let [squares, degrees] =
+        [0, 1].map(|at| mean(&levels.iter().map(|size| size[at]).collect::<Vec<_>>()).unwrap_or(0.0));
     let level_deviation = moderated(DEVIATION_BETWEEN_STORAGES, squares, degrees).hypot(of_sittings.sqrt());
     let curves = points.into_iter().map(|(method, points)| Curve {
         conditions,
@@ -325,8 +324,7 @@ mod tests {
     use seekless_record::{Device, Revision};
 
     use super::*;
-    use crate::anonymous::{Known, NOTHING_KNOWN, anonymous};
-    use crate::simulation;
+    use seekless_results::{Known, anonymous, simulation};
 
     /// An anonymous run of a day on a machine's storage with these times.
     fn run(day: u32, device: &str, seconds: [f64; 2]) -> Run {
@@ -347,8 +345,9 @@ mod tests {
             ..Device::default()
         });
         let known = Known {
+            experiment: |_| None,
             is_kernel: |name| name == "count",
-            ..NOTHING_KNOWN
+            layout: |_| None,
         };
         anonymous(&run, &known)
     }
