@@ -82,14 +82,16 @@ pub fn clippy() -> Result<()> {
     run(cargo().args(["clippy", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Runs its tests on SQLite; if `long`, also on PostgreSQL, with more kills and runs. Returns what was skipped.
+/// Runs its tests on `SQLite`; if `long`, also on `PostgreSQL`, with more kills and runs. Returns what was skipped.
 pub fn test(long: bool) -> Result<Vec<String>> {
     let mut tests = cargo();
     tests.args(["test", "--", "--show-output"]);
-    match long {
-        true => tests.env("SEEKLESS_TEST_LONG", "1"),
-        false => tests.env("SEEKLESS_TEST_DATABASES", "sqlite"),
+    let (name, value) = if long {
+        ("SEEKLESS_TEST_LONG", "1")
+    } else {
+        ("SEEKLESS_TEST_DATABASES", "sqlite")
     };
+    tests.env(name, value);
     let mut skipped = BTreeSet::new();
     run_reading(&mut tests, |line| {
         skipped.extend(line.strip_prefix("skipped: ").map(|why| format!("hub: {why}")));
