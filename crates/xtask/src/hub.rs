@@ -9,7 +9,8 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::built::{cargo_command, root};
-use crate::process::{capture, run, run_reading};
+use crate::changed;
+use crate::process::{run, run_reading};
 
 /// What decides how a hub compiles, besides `hub/` itself: the crates that it uses, also by others, and their versions.
 const USED: [&str; 8] = [
@@ -23,9 +24,6 @@ const USED: [&str; 8] = [
     "crates/sys/",
 ];
 
-/// The branches that changes are compared with.
-const MAIN: [&str; 2] = ["origin/main", "main"];
-
 /// What differs from the main branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changes {
@@ -38,10 +36,10 @@ pub struct Changes {
 impl Changes {
     const ALL: Self = Self { hub: true, used: true };
 
-    fn of(paths: &str) -> Self {
+    fn of(paths: &[String]) -> Self {
         let is_any = |starts: &[&str]| {
             paths
-                .lines()
+                .iter()
                 .any(|path| starts.iter().any(|start| path.starts_with(start)))
         };
         Self {
@@ -51,25 +49,9 @@ impl Changes {
     }
 }
 
-/// Tells what was changed since this branch left the main one, committed or not. All of it if that cannot be told, as in a fresh clone.
+/// Returns what differs from the main branch; all of it if that cannot be told, as in a fresh clone.
 pub fn is_changed() -> Changes {
-    let git = |words: &str| capture(Command::new("git").current_dir(root()).args(words.split(' ')));
-    let base = |branch| git(&format!("merge-base HEAD {branch}"));
-    let Some(base) = MAIN.into_iter().find_map(|branch| base(branch).ok()) else {
-        return Changes::ALL;
-    };
-    let changed = git(&format!("diff --name-only {}", base.trim()));
-    let (Ok(head), Ok(changed), Ok(new)) = (
-        git("rev-parse HEAD"),
-        changed,
-        git("ls-files --others --exclude-standard"),
-    ) else {
-        return Changes::ALL;
-    };
-    if head == base && changed.is_empty() && new.is_empty() {
-        return Changes::ALL;
-    }
-    Changes::of(&(changed + &new))
+    changed::files().map_or(Changes::ALL, |files| Changes::of(&files))
 }
 
 /// Compiles all of the hub as far as errors are found.
@@ -112,13 +94,13 @@ mod tests {
 
     #[test]
     fn a_change_is_one_of_the_hub_or_of_a_crate_that_it_uses() {
-        let of = |paths| {
-            let Changes { hub, used } = Changes::of(paths);
+        let of = |paths: &[&str]| {
+            let Changes { hub, used } = Changes::of(&paths.iter().map(ToString::to_string).collect::<Vec<_>>());
             (hub, used)
         };
-        assert_eq!(of("crates/tools/src/lib.rs\ndocs/hub.md\n"), (false, false));
-        assert_eq!(of("README.md\nhub/src/lib.rs\n"), (true, false));
-        assert_eq!(of("crates/results/src/lib.rs\n"), (false, true));
-        assert_eq!(of(""), (false, false));
+        assert_eq!(of(&["crates/tools/src/lib.rs", "docs/hub.md"]), (false, false));
+        assert_eq!(of(&["README.md", "hub/src/lib.rs"]), (true, false));
+        assert_eq!(of(&["crates/results/src/lib.rs"]), (false, true));
+        assert_eq!(of(&[]), (false, false));
     }
 }
