@@ -40,6 +40,8 @@ pub mod walk;
 mod handle;
 mod place;
 mod stop;
+#[cfg(test)]
+mod testing;
 mod threads;
 
 pub use stop::Stop;

@@ -3,14 +3,15 @@
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once};
-use std::time::{Duration, SystemTime};
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
 
 use proptest::prelude::*;
 
 use super::data::LARGE_BYTES;
 use super::*;
 use crate::Stop;
+use crate::testing::{cases, long_or};
 
 /// What a naive walk finds: the path, mode, time of modification, number of names, and bytes or target of each entry.
 type Seen = Vec<(PathBuf, u32, i64, i64, u64, Vec<u8>)>;
@@ -35,6 +36,12 @@ fn seen(root: &Path) -> Seen {
     entries.collect()
 }
 
+fn options(change: impl FnOnce(&mut CpOptions)) -> CpOptions {
+    let mut options = CpOptions::default();
+    change(&mut options);
+    options
+}
+
 fn copy(from: &Path, to: &Path, options: &CpOptions) -> CpSummary {
     let options = CpOptions {
         target: TargetMeaning::Name,
@@ -44,7 +51,7 @@ fn copy(from: &Path, to: &Path, options: &CpOptions) -> CpSummary {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(cases(24))]
     #[test]
     fn a_copy_is_what_a_naive_walk_finds_in_its_source_also_the_second_time(
         entries in proptest::collection::vec((0..12_u8, 0..7_usize, 0..70_000_usize, 0..0o1000_u32), 0..30),
@@ -99,10 +106,7 @@ fn what_is_not_to_be_preserved_is_that_of_a_new_file() {
     fs::set_permissions(from.join("file"), Permissions::from_mode(0o4777)).unwrap();
     let plain = place.path().join("plain");
     fs::write(&plain, b"").unwrap();
-    let options = CpOptions {
-        preserved: Preserved::NONE,
-        ..CpOptions::default()
-    };
+    let options = options(|options| options.preserved = Preserved::NONE);
     assert_eq!(copy(&from, &to, &options).files, 2, "names are files of their own");
     let mode = |path: &Path| path.metadata().unwrap().mode() & 0o7777;
     assert_eq!(mode(&to.join("file")), 0o777 & (mode(&plain) | 0o111), "less the umask");
@@ -184,10 +188,7 @@ fn a_directory_that_becomes_a_link_meanwhile_is_not_followed() {
                 }
             }
         })));
-        let options = CpOptions {
-            target: TargetMeaning::Name,
-            ..CpOptions::default()
-        };
+        let options = options(|options| options.target = TargetMeaning::Name);
         let summary = copy_trees(&[&from], &to, &options, &Stop::default(), &watch).unwrap();
         assert!(summary.failures > 0, "{summary:?}");
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
@@ -388,7 +389,8 @@ fn files_that_are_not_copied_are_not_left_in_the_page_cache() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     fs::create_dir(&from).unwrap();
-    for number in 0..200 {
+    let files = long_or(200, 40);
+    for number in 0..files {
         fs::write(from.join(format!("{number}")), vec![7; 9000]).unwrap();
         // Further names are linked.
         fs::hard_link(from.join(format!("{number}")), from.join(format!("{number}.too"))).unwrap();
@@ -413,13 +415,10 @@ fn files_that_are_not_copied_are_not_left_in_the_page_cache() {
             return;
         }
         // Some are missing, so that cold files are met.
-        for number in (0..200).step_by(3) {
+        for number in (0..files).step_by(3) {
             let _ = fs::remove_file(to.join(format!("{number}")));
         }
-        let options = CpOptions {
-            existing: kept,
-            ..CpOptions::default()
-        };
+        let options = options(|options| options.existing = kept);
         copy(&from, &to, &options);
         // Of the first, the system may have read the first byte before it answered that it has not.
         let resident = resident();
@@ -452,10 +451,7 @@ fn further_names_are_linked_to_copies_of_an_interrupted_copy_that_stay() {
     for number in 0..50 {
         let _ = fs::remove_file(to.join(format!("d{number}/1")));
     }
-    let options = CpOptions {
-        existing: Existing::Kept,
-        ..CpOptions::default()
-    };
+    let options = options(|options| options.existing = Existing::Kept);
     let summary = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
     assert!(summary.kept > 0 && summary.is_complete(), "{summary:?}");
     for (copied, source) in seen(&to).iter().zip(seen(&from)) {
@@ -463,9 +459,9 @@ fn further_names_are_linked_to_copies_of_an_interrupted_copy_that_stay() {
     }
 }
 
-/// Waits at the first file and the first large block, and keeps what it is told.
+/// Waits until it is told a total or a failure, for two seconds at most, and keeps what it is told.
 struct Slow {
-    large: Once,
+    until: Instant,
     totals: Mutex<Vec<(u64, u64, u64)>>,
     failures: Mutex<Vec<String>>,
 }
@@ -473,9 +469,18 @@ struct Slow {
 impl Default for Slow {
     fn default() -> Self {
         Self {
-            large: Once::new(),
+            until: Instant::now() + Duration::from_secs(2),
             totals: Mutex::default(),
             failures: Mutex::default(),
+        }
+    }
+}
+
+impl Slow {
+    fn wait(&self) {
+        let is_told = || !self.totals.lock().unwrap().is_empty() || !self.failures.lock().unwrap().is_empty();
+        while Instant::now() < self.until && !is_told() {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -487,14 +492,13 @@ impl CpWatch for Slow {
 
     fn copied(&self, _from: &Path, to: &Path) {
         if to.is_file() || to.ends_with("0") {
-            std::thread::sleep(Duration::from_millis(100));
+            self.wait();
         }
     }
 
     fn progress(&self, bytes: u64) {
         if bytes >= 256 << 10 {
-            let wait = || std::thread::sleep(Duration::from_secs(2));
-            self.large.call_once(wait);
+            self.wait();
         }
     }
 
@@ -593,10 +597,7 @@ fn what_the_target_has_with_the_same_bytes_or_time_is_not_copied_again() {
             numbers.collect::<BTreeMap<_, _>>()
         };
         let before = numbers();
-        let options = CpOptions {
-            same,
-            ..CpOptions::default()
-        };
+        let options = options(|options| options.same = same);
         let summary = copy(&from, &to, &options);
         let after = numbers();
         let changed: Vec<_> = before.keys().filter(|name| before[*name] != after[*name]).collect();
@@ -635,8 +636,12 @@ impl CpWatch for StopAt {
 fn a_large_file_goes_on_from_its_last_piece_unless_its_source_changed() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
-    let bytes: Vec<u8> = (0..160 << 17).flat_map(u64::to_le_bytes).collect();
-    for (is_tree, is_changed) in [(true, false), (false, false), (true, true)] {
+    let mut bytes = vec![0; 160 << 20];
+    for (number, block) in bytes.chunks_mut(4096).enumerate() {
+        block[..8].copy_from_slice(&number.to_le_bytes());
+    }
+    let cases = [(true, false), (false, false), (true, true)];
+    for (is_tree, is_changed) in cases.into_iter().take(long_or(3, 1)) {
         for path in [&from, &to] {
             let _ = (fs::remove_dir_all(path), fs::remove_file(path));
         }
@@ -649,10 +654,7 @@ fn a_large_file_goes_on_from_its_last_piece_unless_its_source_changed() {
         fs::write(&source, &bytes).unwrap();
         let run = |most| {
             let watch = StopAt(most, Stop::default(), Mutex::default());
-            let options = CpOptions {
-                target: TargetMeaning::Name,
-                ..CpOptions::default()
-            };
+            let options = options(|options| options.target = TargetMeaning::Name);
             let summary = copy_trees(&[&from], &to, &options, &watch.1, &watch).unwrap();
             (summary, watch.2.into_inner().unwrap())
         };

@@ -8,17 +8,52 @@ use proptest::prelude::*;
 use redb::ReadableDatabase as _;
 
 use super::*;
+use crate::testing::{cases, long_or};
 use crate::walk::CHANGED;
 
 /// The files of each group: those of a file with several names are one.
 type Groups = BTreeSet<BTreeSet<BTreeSet<PathBuf>>>;
 
+fn options(change: impl FnOnce(&mut SearchOptions)) -> SearchOptions {
+    let mut options = SearchOptions::default();
+    change(&mut options);
+    options
+}
+
+fn filter(change: impl FnOnce(&mut Filter)) -> Filter {
+    let mut filter = Filter::default();
+    change(&mut filter);
+    filter
+}
+
+fn searched(selection: &Selection, options: &SearchOptions) -> FoundDuplicates {
+    find(selection, &Filter::default(), options, &Stop::default(), &|_| ())
+}
+
+fn searched_by(selection: &Selection, filter: &Filter) -> FoundDuplicates {
+    find(selection, filter, &SearchOptions::default(), &Stop::default(), &|_| ())
+}
+
+/// Searches in an hour, when no file has changed a moment ago.
+fn searched_later(root: &Path, options: &SearchOptions) -> FoundDuplicates {
+    let selection = Selection::new([root], true);
+    let later = SystemTime::now() + Duration::from_hours(1);
+    let filter = filter(|filter| filter.bytes = 1..=u64::MAX);
+    find_at(&selection, &filter, options, (&Stop::default(), &|_| ()), later)
+}
+
+/// The names of the files of each group, without their directories.
+fn file_names(found: &FoundDuplicates) -> Vec<Vec<String>> {
+    let name = |file: &Equal| file.names[0].path.file_name().unwrap().to_str().unwrap().to_owned();
+    found
+        .groups()
+        .map(|group| group.files.iter().map(name).collect())
+        .collect()
+}
+
 fn find_below(root: &Path, min_bytes: u64, options: &SearchOptions) -> FoundDuplicates {
     let selection = Selection::new([root], true);
-    let filter = Filter {
-        bytes: min_bytes..=u64::MAX,
-        ..Filter::default()
-    };
+    let filter = filter(|filter| filter.bytes = min_bytes..=u64::MAX);
     find(&selection, &filter, options, &Stop::default(), &|_| ())
 }
 
@@ -94,7 +129,7 @@ fn write(path: &Path, content: &Content) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
     #[test]
     fn what_is_found_is_what_reading_everything_finds(
         contents in proptest::collection::vec((content(), 0..4_u8, any::<bool>()), 0..24),
@@ -118,7 +153,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
     #[test]
     fn groups_are_of_like_names_where_that_is_asked_for_and_only_like_files_are_read(
         planted in proptest::collection::vec((0..6_usize, 0..3_usize, prop::option::weighted(0.3, 0..6_usize)), 0..24),
@@ -199,10 +234,7 @@ fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_byt
         (10_000, false, of_bytes),
     ] {
         write(length);
-        let options = SearchOptions {
-            is_paranoid,
-            ..SearchOptions::default()
-        };
+        let options = options(|options| options.is_paranoid = is_paranoid);
         assert_eq!(found(place.path(), 1, &options), naive(place.path(), 1));
         let found = find_below(place.path(), 1, &options);
         let groups: Vec<_> = found.groups().collect();
@@ -232,11 +264,8 @@ fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_f
             }
             _ => Selection::new(&roots, true),
         };
-        let options = SearchOptions {
-            across,
-            ..SearchOptions::default()
-        };
-        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
+        let options = options(|options| options.across = across);
+        let found = searched(&selection, &options);
         let names = |group: EqualFiles| {
             let names = group
                 .files
@@ -343,10 +372,7 @@ fn what_was_not_in_memory_does_not_stay_there_unless_it_is_to() {
             println!("skipped: files cannot be dropped from the page cache here");
             return;
         }
-        let options = SearchOptions {
-            keeps_cached,
-            ..SearchOptions::default()
-        };
+        let options = options(|options| options.keeps_cached = keeps_cached);
         assert_eq!(find_below(place.path(), 1, &options).sum().duplicates, 1);
         let is_resident = resident().map(|part| part > Some(0.0));
         assert_eq!(
@@ -421,7 +447,7 @@ fn snapshot(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 type Planted = (usize, Option<usize>, usize, usize, bool);
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
     #[test]
     fn equal_directories_are_told_once_and_nothing_that_is_equal_is_lost(
         planted in proptest::collection::vec((0..4_usize, prop::option::of(0..2_usize), 0..2_usize, 0..3_usize, prop::bool::weighted(0.1)), 1..24),
@@ -496,7 +522,7 @@ fn contents_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(cases(256))]
     #[test]
     fn directories_that_others_contain_are_told_and_nothing_is_lost_without_them(
         planted in proptest::collection::vec((0..2_usize, prop::collection::vec(0..3_usize, 0..4), 0..3_usize, 0..6_usize), 1..20),
@@ -614,10 +640,7 @@ fn a_directory_is_looked_for_where_its_rarest_file_is() {
 /// Searches below a directory, for equal directories, too.
 fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> FoundDuplicates {
     let selection = Selection::new([root], other_file_systems);
-    let options = SearchOptions {
-        with_directories: true,
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.with_directories = true);
     find(&selection, filter, &options, &Stop::default(), &|_| ())
 }
 
@@ -634,10 +657,7 @@ fn a_directory_of_which_something_is_left_out_equals_no_other() {
         (found.directories.len(), found.groups().count())
     };
     assert_eq!(equal(&Filter::default()), (1, 0));
-    let filter = Filter {
-        exclude: walk::Globs::new(&["*.log"], &[]).unwrap(),
-        ..Filter::default()
-    };
+    let filter = filter(|filter| filter.exclude = walk::Globs::new(&["*.log"], &[]).unwrap());
     assert_eq!(equal(&filter), (0, 1));
 }
 
@@ -648,10 +668,7 @@ fn a_directory_with_a_link_to_a_file_that_is_left_out_equals_no_other() {
         fs::create_dir(place.path().join(directory)).unwrap();
         fs::write(place.path().join(directory).join("same"), "same").unwrap();
     }
-    let filter = Filter {
-        follows_links: true,
-        ..Filter::default()
-    };
+    let filter = filter(|filter| filter.follows_links = true);
     let equal = || find_directories(place.path(), false, &filter).directories.len();
     assert_eq!(equal(), 1);
     std::os::unix::fs::symlink("/proc/self/status", place.path().join("b/link")).unwrap();
@@ -679,17 +696,8 @@ fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
     }
     let names = |follows_links| {
         let selection = Selection::new([path("tree")], true);
-        let filter = Filter {
-            follows_links,
-            ..Filter::default()
-        };
-        let found = find(
-            &selection,
-            &filter,
-            &SearchOptions::default(),
-            &Stop::default(),
-            &|_| (),
-        );
+        let filter = filter(|filter| filter.follows_links = follows_links);
+        let found = searched_by(&selection, &filter);
         assert_eq!(found.failures, []);
         let below = |path: PathBuf| {
             path.strip_prefix(place.path().join("tree"))
@@ -721,18 +729,11 @@ fn ignore_files_are_heeded_where_that_is_asked_for() {
     fs::write(place.path().join("b/.ignore"), "!built/\n").unwrap();
     let files = |heeds_ignore_files| {
         let selection = Selection::new([place.path()], true);
-        let filter = Filter {
-            heeds_ignore_files,
-            bytes: 4..=4,
-            ..Filter::default()
-        };
-        let found = find(
-            &selection,
-            &filter,
-            &SearchOptions::default(),
-            &Stop::default(),
-            &|_| (),
-        );
+        let filter = filter(|filter| {
+            filter.heeds_ignore_files = heeds_ignore_files;
+            filter.bytes = 4..=4;
+        });
+        let found = searched_by(&selection, &filter);
         let paths = found
             .groups()
             .flat_map(|group| group.files)
@@ -756,36 +757,39 @@ fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() 
         bytes[9_999] = last;
         fs::write(tree.join(name), bytes).unwrap();
     }
-    let find = || {
-        let options = SearchOptions {
-            cache: Some(cache.clone()),
-            ..SearchOptions::default()
+    let options = options(|options| options.cache = Some(cache.clone()));
+    let find = |is_later| {
+        let found = if is_later {
+            searched_later(&tree, &options)
+        } else {
+            find_below(&tree, 1, &options)
         };
-        let found = find_below(&tree, 1, &options);
         assert_eq!(found.cache_failure, None);
-        let names = |group: EqualFiles| {
-            let names = group
-                .files
-                .iter()
-                .map(|file| file.names[0].path.file_name().unwrap().to_str().unwrap().to_owned());
-            names.collect::<String>()
-        };
-        let groups: Vec<_> = found.groups().map(|group| (group.proof, names(group))).collect();
+        let groups = found.groups().zip(file_names(&found));
+        let groups: Vec<_> = groups.map(|(group, names)| (group.proof, names.concat())).collect();
         (groups, found.read_bytes, found.cached)
     };
     let groups = |proof| vec![(proof, "ab".to_owned()), (proof, "cd".to_owned())];
     // What was written a moment ago may be written again without a new time.
-    assert_eq!(find().0, groups(Proof::Blake3));
-    assert_eq!(find(), (groups(Proof::Blake3), 5 * (4096 + 10_000), 0));
-    std::thread::sleep(Duration::from_millis(2_100));
-    assert_eq!(find().0, groups(Proof::Blake3));
-    assert_eq!(find(), (groups(Proof::Cached), 0, 5));
+    assert_eq!(find(false).0, groups(Proof::Blake3));
+    assert_eq!(find(false), (groups(Proof::Blake3), 5 * (4096 + 10_000), 0));
+    assert_eq!(find(true).0, groups(Proof::Blake3));
+    assert_eq!(find(true), (groups(Proof::Cached), 0, 5));
     let times = fs::metadata(tree.join("b")).unwrap().modified().unwrap();
     let changed = File::options().write(true).open(tree.join("b")).unwrap();
     changed.write_all_at(&[3], 9_999).unwrap();
     changed.set_modified(times).unwrap();
     let expected = vec![(Proof::Cached, "be".to_owned()), (Proof::Cached, "cd".to_owned())];
-    assert_eq!(find(), (expected, 4096 + 10_000, 4));
+    assert_eq!(find(true), (expected, 4096 + 10_000, 4));
+    // Another file by the same name, with the same time.
+    fs::copy(tree.join("a"), place.path().join("new")).unwrap();
+    let new = File::options().write(true).open(place.path().join("new")).unwrap();
+    new.set_modified(times).unwrap();
+    fs::rename(place.path().join("new"), tree.join("d")).unwrap();
+    assert_eq!(
+        find(true).0,
+        [(Proof::Cached, "ad".to_owned()), (Proof::Cached, "be".to_owned())]
+    );
 }
 
 #[test]
@@ -795,10 +799,7 @@ fn a_cache_that_cannot_be_used_is_told_and_the_search_goes_on() {
         fs::write(place.path().join(name), "same").unwrap();
     }
     let foreign = place.path().join("a");
-    let options = SearchOptions {
-        cache: Some(foreign.clone()),
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.cache = Some(foreign.clone()));
     let found = find_below(place.path(), 1, &options);
     assert!(
         found
@@ -824,10 +825,7 @@ fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
     transaction.open_table(table).unwrap().insert(1, "a digest").unwrap();
     transaction.commit().unwrap();
     drop(database);
-    let options = SearchOptions {
-        cache: Some(cache.clone()),
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.cache = Some(cache.clone()));
     for _ in 0..2 {
         let found = find_below(place.path(), 1, &options);
         let reason = found.cache_failure.as_ref().unwrap();
@@ -852,12 +850,9 @@ fn a_file_with_names_below_several_roots_is_below_all_of_them() {
     fs::write(roots[0].join("c"), "alone").unwrap();
     fs::hard_link(roots[0].join("c"), roots[1].join("c")).unwrap();
     for _ in 0..20 {
-        let options = SearchOptions {
-            across: Across::Roots,
-            ..SearchOptions::default()
-        };
+        let options = options(|options| options.across = Across::Roots);
         let selection = Selection::new(&roots, true);
-        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
+        let found = searched(&selection, &options);
         let names = |file: Equal| file.names.into_iter().map(|name| name.root).collect::<Vec<_>>();
         let groups: Vec<Vec<_>> = found
             .groups()
@@ -890,10 +885,7 @@ fn files_that_begin_alike_and_differ_are_read_a_few_times_at_most_to_compare_the
         bytes[4_500..4_508].copy_from_slice(&(number / 2 * 2).max(number.min(500)).to_le_bytes());
         fs::write(place.path().join(number.to_string()), bytes).unwrap();
     }
-    let options = SearchOptions {
-        is_paranoid: true,
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.is_paranoid = true);
     let found = find_below(place.path(), 1, &options);
     let groups: Vec<_> = found.groups().collect();
     assert_eq!(groups.len(), 50);
@@ -908,13 +900,11 @@ fn files_that_begin_alike_and_differ_are_read_a_few_times_at_most_to_compare_the
 #[test]
 fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
     let place = tempfile::tempdir().unwrap();
-    for number in 0..3_000 {
+    let files_count = long_or(3_000, 600);
+    for number in 0..files_count {
         fs::write(place.path().join(number.to_string()), "same").unwrap();
     }
-    let options = SearchOptions {
-        is_paranoid: true,
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.is_paranoid = true);
     let files = listed_below(place.path());
     let group: Vec<u32> = (0..files.len()).collect();
     for stops_first in [true, false] {
@@ -925,7 +915,7 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
                 stop.stop();
             } else {
                 scope.spawn(|| {
-                    while search.read_bytes.load(Ordering::Relaxed) < 4 * 3_500 {
+                    while search.read_bytes.load(Ordering::Relaxed) < 4 * files_count * 7 / 6 {
                         std::thread::yield_now();
                     }
                     stop.stop();
@@ -952,19 +942,9 @@ fn a_name_that_is_met_twice_or_is_a_symbolic_link_is_no_other_hard_link() {
         std::os::unix::fs::symlink(name, path("here").join(format!("link to {name}"))).unwrap();
     }
     let gain = |roots: &[&str], follows_links| {
-        let filter = Filter {
-            follows_links,
-            ..Filter::default()
-        };
+        let filter = filter(|filter| filter.follows_links = follows_links);
         let selection = Selection::new(roots.iter().map(|root| path(root)), true);
-        let sum = find(
-            &selection,
-            &filter,
-            &SearchOptions::default(),
-            &Stop::default(),
-            &|_| (),
-        )
-        .sum();
+        let sum = searched_by(&selection, &filter).sum();
         assert_eq!((sum.groups, sum.duplicates), (1, 1));
         sum.gain_bytes
     };
@@ -991,13 +971,12 @@ fn references_are_neither_duplicates_nor_space_to_gain() {
     // A name of a reference, too.
     fs::hard_link(roots[1].join("a/1"), roots[0].join("linked")).unwrap();
     for with_directories in [false, true] {
-        let options = SearchOptions {
-            across: Across::References(1),
-            with_directories,
-            ..SearchOptions::default()
-        };
+        let options = options(|options| {
+            options.across = Across::References(1);
+            options.with_directories = with_directories;
+        });
         let selection = Selection::new(&roots[..1], true).against(&roots[1..]);
-        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
+        let found = searched(&selection, &options);
         let bytes = fs::metadata(roots[0].join("a/1")).unwrap().blocks() * 512;
         let sum = found.sum();
         assert_eq!((sum.groups, sum.duplicates, sum.gain_bytes), (1, 4, 4 * bytes));
@@ -1019,10 +998,7 @@ fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
     }
     let bytes = fs::metadata(place.path().join("0/a/x")).unwrap().blocks() * 512;
     for _ in 0..10 {
-        let options = SearchOptions {
-            with_directories: true,
-            ..SearchOptions::default()
-        };
+        let options = options(|options| options.with_directories = true);
         let found = find_below(place.path(), 1, &options);
         assert_eq!(found.directories.len(), 10);
         for equal in found.directories {
@@ -1039,11 +1015,10 @@ fn directories_of_references_stay() {
         fs::create_dir_all(place.path().join(directory)).unwrap();
         fs::write(place.path().join(directory).join("x"), vec![7; 50_000]).unwrap();
     }
-    let options = SearchOptions {
-        across: Across::References(1),
-        with_directories: true,
-        ..SearchOptions::default()
-    };
+    let options = options(|options| {
+        options.across = Across::References(1);
+        options.with_directories = true;
+    });
     let found = find(
         &Selection::new(&roots[..1], true).against(&roots[1..]),
         &Filter::default(),
@@ -1111,18 +1086,14 @@ fn a_digest_is_kept_of_what_is_written_back_so_that_later_writes_change_times() 
         let found = seekless_sys::unwritten_bytes(&File::open(tree.join(name)).unwrap()).unwrap();
         found.available()
     };
-    std::thread::sleep(Duration::from_millis(2_100));
     if unwritten("a").is_none_or(|bytes| bytes == 0) {
         println!("skipped: nothing stays unwritten here, or the system does not tell");
         return;
     }
-    let options = SearchOptions {
-        cache: Some(place.path().join("cache")),
-        ..SearchOptions::default()
-    };
-    assert_eq!(find_below(&tree, 1, &options).sum().groups, 1);
+    let options = options(|options| options.cache = Some(place.path().join("cache")));
+    assert_eq!(searched_later(&tree, &options).sum().groups, 1);
     assert_eq!(["a", "b"].map(unwritten), [Some(0); 2]);
-    assert_eq!(find_below(&tree, 1, &options).cached, 2);
+    assert_eq!(searched_later(&tree, &options).cached, 2);
 }
 
 /// Where the test of memory runs alone, as its child does.
@@ -1139,7 +1110,7 @@ fn ten_million_files_take_less_than_150_bytes_each() {
         return;
     }
     // Two of each size; of half of the sizes the beginnings are equal, too.
-    let files = Files::made(100_000, 100, |number| u64::from(number / 2) + 1);
+    let files = Files::made(long_or(100_000, 1_000), 100, |number| u64::from(number / 2) + 1);
     let (mut numbers, names) = distinct(&files);
     let stop = Stop::default();
     let options = SearchOptions::default();
@@ -1148,7 +1119,8 @@ fn ten_million_files_take_less_than_150_bytes_each() {
         ..search_of(&files, &options, &stop)
     };
     search.drop_single_sizes(&mut numbers);
-    assert_eq!(numbers.len(), 10_000_000);
+    let count = numbers.len();
+    assert_eq!(count, long_or(10_000_000, 100_000));
     let digest = |number: u32| if number % 4 < 2 { number / 2 } else { number };
     let parts = numbers.chunks(numbers.len() / 16).map(|part| {
         part.iter()
@@ -1157,7 +1129,7 @@ fn ten_million_files_take_less_than_150_bytes_each() {
     });
     let groups = search.alike(parts.collect());
     drop(numbers);
-    assert!(groups.len() >= 2_500_000, "{}", groups.len());
+    assert!(groups.len() >= count / 4, "{}", groups.len());
     let class = |group: Vec<u32>| Class {
         proof: Proof::Bytes,
         files: group.into_iter().map(|number| search.member(number, 4096)).collect(),
@@ -1167,8 +1139,9 @@ fn ten_million_files_take_less_than_150_bytes_each() {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let kib: u64 = most.trim().strip_suffix(" kB").unwrap().parse().unwrap();
-    println!("{} bytes a file", kib * 1024 / 10_000_000);
-    assert!(kib * 1024 < 150 * 10_000_000, "{kib} KiB");
+    println!("{} bytes a file", kib * 1024 / count as u64);
+    // The process itself takes some as well.
+    assert!(kib * 1024 < 150 * count as u64 + (32 << 20), "{kib} KiB");
 }
 
 #[test]

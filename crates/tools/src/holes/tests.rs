@@ -20,6 +20,7 @@ use super::punch as punch_examined;
 use super::punch::punch_held;
 use super::*;
 use crate::Stop;
+use crate::testing::{cases, long_or};
 use crate::walk::{FileAt, Selection};
 
 fn directories() -> Vec<TempDir> {
@@ -180,7 +181,7 @@ fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn digging_keeps_every_byte_and_leaves_no_block_of_zeros(
@@ -537,7 +538,10 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
         }
         let path = directory.path().join("file");
         fs::write(&path, vec![0; 100_000]).unwrap();
-        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace]
+            .into_iter()
+            .step_by(long_or(1, 2))
+        {
             let how = Commit::by("update/sync,gap=16K".parse::<seekless::Choice>().unwrap()).safety(safety);
             let file = named(&path);
             let held = HeldFile::open(&file, false).unwrap();
