@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::place::{Ended, Place};
+use super::place::{Ended, Place, words};
 use super::terminal::Terminal;
 
 /// Equal files `b/long-name` (mtime 20), `a/x.raw` (30) and `c` (10), and another file.
@@ -111,9 +111,7 @@ fn what_stays_follows_the_rules() {
     }
     // The order of the paths that are given.
     let place = three();
-    let all = [
-        "dupes", "--action", "remove", "--yes", "-r", "--keep", "first", "c", "b", "a",
-    ];
+    let all = words("dupes --action remove --yes -r --keep first c b a");
     place.run(&all).succeeded();
     assert_eq!(left(&place), ["c"]);
 }
@@ -162,16 +160,16 @@ fn without_a_terminal_it_neither_asks_nor_acts() {
     let before = files(&place);
     let whole = report(&place, &["."]);
     for ended in [
-        place.run(&["dupes", "--action", "remove", "--keep", "newest", "."]),
+        place.run_line("dupes --action remove --keep newest ."),
         act_on(&place, &whole, &["remove", "--keep", "newest"]),
     ] {
         assert_eq!(ended.code, Some(2));
-        assert!(ended.stderr.contains("use --yes"), "{}", ended.stderr);
+        ended.warns("use --yes");
     }
     for form in ["--json", "--jsonl"] {
         let ended = place.run(&["dupes", "--action", "remove", "--keep", "newest", form, "."]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
-        assert!(ended.stderr.contains("do not ask"), "{}", ended.stderr);
+        ended.warns("do not ask");
     }
     assert_eq!(files(&place), before);
 }
@@ -179,22 +177,12 @@ fn without_a_terminal_it_neither_asks_nor_acts() {
 #[test]
 fn nothing_is_done_without_a_rule_unless_there_is_a_reference() {
     let place = three();
-    let refused = place.run(&["dupes", "--action", "remove", "--yes", "."]);
-    assert_eq!(refused.code, Some(2));
-    assert!(
-        refused
-            .stderr
-            .contains("--keep RULE or --interactive to say which files stay; rules are newest, oldest"),
-        "{}",
-        refused.stderr
-    );
+    let refused = place.fails(2, "dupes --action remove --yes .");
+    refused.warns("--keep RULE or --interactive to say which files stay; rules are newest, oldest");
     let whole = report(&place, &["."]);
-    let refused = act_on(&place, &whole, &["remove", "--yes"]);
-    assert_eq!(refused.code, Some(2));
+    act_on(&place, &whole, &["remove", "--yes"]).ended_with(2);
     assert_eq!(left(&place).len(), 3);
-    place
-        .run(&["dupes", "--action", "remove", "--yes", "--against", "a", "."])
-        .succeeded();
+    place.succeeds("dupes --action remove --yes --against a .");
     assert_eq!(left(&place), ["a/x.raw"]);
 }
 
@@ -208,9 +196,7 @@ fn everything_in_a_reference_stays() {
             let report = report(&place, &["--against", "a", "b", "c"]);
             act_on(&place, &report, &["remove", "--yes"]).succeeded();
         } else {
-            place
-                .run(&["dupes", "--action", "remove", "--yes", "--against", "a", "b", "c"])
-                .succeeded();
+            place.succeeds("dupes --action remove --yes --against a b c");
         }
         assert_eq!(left(&place), ["a/twin", "a/x.raw", "b/link"]);
     }
@@ -219,7 +205,7 @@ fn everything_in_a_reference_stays() {
     let mut forged = report(&place, &["--against", "a", "b", "c"]);
     forged["summary"]["roots"][2]["is_reference"] = false.into();
     let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
-    assert!(ended.stderr.contains("was edited"), "{}", ended.stderr);
+    ended.warns("was edited");
     assert_eq!(left(&place).len(), 3);
     // Or that a file is in it: where the path is decides.
     let place = three();
@@ -236,13 +222,8 @@ fn a_reference_that_changed_leaves_its_group_alone() {
     let place = three();
     let report = report(&place, &["--against", "a", "b", "c"]);
     fs::write(place.path("a/x.raw"), "SAME").unwrap();
-    let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]);
-    assert_eq!(ended.code, Some(2));
-    assert!(
-        ended.stderr.contains("group 1, a/x.raw: changed since the search"),
-        "{}",
-        ended.stderr
-    );
+    let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]).ended_with(2);
+    ended.warns("group 1, a/x.raw: changed since the search");
     assert_eq!(left(&place), ["b/long-name", "c"]);
 }
 
@@ -254,14 +235,12 @@ fn a_copy_in_the_trash_is_not_the_last_one() {
     let all = ["dupes", "--all", "--action", "remove", "--yes", "--keep", "newest", "."];
     let ended = place.run(&all).succeeded();
     assert_eq!(left(&place), [".Trash-0/x.raw", "b/long-name"]);
-    assert!(ended.stdout.contains("b/long-name  (last copy)"), "{}", ended.stdout);
+    ended.says("b/long-name  (last copy)");
     // Links rely on the copy that counts.
     let place = three();
     fs::create_dir(place.path(".Trash-0")).unwrap();
     fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x.raw")).unwrap();
-    let all = [
-        "dupes", "--all", "--action", "symlink", "--yes", "--keep", "newest", ".",
-    ];
+    let all = words("dupes --all --action symlink --yes --keep newest .");
     place.run(&all).succeeded();
     assert_eq!(fs::read_link(place.path("c")).unwrap(), Path::new("b/long-name"));
 }
@@ -273,14 +252,12 @@ fn names_of_one_file_are_no_copies_and_go_together() {
     fs::hard_link(place.path("one"), place.path("two")).unwrap();
     let all = ["dupes", "--action", "remove", "--yes", "--keep", "newest", "."];
     let ended = place.run(&all).succeeded();
-    assert!(ended.stdout.contains("Nothing to do"), "{}", ended.stdout);
+    ended.says("Nothing to do");
     assert_eq!(left(&place), ["one", "two"]);
     place.file("zero", b"same");
-    place
-        .run(&["dupes", "--action", "remove", "--yes", "--keep", "name:zero", "."])
-        .succeeded();
+    place.succeeds("dupes --action remove --yes --keep name:zero .");
     assert_eq!(left(&place), ["zero"]);
-    place.run(&["dupes", "undo"]).succeeded();
+    place.succeeds("dupes undo");
     assert_eq!(left(&place), ["one", "two", "zero"]);
     let inode = |name| fs::metadata(place.path(name)).unwrap().ino();
     assert_eq!(inode("one"), inode("two"));
@@ -311,39 +288,23 @@ fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again()
         let place = named();
         let all = ["dupes", "--action", "remove", "--names", "--yes", "--keep", rule, "d"];
         let ended = place.run(&all).succeeded();
-        assert!(
-            ended.stdout.contains("1 file reduced to fewer names"),
-            "{}",
-            ended.stdout
-        );
+        ended.says("1 file reduced to fewer names");
         assert_eq!(left(&place), [stays]);
-        place.run(&["dupes", "undo"]).succeeded();
+        place.succeeds("dupes undo");
         assert_eq!(fs::metadata(place.path("d/one")).unwrap().nlink(), 3, "{rule}");
     }
     // By an edited plan, and by a report of equal files.
     let place = named();
-    place
-        .run(&[
-            "dupes",
-            "--action",
-            "remove",
-            "--names",
-            "--keep",
-            "first",
-            "--plan-file",
-            "plan",
-            "d",
-        ])
-        .succeeded();
+    place.succeeds("dupes --action remove --names --keep first --plan-file plan d");
     let plan = fs::read_to_string(place.path("plan")).unwrap();
     let (kept, other) = (plan.find("keep   ").unwrap(), plan.find("remove 1-").unwrap());
     assert!(kept < other, "{plan}");
     let none = plan.replace("keep   1-", "remove 1-");
     place.file("plan", none.as_bytes());
-    let ended = place.run(&["dupes", "act", "--yes", "--plan", "plan"]);
+    let ended = place.run_line("dupes act --yes --plan plan");
     assert_eq!((ended.code, left(&place).len()), (Some(2), 3), "{}", ended.stderr);
     place.file("plan", plan.as_bytes());
-    place.run(&["dupes", "act", "--yes", "--plan", "plan"]).succeeded();
+    place.succeeds("dupes act --yes --plan plan");
     assert_eq!(left(&place), ["d/c"]);
     let place = named();
     place.file("equal", b"same");
@@ -356,9 +317,9 @@ fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again()
 fn hard_links_outside_the_search_and_an_mtime_that_a_link_changes_are_told() {
     let place = three();
     fs::hard_link(place.path("c"), place.path("outside")).unwrap();
-    let found = place.run(&["dupes", "a", "b", "c"]).succeeded();
+    let found = place.succeeds("dupes a b c");
     let told = "c  (1 hard link outside the search)\n";
-    assert!(found.stdout.contains(told), "{}", found.stdout);
+    found.says(told);
     assert_eq!(
         report(&place, &["a", "b", "c"])["groups"][0]["paths"][2]["links_elsewhere"],
         1
@@ -391,34 +352,17 @@ fn directories_that_acting_leaves_empty_are_removed_on_request_but_not_the_paths
         let all = [&["dupes", "--keep", "name:c", "--prune", "--yes", "--action"], action].concat();
         let ended = place.run(&[&all[..], &["b", "c", "."]].concat()).succeeded();
         let told = "1 directory and 2 files";
-        assert!(ended.stdout.contains(told), "{}", ended.stdout);
-        assert!(
-            ended.stdout.contains("Directories to remove if left empty"),
-            "{}",
-            ended.stdout
-        );
+        ended.says(told);
+        ended.says("Directories to remove if left empty");
         assert_eq!((place.path("a").exists(), place.path("b").exists()), (false, true));
-        let undone = place.run(&["dupes", "undo"]).succeeded();
-        assert!(undone.stdout.contains(told), "{}", undone.stdout);
+        let undone = place.succeeds("dupes undo");
+        undone.says(told);
         assert_eq!(place.content(), before);
     }
     // A plan does not say it, so the option does.
     let place = three();
-    place
-        .run(&[
-            "dupes",
-            "--action",
-            "remove",
-            "--keep",
-            "name:c",
-            "--plan-file",
-            "plan",
-            ".",
-        ])
-        .succeeded();
-    place
-        .run(&["dupes", "act", "--plan", "plan", "--prune", "--yes"])
-        .succeeded();
+    place.succeeds("dupes --action remove --keep name:c --plan-file plan .");
+    place.succeeds("dupes act --plan plan --prune --yes");
     assert_eq!((place.path("a").exists(), place.path("b").exists()), (false, false));
 }
 
@@ -429,46 +373,19 @@ fn a_file_behind_a_symbolic_link_stays() {
     symlink("../a", place.path("searched/way")).unwrap();
     symlink("../c", place.path("searched/file")).unwrap();
     place.file("searched/own", b"same");
-    let all = [
-        "dupes",
-        "-L",
-        "--action",
-        "remove",
-        "--yes",
-        "--keep",
-        "at-least:1",
-        "searched",
-    ];
+    let all = words("dupes -L --action remove --yes --keep at-least:1 searched");
     let ended = place.run(&all).succeeded();
-    assert!(ended.stdout.contains("behind a symbolic link"), "{}", ended.stdout);
+    ended.says("behind a symbolic link");
     assert_eq!(left(&place), ["a/x.raw", "b/long-name", "c"]);
     // A link that was named itself leads to its target, which stays as well.
     let place = three();
     symlink("c", place.path("named")).unwrap();
-    let all = [
-        "dupes",
-        "--action",
-        "remove",
-        "--yes",
-        "--keep",
-        "name:*.raw",
-        "named",
-        "a",
-    ];
+    let all = words("dupes --action remove --yes --keep name:*.raw named a");
     place.run(&all).succeeded();
     assert_eq!(left(&place).len(), 3);
     // A directory that was named by a link is what the user meant.
     symlink("b", place.path("way")).unwrap();
-    let all = [
-        "dupes",
-        "--action",
-        "remove",
-        "--yes",
-        "--keep",
-        "name:*.raw",
-        "way",
-        "a",
-    ];
+    let all = words("dupes --action remove --yes --keep name:*.raw way a");
     place.run(&all).succeeded();
     assert_eq!(left(&place), ["a/x.raw", "c"]);
 }
@@ -506,26 +423,22 @@ fn each_action_does_what_it_says_and_is_undone() {
         let before: Vec<_> = files(&place).into_iter().collect();
         let old = inode(&place, "c");
         let ended = run(&place, arguments);
-        assert!(
-            ended.stdout.contains("To undo: seekless dupes undo"),
-            "{}",
-            ended.stdout
-        );
+        ended.says("To undo: seekless dupes undo");
         look(&place);
         assert_eq!(inode(&place, "c"), old);
-        let listed = place.run(&["dupes", "undo", "--list"]).succeeded().stdout;
+        let listed = place.succeeds("dupes undo --list").stdout;
         assert!(listed.contains(arguments[0]) && listed.contains("done"), "{listed}");
         let acted = files(&place);
-        let foreseen = place.run(&["dupes", "undo", "--dry-run"]).succeeded();
+        let foreseen = place.succeeds("dupes undo --dry-run");
         assert!(
             foreseen.stdout.ends_with("2 files to restore.\n"),
             "{}",
             foreseen.stdout
         );
-        assert!(foreseen.stdout.contains("/b/long-name\n"), "{}", foreseen.stdout);
+        foreseen.says("/b/long-name\n");
         assert_eq!(files(&place), acted);
-        let undone = place.run(&["dupes", "undo"]).succeeded();
-        assert!(undone.stdout.contains("2 files restored."), "{}", undone.stdout);
+        let undone = place.succeeds("dupes undo");
+        undone.says("2 files restored.");
         let after: Vec<_> = files(&place).into_iter().collect();
         assert_eq!(after, before, "{arguments:?}");
         assert_eq!(
@@ -533,26 +446,17 @@ fn each_action_does_what_it_says_and_is_undone() {
             30,
             "{arguments:?}"
         );
-        let again = place.run(&["dupes", "undo"]);
-        assert_eq!(again.code, Some(2));
-        assert!(again.stderr.contains("nothing to undo"), "{}", again.stderr);
+        let again = place.fails(2, "dupes undo");
+        again.warns("nothing to undo");
     }
 }
 
 #[test]
 fn a_journal_is_named_listed_and_forgotten() {
     let place = three();
-    assert!(
-        place
-            .run(&["dupes", "undo", "--list"])
-            .succeeded()
-            .stdout
-            .contains("No journals")
-    );
-    place
-        .run(&["dupes", "--action", "remove", "--yes", "--keep", "name:c", "."])
-        .succeeded();
-    let line = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    assert!(place.succeeds("dupes undo --list").stdout.contains("No journals"));
+    place.succeeds("dupes --action remove --yes --keep name:c .");
+    let line = place.succeeds("dupes undo --list --json").stdout;
     let journals: Value = serde_json::from_str(&line).unwrap();
     let journal = &journals[0];
     assert_eq!(
@@ -560,8 +464,8 @@ fn a_journal_is_named_listed_and_forgotten() {
         (&json!("remove"), &json!("done"))
     );
     let name = journal["name"].as_str().unwrap();
-    assert_eq!(place.run(&["dupes", "undo", "no-such"]).code, Some(2));
-    assert_eq!(place.run(&["dupes", "undo", "--forget"]).code, Some(2));
+    place.fails(2, "dupes undo no-such");
+    place.fails(2, "dupes undo --forget");
     place.run(&["dupes", "undo", name]).succeeded();
     assert_eq!(left(&place).len(), 3);
     place.run(&["dupes", "undo", "--forget", name]).succeeded();
@@ -587,7 +491,7 @@ fn a_report_is_read_as_document_lines_and_from_a_pipe_with_any_name() {
         ended.succeeded();
         let names = |directory: &str| fs::read_dir(place.path(directory)).unwrap().count();
         assert_eq!((names("one"), names("other")), (4, 0), "{form}");
-        place.run(&["dupes", "undo"]).succeeded();
+        place.succeeds("dupes undo");
         assert_eq!(names("other"), 4);
     }
 }
@@ -644,17 +548,13 @@ fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
     for (change, reason) in changes {
         let mut report = good.clone();
         change(&mut report);
-        let ended = act_on(&place, &report, &["remove", "--keep", "newest", "--yes"]);
-        assert_eq!(ended.code, Some(2), "{reason}");
-        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        let ended = act_on(&place, &report, &["remove", "--keep", "newest", "--yes"]).ended_with(2);
+        ended.warns(reason);
     }
     let text = good.to_string();
     for text in ["", "x", "{}", "[]", "null", &text[..text.len() / 2]] {
         place.file("broken", text.as_bytes());
-        let ended = place.run(&[
-            "dupes", "act", "remove", "--keep", "newest", "--yes", "--from", "broken",
-        ]);
-        assert_eq!(ended.code, Some(2), "{text}");
+        place.fails(2, "dupes act remove --keep newest --yes --from broken");
         fs::remove_file(place.path("broken")).unwrap();
     }
     assert_eq!(left(&place).len(), 3);
@@ -714,14 +614,9 @@ fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goe
             .position(|group| group["paths"].as_array().unwrap().len() == 3)
             .unwrap();
         change(&mut groups[at]);
-        let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]);
-        assert_eq!(ended.code, Some(2), "{reason}: {}", ended.stderr);
-        assert!(
-            ended.stderr.contains(&format!("refused: group {}", at + 1)),
-            "{}",
-            ended.stderr
-        );
-        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]).ended_with(2);
+        ended.warns(&format!("refused: group {}", at + 1));
+        ended.warns(reason);
         assert_eq!(left(&place).len(), 3, "{reason}");
         assert_eq!(names(&place).iter().filter(|name| name.starts_with("more/")).count(), 1);
     }
@@ -815,13 +710,8 @@ fn a_file_in_two_groups_is_not_kept_in_one_and_acted_on_in_the_other() {
         only("./c", "./b/long-name"),
         only("./c", "./a/x.raw")
     ]);
-    let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
-    assert_eq!(ended.code, Some(2));
-    assert!(
-        ended.stderr.contains("is already kept for another file"),
-        "{}",
-        ended.stderr
-    );
+    let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]).ended_with(2);
+    ended.warns("is already kept for another file");
     assert_eq!(left(&place), ["b/long-name", "c"]);
 }
 
@@ -836,7 +726,7 @@ fn planned(place: &Place, action: &[&str]) -> Vec<String> {
     .concat();
     let ended = place.run(&all).succeeded();
     assert!(ended.stdout.starts_with("2 files to "), "{}", ended.stdout);
-    assert!(ended.stdout.contains("the plan is plan. To act: "), "{}", ended.stdout);
+    ended.says("the plan is plan. To act: ");
     lines_of(place)
 }
 
@@ -864,16 +754,11 @@ fn a_plan_is_written_edited_and_carried_out() {
     let words: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(words, ["plan", "keep", "remove", "remove"]);
     let ended = carry_out(&place, &lines[..3], &[]).succeeded();
-    assert!(ended.stdout.contains("keep      c  (as planned)"), "{}", ended.stdout);
+    ended.says("keep      c  (as planned)");
     assert_eq!(left(&place), ["b/long-name", "c"]);
     // The other line still holds; the first is done.
-    let ended = carry_out(&place, &lines, &[]);
-    assert_eq!(ended.code, Some(2));
-    assert!(
-        ended.stderr.contains("refused: line 3, a/x.raw: no longer exists"),
-        "{}",
-        ended.stderr
-    );
+    let ended = carry_out(&place, &lines, &[]).ended_with(2);
+    ended.warns("refused: line 3, a/x.raw: no longer exists");
     assert_eq!(left(&place), ["c"]);
 }
 
@@ -986,10 +871,9 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
         let other = lines[3].clone();
         edit(&mut lines[2], &other);
         lines.swap(2, 3);
-        let ended = carry_out(&place, &lines, &[]);
-        assert_eq!(ended.code, Some(2), "{reason}: {}", ended.stderr);
-        assert!(ended.stderr.contains("refused: line 4"), "{reason}: {}", ended.stderr);
-        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        let ended = carry_out(&place, &lines, &[]).ended_with(2);
+        ended.warns("refused: line 4");
+        ended.warns(reason);
         assert_eq!(left(&place), ["a/x.raw", "c"], "{reason}");
     }
 }
@@ -1024,9 +908,8 @@ fn a_plan_never_acts_on_all_copies_or_on_a_file_that_a_line_keeps() {
         let place = three();
         let mut lines = planned(&place, &["remove"]);
         edit(&mut lines);
-        let ended = carry_out(&place, &lines, &[]);
-        assert_eq!(ended.code, Some(2), "{reason}");
-        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        let ended = carry_out(&place, &lines, &[]).ended_with(2);
+        ended.warns(reason);
         assert_eq!(left(&place), expected, "{reason}");
     }
     // What changed between the plan and acting is left alone, and nothing relies on it.
@@ -1035,11 +918,7 @@ fn a_plan_never_acts_on_all_copies_or_on_a_file_that_a_line_keeps() {
         let lines = planned(&place, &["remove"]);
         fs::write(place.path(changed), "SAME").unwrap();
         let ended = carry_out(&place, &lines, &[]);
-        assert!(
-            ended.stderr.contains(&format!("{changed}: its mark differs")),
-            "{}",
-            ended.stderr
-        );
+        ended.warns(&format!("{changed}: its mark differs"));
         assert_eq!(left(&place), expected, "{changed}");
         assert_eq!(fs::read(place.path(changed)).unwrap(), b"SAME");
     }
@@ -1055,16 +934,12 @@ fn names_of_one_file_have_a_line_each_and_stay_or_go_together() {
     let mut kept = lines.clone();
     kept[at] = with_word(&kept[at], "keep");
     let ended = carry_out(&place, &kept, &[]);
-    assert!(
-        ended.stderr.contains(&format!("line {} keeps this file", at + 1)),
-        "{}",
-        ended.stderr
-    );
+    ended.warns(&format!("line {} keeps this file", at + 1));
     assert_eq!(left(&place), ["a/x.raw", "b/link", "c"]);
     carry_out(&place, &lines, &[]);
     assert_eq!(left(&place), ["c"]);
-    let undone = place.run(&["dupes", "undo"]).succeeded();
-    assert!(undone.stdout.contains("1 file restored"), "{}", undone.stdout);
+    let undone = place.succeeds("dupes undo");
+    undone.says("1 file restored");
     let inode = |name| fs::metadata(place.path(name)).unwrap().ino();
     assert_eq!(inode("a/x.raw"), inode("b/link"));
 }
@@ -1087,17 +962,7 @@ fn a_plan_names_files_with_any_name() {
             fs::write(place.path(directory).join(OsStr::from_bytes(name)), name).unwrap();
         }
     }
-    let plan = [
-        "dupes",
-        "--action",
-        "remove",
-        "--keep",
-        "first",
-        "--plan-file",
-        "plan",
-        "one",
-        "other",
-    ];
+    let plan = words("dupes --action remove --keep first --plan-file plan one other");
     place.run(&plan).succeeded();
     let lines = lines_of(&place);
     let printed = |line: &String| line.chars().all(|c| !c.is_control() && c != '\u{202e}');
@@ -1236,9 +1101,8 @@ fn a_plan_replaces_a_plan_and_no_other_file() {
     };
     plan("plan").succeeded();
     plan("plan").succeeded();
-    let ended = plan("c");
-    assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("c: exists and is not a plan"), "{}", ended.stderr);
+    let ended = plan("c").ended_with(2);
+    ended.warns("c: exists and is not a plan");
     assert_eq!(left(&place).len(), 3);
 }
 
@@ -1246,9 +1110,7 @@ fn a_plan_replaces_a_plan_and_no_other_file() {
 fn a_file_that_a_killed_run_set_aside_is_not_the_last_copy() {
     let place = three();
     fs::rename(place.path("c"), place.path("a/.seekless-dupes-1-2-3-0")).unwrap();
-    place
-        .run(&["dupes", "--action", "remove", "--keep", "path:a/.*", "--yes", "a", "b"])
-        .succeeded();
+    place.succeeds("dupes --action remove --keep path:a/.* --yes a b");
     assert_eq!(left(&place).len(), 2, "{:?}", left(&place));
 }
 
@@ -1281,9 +1143,8 @@ fn a_plan_with_another_header_does_nothing() {
         let place = three();
         let mut lines = planned(&place, &["remove"]);
         change(&mut lines);
-        let ended = carry_out(&place, &lines, &[]);
-        assert_eq!(ended.code, Some(2));
-        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        let ended = carry_out(&place, &lines, &[]).ended_with(2);
+        ended.warns(reason);
         assert_eq!(left(&place).len(), 3);
     }
     let place = three();
@@ -1301,11 +1162,7 @@ fn a_plan_with_another_header_does_nothing() {
     let other = planned(&place, &["symlink"]);
     let lines = [&lines[..2], &[with_word(&other[2], "remove"), lines[3].clone()]].concat();
     let ended = carry_out(&place, &lines, &[]);
-    assert!(
-        ended.stderr.contains("line 3, a/x.raw: its mark differs"),
-        "{}",
-        ended.stderr
-    );
+    ended.warns("line 3, a/x.raw: its mark differs");
     assert_eq!(left(&place), ["a/x.raw", "c"]);
 }
 
@@ -1326,9 +1183,8 @@ fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to()
     };
     let place = three();
     let lines = plan(&place, &["--against", "c", "a", "b"]);
-    let ended = carry_out(&place, &turned(&lines), &[]);
-    assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("c: it always stays"), "{}", ended.stderr);
+    let ended = carry_out(&place, &turned(&lines), &[]).ended_with(2);
+    ended.warns("c: it always stays");
     assert_eq!(left(&place).len(), 3);
 
     let place = three();
@@ -1344,7 +1200,7 @@ fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to()
     let mut lines = turned(&plan(&place, &["--all", "--keep", "name:c", "."]));
     lines.retain(|line| !line.ends_with("long-name"));
     let ended = carry_out(&place, &lines, &[]);
-    assert!(ended.stderr.contains("in the trash"), "{}", ended.stderr);
+    ended.warns("in the trash");
     assert_eq!(left(&place).len(), 3);
 
     let place = three();
@@ -1362,7 +1218,7 @@ fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to()
         "{lines:?}"
     );
     let ended = carry_out(&place, &turned(&lines), &[]);
-    assert!(ended.stderr.contains("a/x.raw: it always stays"), "{}", ended.stderr);
+    ended.warns("a/x.raw: it always stays");
     assert!(left(&place).contains(&"a/x.raw".to_owned()));
 }
 
@@ -1437,7 +1293,7 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
         };
         let ended = place.run(&all);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{arguments:?}");
-        assert!(ended.stderr.contains(reason), "{arguments:?}: {}", ended.stderr);
+        ended.warns(reason);
     }
     assert_eq!(left(&place).len(), 3);
 }
@@ -1451,7 +1307,7 @@ fn directories_named_like_commands_are_searched() {
     }
     for paths in [&["./act", "undo"][..], &["help", "act"], &["--", "act", "undo"]] {
         let found = place.run(&[&["dupes"], paths].concat()).succeeded();
-        assert!(found.stdout.contains("2 files of 4 B"), "{paths:?} {}", found.stdout);
+        found.says("2 files of 4 B");
     }
 }
 
@@ -1477,34 +1333,23 @@ fn words_of_other_programs_are_answered_with_those_of_this_one() {
     ] {
         let ended = place.run(&[&["dupes"], words].concat());
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{words:?}");
-        assert!(ended.stderr.contains(here), "{words:?}: {}", ended.stderr);
+        ended.warns(here);
     }
     // A file of that name is what is meant.
     for name in ["link", "group"] {
         fs::write(place.path(name), "same").unwrap();
         let found = place.run(&["dupes", name, "c"]).succeeded();
-        assert!(found.stdout.contains("2 files of 4 B"), "{}", found.stdout);
+        found.says("2 files of 4 B");
     }
-    let found = place.run(&["dupes", "-r", "."]).succeeded();
-    assert_eq!(found.stdout, place.run(&["dupes", "--recurse", "."]).succeeded().stdout);
-    assert!(found.stdout.contains("5 files of 4 B"), "{}", found.stdout);
+    let found = place.succeeds("dupes -r .");
+    assert_eq!(found.stdout, place.succeeds("dupes --recurse .").stdout);
+    found.says("5 files of 4 B");
 }
 
 #[test]
 fn json_tells_each_step_and_the_sum() {
     let place = three();
-    let dry = place
-        .run(&[
-            "dupes",
-            "--action",
-            "remove",
-            "--keep",
-            "oldest",
-            "--dry-run",
-            "--json",
-            ".",
-        ])
-        .succeeded();
+    let dry = place.succeeds("dupes --action remove --keep oldest --dry-run --json .");
     let document: Value = serde_json::from_str(&dry.stdout).unwrap();
     let outcomes: BTreeSet<&str> = document["results"]
         .as_array()
@@ -1517,11 +1362,7 @@ fn json_tells_each_step_and_the_sum() {
         (&document["summary"]["planned"], &document["summary"]["done"]),
         (&json!(2), &json!(0))
     );
-    let done = place
-        .run(&[
-            "dupes", "--action", "remove", "--keep", "oldest", "--yes", "--jsonl", ".",
-        ])
-        .succeeded();
+    let done = place.succeeds("dupes --action remove --keep oldest --yes --jsonl .");
     let lines: Vec<Value> = done
         .stdout
         .lines()
@@ -1535,11 +1376,7 @@ fn json_tells_each_step_and_the_sum() {
     );
     assert_eq!(lines[2]["done"], 2);
     assert!(PathBuf::from(lines[2]["journal"].as_str().unwrap()).exists());
-    let none = place
-        .run(&[
-            "dupes", "--action", "remove", "--keep", "oldest", "--yes", "--json", ".",
-        ])
-        .succeeded();
+    let none = place.succeeds("dupes --action remove --keep oldest --yes --json .");
     let document: Value = serde_json::from_str(&none.stdout).unwrap();
     assert_eq!(
         (&document["results"], &document["summary"]["done"]),
@@ -1552,9 +1389,8 @@ fn a_file_that_is_open_for_writing_is_left_alone_and_the_exit_code_is_1() {
     let place = three();
     let open = File::options().append(true).open(place.path("a/x.raw")).unwrap();
     let all = ["dupes", "--action", "remove", "--keep", "oldest", "--yes", "."];
-    let ended = place.run(&all);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("a/x.raw"), "{}", ended.stderr);
+    let ended = place.run(&all).ended_with(1);
+    ended.warns("a/x.raw");
     assert_eq!(left(&place), ["a/x.raw", "c"]);
     place.run(&[&all[..], &["--busy"]].concat()).succeeded();
     assert_eq!(left(&place), ["c"]);
@@ -1564,21 +1400,20 @@ fn a_file_that_is_open_for_writing_is_left_alone_and_the_exit_code_is_1() {
 #[test]
 fn a_line_of_a_report_that_is_damaged_is_refused_and_the_rest_goes_on() {
     let place = three();
-    let report = place.run(&["dupes", "--jsonl", "."]).succeeded().stdout;
+    let report = place.succeeds("dupes --jsonl .").stdout;
     let arguments = ["dupes", "act", "remove", "--keep", "oldest", "--yes"];
     for (input, reason) in [
         (report.lines().next().unwrap().to_owned(), "no summary"),
         (report.repeat(2), "several summaries"),
         (String::new(), "no summary"),
     ] {
-        let ended = place.run_fed(&arguments, input.as_bytes());
-        assert_eq!(ended.code, Some(2));
-        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+        let ended = place.run_fed(&arguments, input.as_bytes()).ended_with(2);
+        ended.warns(reason);
         assert_eq!(left(&place).len(), 3);
     }
     let ended = place.run_fed(&arguments, format!("{{\"kind\": \"gr\n{report}").as_bytes());
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("refused: line 1: not JSON"), "{}", ended.stderr);
+    ended.warns("refused: line 1: not JSON");
     assert_eq!(left(&place), ["c"]);
 }
 
@@ -1591,11 +1426,7 @@ fn a_line_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
     let mark = &lines[2][..lines[2].find('/').unwrap()];
     lines[2] = format!("{mark}{}", fs::canonicalize(place.path("outside")).unwrap().display());
     let ended = carry_out(&place, &lines, &[]);
-    assert!(
-        ended.stderr.contains("line 3, outside: its mark differs"),
-        "{}",
-        ended.stderr
-    );
+    ended.warns("line 3, outside: its mark differs");
     assert_eq!(left(&place), ["a/x.raw", "c", "outside"]);
 }
 
@@ -1624,7 +1455,7 @@ fn the_directory_to_move_to_is_made_for_the_first_file_and_removed_by_undo() {
         let mode = fs::metadata(place.path(made)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o700, "{made}");
     }
-    place.run(&["dupes", "undo"]).succeeded();
+    place.succeeds("dupes undo");
     assert_eq!(names(&place), before);
     assert!(!place.path("away").exists());
     // A directory that was there stays, and so does what another program put into one that was made.
@@ -1636,7 +1467,7 @@ fn the_directory_to_move_to_is_made_for_the_first_file_and_removed_by_undo() {
         if existing.is_empty() {
             place.file("away/old/other", b"");
         }
-        place.run(&["dupes", "undo"]).succeeded();
+        place.succeeds("dupes undo");
         assert!(place.path(expected).exists(), "{existing:?}");
         assert_eq!(left(&place).len(), 3);
         assert!(!place.path("away/old").exists() || expected != "away", "{existing:?}");
@@ -1644,24 +1475,19 @@ fn the_directory_to_move_to_is_made_for_the_first_file_and_removed_by_undo() {
     }
     // A link that leads to nothing is not a missing directory.
     symlink("none", place.path("link")).unwrap();
-    let ended = place.run(&[
-        "dupes", "--action", "move", "--to", "link", "--keep", "oldest", "--yes", ".",
-    ]);
-    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
-    assert!(ended.stderr.contains("--to: link: cannot find it"), "{}", ended.stderr);
+    let ended = place.fails(2, "dupes --action move --to link --keep oldest --yes .");
+    ended.warns("--to: link: cannot find it");
 }
 
 #[test]
 fn what_was_moved_is_not_moved_again() {
     let place = three();
     fs::create_dir(place.path("away")).unwrap();
-    let all = [
-        "dupes", "--action", "move", "--to", "away", "--keep", "oldest", "--yes", ".",
-    ];
+    let all = words("dupes --action move --to away --keep oldest --yes .");
     place.run(&all).succeeded();
     let moved = names(&place);
     let ended = place.run(&all).succeeded();
-    assert!(ended.stdout.contains("Nothing to do"), "{}", ended.stdout);
+    ended.says("Nothing to do");
     assert_eq!(names(&place), moved);
 }
 
@@ -1700,7 +1526,7 @@ fn files_of_hundreds_of_directories_are_acted_on_where_few_files_may_be_open() {
             "dupes", "--action", "move", "--to", "moved", "--yes", "--keep", "first", "all",
         ]);
     let ended = Ended::of(command.spawn().unwrap()).succeeded();
-    assert!(ended.stdout.contains("299 files moved."), "{}", ended.stdout);
+    ended.says("299 files moved.");
     assert_eq!(left(&place).len(), 300);
 }
 
@@ -1725,13 +1551,8 @@ fn a_path_gets_no_weaker_rights_by_a_symbolic_link_unless_that_is_asked_for() {
     fs::set_permissions(place.path("c"), Permissions::from_mode(0o666)).unwrap();
     fs::remove_file(place.path("b/long-name")).unwrap();
     let all = ["dupes", "--action", "symlink", "--keep", "name:c", "--yes", "."];
-    let ended = place.run(&all);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(
-        ended.stdout.contains("a symbolic link would give the rights"),
-        "{}",
-        ended.stdout
-    );
+    let ended = place.run(&all).ended_with(1);
+    ended.says("a symbolic link would give the rights");
     assert_eq!(left(&place), ["a/x.raw", "c"]);
     place.run(&[&all[..], &["--ignore-metadata"]].concat()).succeeded();
     assert_eq!(left(&place), ["c"]);
@@ -1743,9 +1564,9 @@ fn undo_counts_files_as_acting_did_and_tells_an_interrupted_run_from_one_that_is
     fs::hard_link(place.path("a/x.raw"), place.path("a/more")).unwrap();
     let all = ["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."];
     let acted = place.run(&all).succeeded();
-    assert!(acted.stdout.contains("2 files removed"), "{}", acted.stdout);
+    acted.says("2 files removed");
     let list = || -> Value {
-        let listed = place.run(&["dupes", "undo", "--list", "--json"]).succeeded();
+        let listed = place.succeeds("dupes undo --list --json");
         serde_json::from_str(&listed.stdout).unwrap()
     };
     let listed = list();
@@ -1755,7 +1576,7 @@ fn undo_counts_files_as_acting_did_and_tells_an_interrupted_run_from_one_that_is
     assert_eq!((&journal["files"], &journal["state"]), (&json!(2), &json!("done")));
     for words in [&["--dry-run"][..], &[]] {
         let undone = place.run(&[&["dupes", "undo"], words].concat()).succeeded();
-        assert!(undone.stdout.contains("2 files "), "{}", undone.stdout);
+        undone.says("2 files ");
     }
     assert_eq!(list()[0]["state"], "undone");
     // As Ctrl-C leaves it.
@@ -1766,7 +1587,7 @@ fn undo_counts_files_as_acting_did_and_tells_an_interrupted_run_from_one_that_is
     fs::write(&stopped, text.replace("\"is_stopped\":false", "\"is_stopped\":true")).unwrap();
     assert_eq!(list()[0]["state"], "interrupted");
     // As a kill leaves it; the next run settles it, and it stays one that was interrupted.
-    place.run(&["dupes", "undo"]).succeeded();
+    place.succeeds("dupes undo");
     kill_in_the_first_step(&place);
     assert_eq!(list()[0]["state"], "interrupted");
     place.run(&all);
@@ -1777,19 +1598,10 @@ fn undo_counts_files_as_acting_did_and_tells_an_interrupted_run_from_one_that_is
 #[test]
 fn undo_foresees_what_it_cannot_restore() {
     let place = three();
-    place
-        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
-        .succeeded();
+    place.succeeds("dupes --action remove --keep name:c --yes .");
     place.file("b/long-name", b"another");
-    let foreseen = place.run(&["dupes", "undo", "--dry-run"]);
-    assert_eq!(foreseen.code, Some(2));
-    assert!(
-        foreseen
-            .stderr
-            .contains("b/long-name: would not be restored: another file has its name now"),
-        "{}",
-        foreseen.stderr
-    );
+    let foreseen = place.fails(2, "dupes undo --dry-run");
+    foreseen.warns("b/long-name: would not be restored: another file has its name now");
     assert!(
         foreseen
             .stdout
@@ -1798,8 +1610,8 @@ fn undo_foresees_what_it_cannot_restore() {
         foreseen.stdout
     );
     fs::write(place.path("c"), "other content").unwrap();
-    let foreseen = place.run(&["dupes", "undo", "--dry-run"]);
-    assert!(foreseen.stderr.contains("has changed since"), "{}", foreseen.stderr);
+    let foreseen = place.run_line("dupes undo --dry-run");
+    foreseen.warns("has changed since");
     assert!(
         foreseen
             .stdout
@@ -1807,7 +1619,7 @@ fn undo_foresees_what_it_cannot_restore() {
         "{}",
         foreseen.stdout
     );
-    assert_eq!(place.run(&["dupes", "undo", "--dry-run", "--list"]).code, Some(2));
+    place.fails(2, "dupes undo --dry-run --list");
 }
 
 #[test]
@@ -1820,15 +1632,9 @@ fn undo_says_which_files_are_restored_apart_from_their_other_names() {
     fs::hard_link(place.path("searched/two"), place.path("elsewhere")).unwrap();
     let all = ["dupes", "--action", "remove", "--keep", "name:one", "--yes", "searched"];
     place.run(&all).succeeded();
-    let ended = place.run(&["dupes", "undo"]).succeeded();
-    assert!(
-        ended
-            .stderr
-            .contains("searched/two: restored as a file of its own: it had 1 hard link outside the search"),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stdout.contains("1 file restored."), "{}", ended.stdout);
+    let ended = place.succeeds("dupes undo");
+    ended.warns("searched/two: restored as a file of its own: it had 1 hard link outside the search");
+    ended.says("1 file restored.");
 }
 
 #[test]
@@ -1843,18 +1649,17 @@ fn a_run_of_which_nothing_can_be_restored_does_not_keep_older_ones_from_being_un
         place.run(&act).succeeded();
     }
     fs::rename(place.path("new"), place.path("away")).unwrap();
-    let ended = place.run(&["dupes", "undo"]);
-    assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("new/2: not restored"), "{}", ended.stderr);
-    let listed = place.run(&["dupes", "undo", "--list"]).succeeded().stdout;
+    let ended = place.fails(2, "dupes undo");
+    ended.warns("new/2: not restored");
+    let listed = place.succeeds("dupes undo --list").stdout;
     assert!(listed.contains("undo failed"), "{listed}");
-    let ended = place.run(&["dupes", "undo"]).succeeded();
-    assert!(ended.stderr.contains("skipped, because"), "{}", ended.stderr);
+    let ended = place.succeeds("dupes undo");
+    ended.warns("skipped, because");
     assert!(place.path("old/2").exists());
     // It is tried again once it is the only one.
-    assert_eq!(place.run(&["dupes", "undo"]).code, Some(2));
+    place.fails(2, "dupes undo");
     fs::rename(place.path("away"), place.path("new")).unwrap();
-    place.run(&["dupes", "undo"]).succeeded();
+    place.succeeds("dupes undo");
     assert!(place.path("new/2").exists());
 }
 
@@ -1894,7 +1699,7 @@ fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
         assert!(child.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(1));
     }
-    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals = place.succeeds("dupes undo --list --json").stdout;
     let journals: Value = serde_json::from_str(&journals).unwrap();
     fs::remove_file(journals[0]["path"].as_str().unwrap()).unwrap();
     let ended = child.wait_with_output().unwrap();
@@ -1905,10 +1710,8 @@ fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
 
 /// Leaves all as a kill after the first rename would, and a file that another program saved meanwhile.
 fn kill_in_the_first_step(place: &Place) {
-    place
-        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
-        .succeeded();
-    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    place.succeeds("dupes --action remove --keep name:c --yes .");
+    let journals = place.succeeds("dupes undo --list --json").stdout;
     let journals: Value = serde_json::from_str(&journals).unwrap();
     let journal = Path::new(journals[0]["path"].as_str().unwrap());
     // As a kill leaves it after the first file was renamed.
@@ -1950,37 +1753,24 @@ fn what_a_killed_run_left_is_told_by_the_next() {
 fn a_run_with_nothing_to_do_settles_a_killed_one() {
     let place = three();
     kill_in_the_first_step(&place);
-    let ended = place
-        .run(&["dupes", "--action", "remove", "--keep", "newest", "--yes", "other"])
-        .succeeded();
+    let ended = place.succeeds("dupes --action remove --keep newest --yes other");
     assert!(!ended.stdout.contains("removed"), "{}", ended.stdout);
-    assert!(
-        ended.stderr.contains("not settled after an earlier run was killed"),
-        "{}",
-        ended.stderr
-    );
+    ended.warns("not settled after an earlier run was killed");
 }
 
 #[test]
 fn a_journal_of_a_newer_version_is_named_with_the_reason_why_it_is_not_undone() {
     let place = three();
-    place
-        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
-        .succeeded();
-    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    place.succeeds("dupes --action remove --keep name:c --yes .");
+    let journals = place.succeeds("dupes undo --list --json").stdout;
     let journals: Value = serde_json::from_str(&journals).unwrap();
     let journal = Path::new(journals[0]["path"].as_str().unwrap());
     let text = fs::read_to_string(journal).unwrap();
     fs::write(journal, text.replacen("\"version\":1", "\"version\":2", 1)).unwrap();
     let name = journals[0]["name"].as_str().unwrap();
     for arguments in [&["dupes", "undo", name][..], &["dupes", "undo", name, "--forget"]] {
-        let ended = place.run(arguments);
-        assert_eq!(ended.code, Some(2));
-        assert!(
-            ended.stderr.contains("this program reads version 1"),
-            "{}",
-            ended.stderr
-        );
+        let ended = place.run(arguments).ended_with(2);
+        ended.warns("this program reads version 1");
     }
     assert!(journal.exists());
 }

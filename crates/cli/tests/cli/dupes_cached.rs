@@ -19,11 +19,7 @@ fn digests_of_files_whose_changes_do_not_show_are_neither_kept_nor_trusted() {
     let Some(mount) = Mount::bindfs(&tree, &mounted, &[]) else {
         return;
     };
-    let run = || {
-        place
-            .run(&["dupes", "--json", "--cache", "--cache-file", "digests", "mounted"])
-            .succeeded()
-    };
+    let run = || place.succeeds("dupes --json --cache --cache-file digests mounted");
     for _ in 0..2 {
         let ended = run();
         assert!(!ended.stdout.contains("cached blake3"), "{}", ended.stdout);
@@ -86,8 +82,7 @@ fn a_digest_of_a_file_whose_size_and_time_were_put_back_is_not_trusted() {
 /// Runs with a damaged file of digests, which must not change what is found.
 #[track_caller]
 fn found_nevertheless(place: &Place, what: &str) -> String {
-    let ended = place.run(&[&WITH_CACHE[..], &["tree"]].concat());
-    assert_eq!(ended.code, Some(0), "{what}: {}", ended.stderr);
+    let ended = place.run(&[&WITH_CACHE[..], &["tree"]].concat()).succeeded();
     assert_eq!(
         Seen::of(&ended).groups,
         groups(&["tree/a tree/b", "tree/c tree/d"]),
@@ -169,8 +164,9 @@ fn a_file_of_digests_that_is_locked_or_closed_to_us_is_told_and_the_search_goes_
     for name in ["a", "b"] {
         fs::write(common.directory().join("open").join(name), "same").unwrap();
     }
-    let ended = common.run(&["dupes", "--cache", "--cache-file", "shut/below/digests", "open"]);
-    assert_eq!(ended.code, Some(0));
+    let ended = common
+        .run(&["dupes", "--cache", "--cache-file", "shut/below/digests", "open"])
+        .succeeded();
     assert!(
         ended.stderr.contains("Permission denied") && ended.stdout.starts_with("2 files of 4 B"),
         "{}",
@@ -221,7 +217,7 @@ fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
         fs::write(tree.join(number.to_string()), (number / 2).to_string().repeat(3)).unwrap();
     }
     std::thread::sleep(Duration::from_millis(2100));
-    let expected = Seen::of(&place.run(&["dupes", "--json", "tree"]).succeeded()).groups;
+    let expected = Seen::of(&place.succeeds("dupes --json tree")).groups;
     assert_eq!(expected.len(), 2000);
     let mut told = BTreeSet::new();
     for size in ["4k", "64k", "1m", "1200k", "1600k", "2m"] {
@@ -229,7 +225,7 @@ fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
             return;
         };
         for _ in 0..2 {
-            let ended = place.run(&["dupes", "--json", "--cache", "--cache-file", "full/digests", "tree"]);
+            let ended = place.run_line("dupes --json --cache --cache-file full/digests tree");
             assert_eq!(
                 (ended.code, &Seen::of(&ended).groups),
                 (Some(0), &expected),

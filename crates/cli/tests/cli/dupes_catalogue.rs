@@ -41,7 +41,7 @@ fn a_run_that_is_killed_leaves_the_older_catalogue_and_the_next_one_is_complete(
         std::thread::sleep(Duration::from_millis(milliseconds));
         running.kill().unwrap();
         running.wait().unwrap();
-        place.run(&["dupes", "--against", "c.parquet", "files"]).succeeded();
+        place.succeeds("dupes --against c.parquet files");
     }
     let told = place.run(&CATALOGUE).succeeded().stdout;
     assert!(told.contains("70 files"), "{told}");
@@ -74,24 +74,11 @@ fn one_run_at_a_time_writes_a_catalogue() {
 fn what_a_catalogue_has_is_told_and_never_acted_on() {
     let place = Place::new();
     filled(&place, 8);
-    place
-        .run(&[
-            "dupes",
-            "catalogue",
-            "files",
-            "--output",
-            "c.parquet",
-            "--host",
-            "drive",
-        ])
-        .succeeded();
+    place.succeeds("dupes catalogue files --output c.parquet --host drive");
     fs::create_dir(place.path("here")).unwrap();
     fs::copy(place.path("files/0"), place.path("here/copy")).unwrap();
     fs::write(place.path("here/other"), "other").unwrap();
-    let found = place
-        .run(&["dupes", "--against", "c.parquet", "here"])
-        .succeeded()
-        .stdout;
+    let found = place.succeeds("dupes --against c.parquet here").stdout;
     assert!(
         found.starts_with("here/copy\n  same digest, 1.00 MiB: drive:/"),
         "{found}"
@@ -100,29 +87,23 @@ fn what_a_catalogue_has_is_told_and_never_acted_on() {
         found.contains("1 of 2 files have the same digest there, 1.00 MiB."),
         "{found}"
     );
-    let json = place
-        .run(&["dupes", "--against", "c.parquet", "--json", "here"])
-        .succeeded()
-        .stdout;
+    let json = place.succeeds("dupes --against c.parquet --json here").stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["summary"]["same"], 1);
     assert_eq!(json["matches"][0]["same"].as_array().unwrap().len(), 2, "files 0 and 7");
     for action in ["remove", "hardlink", "trash"] {
         let refused = place
-            .run(&["dupes", "--against", "c.parquet", "--action", action, "--yes", "here"])
+            .run_line(&format!("dupes --against c.parquet --action {action} --yes here"))
             .refused();
         assert!(refused.contains("a catalogue has digests and no files"), "{refused}");
     }
     assert!(place.path("here/copy").exists());
     let mixed = place
-        .run(&["dupes", "--against", "c.parquet", "--against", "files", "here"])
+        .run_line("dupes --against c.parquet --against files here")
         .refused();
     assert!(mixed.contains("not a catalogue"), "{mixed}");
     // Files 0 and 7 are equal; of the others, the catalogue has only themselves.
-    let own = place
-        .run(&["dupes", "--against", "c.parquet", "files"])
-        .succeeded()
-        .stdout;
+    let own = place.succeeds("dupes --against c.parquet files").stdout;
     assert_eq!(own.matches("perhaps this file itself").count(), 8, "{own}");
     assert!(own.contains("2 of 8 files have the same digest there"), "{own}");
 }
@@ -135,13 +116,8 @@ fn paths_in_a_catalogue_are_without_links_and_dots() {
     let real = place.path("files/0").canonicalize().unwrap();
     for given in ["link", "files/../files", "link/0"] {
         let _ = fs::remove_file(place.path("c.parquet"));
-        place
-            .run(&["dupes", "catalogue", given, "--output", "c.parquet"])
-            .succeeded();
-        let found = place
-            .run(&["dupes", "--against", "c.parquet", "files/0"])
-            .succeeded()
-            .stdout;
+        place.succeeds(&format!("dupes catalogue {given} --output c.parquet"));
+        let found = place.succeeds("dupes --against c.parquet files/0").stdout;
         assert!(found.contains(&format!(":{}\n", real.display())), "{given}: {found}");
     }
 }
@@ -150,9 +126,7 @@ fn paths_in_a_catalogue_are_without_links_and_dots() {
 fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_called_empty() {
     let place = Place::new();
     filled(&place, 2);
-    place
-        .run(&["dupes", "catalogue", "files", "--output", "c.parquet"])
-        .succeeded();
+    place.succeeds("dupes catalogue files --output c.parquet");
     let good = fs::read(place.path("c.parquet")).unwrap();
     let changed = |from: &[u8], at: usize, to: u8| {
         let mut bytes = good.clone();
@@ -175,7 +149,7 @@ fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_calle
         ),
     ] {
         fs::write(place.path("other.parquet"), bytes).unwrap();
-        let refused = place.run(&["dupes", "--against", "other.parquet", "files"]).refused();
+        let refused = place.run_line("dupes --against other.parquet files").refused();
         assert!(refused.contains(why), "{refused}");
     }
 }

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::place::{Ended, Mount, Place, prepared};
+use super::place::{Ended, Mount, Place, prepared, words};
 
 /// The names of a file, and all files of a group.
 pub type Names = BTreeSet<String>;
@@ -435,7 +435,7 @@ fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
     // The snapshot holds the blocks of the first two.
     assert_eq!(seen.gain_bytes["disk/one/a"], blocks_bytes(&place.path("disk/one/c")));
     assert_eq!(seen.summary["left_out"]["directories"], 1);
-    let text = place.run(&["dupes", "disk"]).succeeded().stdout;
+    let text = place.succeeds("dupes disk").stdout;
     assert!(text.contains("1 trash directory or snapshot (--all)"), "{text}");
     let with_all = groups(&[&format!("{here} disk/frozen/a disk/frozen/b")]);
     assert_eq!(search(&place, &["--all", "disk"]).groups, with_all);
@@ -476,7 +476,7 @@ fn read_into_memory(place: &Place, names: &[&str]) -> BTreeMap<String, u64> {
     }
     let resident = |name: &&str| resident_bytes(&place.path(name));
     assert!(names.iter().all(|name| resident(name) == 0));
-    place.run(&["dupes", "--keep-cached", "disk"]).succeeded();
+    place.succeeds("dupes --keep-cached disk");
     names.iter().map(|name| ((*name).to_owned(), resident(name))).collect()
 }
 
@@ -616,7 +616,7 @@ fn content_decides_on(kind: &str) {
         ends(name).write_all_at(b"dirty", 500_000).unwrap();
     }
     // The first search meets what is dirty.
-    let seen = Seen::of(&place.run(&["dupes", "--json", "disk"]).succeeded());
+    let seen = Seen::of(&place.succeeds("dupes --json disk"));
     let expected = groups(&[
         "disk/zeros disk/unwritten disk/unwritten_twin disk/hole",
         "disk/unwritten_and_data disk/written_and_data disk/twin_and_data",
@@ -670,20 +670,11 @@ fn a_directory_of_a_million_entries_is_searched() {
     for (name, content) in [("5", "same"), ("500000", "same"), ("999999", "same"), ("7", "some")] {
         fs::write(place.path("large").join(name), content).unwrap();
     }
-    let seen = Seen::of(&place.run(&["dupes", "--json", "large"]).succeeded());
+    let seen = Seen::of(&place.succeeds("dupes --json large"));
     assert_eq!(seen.groups, groups(&["large/5 large/500000 large/999999"]));
     assert_eq!(seen.summary["files"], 4);
     // Empty ones are equal, too.
-    let with_empty = [
-        "dupes",
-        "--min-size",
-        "0",
-        "--include",
-        "5?????",
-        "--format",
-        "fdupes",
-        "large",
-    ];
+    let with_empty = words("dupes --min-size 0 --include 5????? --format fdupes large");
     let ended = place.run(&with_empty).succeeded();
     let sizes: Vec<usize> = ended.stdout.split("\n\n").map(|group| group.lines().count()).collect();
     assert_eq!(sizes, [100_000 - 1, 0]);
@@ -702,7 +693,7 @@ fn a_hundred_thousand_names_of_one_file_are_one_file() {
     }
     fs::write(path("other"), bytes(1, 10_000)).unwrap();
     sync(&path(""));
-    let seen = Seen::of(&place.run(&["dupes", "--json", "disk"]).succeeded());
+    let seen = Seen::of(&place.succeeds("dupes --json disk"));
     let [group] = &Vec::from_iter(&seen.groups)[..] else {
         panic!("{} groups", seen.groups.len());
     };
@@ -713,7 +704,7 @@ fn a_hundred_thousand_names_of_one_file_are_one_file() {
     );
     // One of the two may go: with all of its names, each frees its space.
     assert_eq!(seen.gain_bytes["disk/links/0"], blocks_bytes(&path("other")));
-    let below = Seen::of(&place.run(&["dupes", "--json", "disk/links"]).succeeded());
+    let below = Seen::of(&place.succeeds("dupes --json disk/links"));
     assert_eq!(
         (below.groups, &below.summary["files"]),
         (Groups::new(), &Value::from(1))
@@ -919,10 +910,7 @@ fn odd_names_of_directories_are_read_back_from_csv() {
         fs::create_dir(place.path(name)).unwrap();
         fs::write(place.path(name).join("x\n"), "whole directory").unwrap();
     }
-    let text = place
-        .run(&["dupes", "--dirs", "--format", "csv", "."])
-        .succeeded()
-        .stdout;
+    let text = place.succeeds("dupes --dirs --format csv .").stdout;
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let rows = reader.records().map(Result::unwrap);
     let found: Vec<_> = rows.map(|row| (row[2].to_owned(), row[5].to_owned())).collect();

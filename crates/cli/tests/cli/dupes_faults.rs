@@ -154,9 +154,8 @@ fn a_block_that_cannot_be_read_leaves_one_file_out_and_the_others_are_compared()
         }
         assert_eq!(seen.summary["failed"], 4);
     }
-    let text = place.run(&["dupes", "disk"]);
-    assert_eq!(text.code, Some(2));
-    assert!(text.stdout.contains("3 groups of equal files"), "{}", text.stdout);
+    let text = place.fails(2, "dupes disk");
+    text.says("3 groups of equal files");
 }
 
 #[test]
@@ -189,7 +188,7 @@ fn what_lies_behind_the_end_of_a_device_is_named_and_everything_else_is_found() 
         };
         // The loop keeps its size, and what is not there cannot be read.
         device.set_len(IMAGE_BYTES * part / 16).unwrap();
-        let cold = Seen::of(&place.run(&["dupes", "--json", "disk"]));
+        let cold = Seen::of(&place.run_line("dupes --json disk"));
         let mut read = Read::default();
         Read::below(&place.directory(), &place.path("disk"), &mut read);
         let warm = search(&place, &["disk"]);
@@ -582,11 +581,7 @@ fn a_file_whose_beginning_is_known_by_its_digest_leaves_the_page_cache_when_it_w
     }
     sync(&place.path("disk"));
     std::thread::sleep(Duration::from_millis(2100));
-    let run = || {
-        place
-            .run(&["dupes", "--json", "--cache", "--cache-file", "digests", "disk"])
-            .succeeded()
-    };
+    let run = || place.succeeds("dupes --json --cache --cache-file digests disk");
     assert_eq!(Seen::of(&run()).groups.len(), 0);
     fs::write(place.path("disk/new"), bytes(1, 300_000)).unwrap();
     for name in ["a", "other", "new"] {
@@ -659,7 +654,7 @@ fn directories_that_are_moved_or_removed_meanwhile_are_no_failures() {
         // With few open files, directories are opened again and again.
         let runs = (0..60).map(|run| match run % 3 {
             0 => place.run_with_few_files(24, &arguments),
-            1 => place.run(&["dupes", "--json", "--dirs", "tree"]),
+            1 => place.run_line("dupes --json --dirs tree"),
             _ => place.run(&arguments),
         });
         let runs = runs.collect();

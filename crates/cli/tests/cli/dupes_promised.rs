@@ -34,8 +34,8 @@ fn require_left_out(place: &Place, arguments: &[&str], reason: &str, run: &dyn F
         let all = [&["dupes", "--keep", "first", last][..], arguments].concat();
         let ended = run(&all);
         assert_eq!(ended.code, Some(1), "{all:?}: {}{}", ended.stdout, ended.stderr);
-        assert!(ended.stdout.contains("Nothing to do"), "{all:?}: {}", ended.stdout);
-        assert!(ended.stdout.contains(reason), "{all:?}: {}", ended.stdout);
+        ended.says("Nothing to do");
+        ended.says(reason);
     }
     assert_eq!(place.content(), before);
 }
@@ -82,9 +82,10 @@ fn what_a_user_may_not_do_is_said_beforehand() {
     }
     own("in/b", NOBODY);
     let require = |arguments: &[&str], reason: &str| {
-        let ended = common.run(&[&["dupes", "--keep", "first", "--dry-run", "--action"], arguments].concat());
-        assert_eq!(ended.code, Some(1), "{arguments:?}: {}{}", ended.stdout, ended.stderr);
-        assert!(ended.stdout.contains(reason), "{arguments:?}: {}", ended.stdout);
+        let ended = common
+            .run(&[&["dupes", "--keep", "first", "--dry-run", "--action"], arguments].concat())
+            .ended_with(1);
+        ended.says(reason);
     };
     for action in [&["remove"][..], &["move", "--to", "to"]] {
         require(&[action, &["in"]].concat(), "take a lease");
@@ -107,27 +108,17 @@ fn names_that_two_mounts_show_are_restored_once() {
     };
     for action in ["remove", "hardlink"] {
         let before = place.content();
-        place
-            .run(&[
-                "dupes",
-                "--action",
-                action,
-                "--keep",
-                "first",
-                "--plan-file",
-                "plan",
-                "in",
-                "shown",
-            ])
-            .succeeded();
+        place.succeeds(&format!(
+            "dupes --action {action} --keep first --plan-file plan in shown"
+        ));
         let plan = fs::read_to_string(place.path("plan")).unwrap();
         let twice = plan.lines().map(|line| {
             let again = line.starts_with(action).then(|| line.replace("/in/", "/shown/"));
             format!("{line}\n{}\n", again.unwrap_or_default())
         });
         fs::write(place.path("plan"), twice.collect::<String>()).unwrap();
-        place.run(&["dupes", "act", "--plan", "plan", "--yes"]).succeeded();
-        let undone = place.run(&["dupes", "undo"]).succeeded().stdout;
+        place.succeeds("dupes act --plan plan --yes");
+        let undone = place.succeeds("dupes undo").stdout;
         assert!(undone.contains("1 file restored"), "{undone}");
         fs::remove_file(place.path("plan")).unwrap();
         assert_eq!(place.content(), before);
@@ -212,9 +203,8 @@ fn nothing_moves_to_where_something_is_and_no_name_crosses_a_mount() {
             "base/a",
             "shown",
         ];
-        let ended = place.run(&all);
-        assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
-        assert!(ended.stdout.contains("on several mounts"), "{}", ended.stdout);
+        let ended = place.run(&all).ended_with(1);
+        ended.says("on several mounts");
         assert_eq!(place.content(), before);
     }
 }
@@ -273,10 +263,8 @@ fn a_group_without_a_number_in_a_user_namespace_is_left_alone() {
 fn a_journal_of_another_user_namespace_is_refused() {
     let place = Place::new();
     two(&place);
-    place
-        .run(&["dupes", "--action", "remove", "--keep", "first", "--yes", "in"])
-        .succeeded();
-    let listed = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    place.succeeds("dupes --action remove --keep first --yes in");
+    let listed = place.succeeds("dupes undo --list --json").stdout;
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     let journal = listed[0]["path"].as_str().unwrap();
     let text = fs::read_to_string(journal).unwrap();
@@ -285,11 +273,10 @@ fn a_journal_of_another_user_namespace_is_refused() {
         return println!("skipped: /proc does not say how IDs are mapped");
     };
     fs::write(journal, text.replace(maps, "0 1000 1; 0 1000 1")).unwrap();
-    let ended = place.run(&["dupes", "undo"]);
-    assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("another user namespace"), "{}", ended.stderr);
+    let ended = place.fails(2, "dupes undo");
+    ended.warns("another user namespace");
     fs::write(journal, text).unwrap();
-    place.run(&["dupes", "undo"]).succeeded();
+    place.succeeds("dupes undo");
     assert!(place.path("in/b").exists());
 }
 
@@ -304,11 +291,7 @@ fn a_copy_in_the_trash_is_not_the_last_one_also_in_memory() {
     fs::create_dir_all(place.path(&trash)).unwrap();
     place.file(format!("{trash}/a"), b"same");
     place.file("mount/b", b"same");
-    place
-        .run(&[
-            "dupes", "--all", "--action", "remove", "--keep", "first", "--yes", "mount",
-        ])
-        .succeeded();
+    place.succeeds("dupes --all --action remove --keep first --yes mount");
     assert!(place.path("mount/b").exists());
 }
 
@@ -321,9 +304,7 @@ fn a_rule_that_is_the_path_of_a_file_keeps_it_whatever_characters_it_has() {
             place.file(format!("t/{directory}/f"), b"same");
         }
         let rule = format!("path:t/{name}/f");
-        place
-            .run(&["dupes", "--action", "remove", "--keep", &rule, "--yes", "t"])
-            .succeeded();
+        place.succeeds(&format!("dupes --action remove --keep {rule} --yes t"));
         assert!(place.path("t").join(name).join("f").exists(), "{name}");
     }
 }

@@ -125,6 +125,23 @@ impl Place {
         Ended::of(child)
     }
 
+    /// Runs the command with the words of a line to its end.
+    pub fn run_line(&self, line: &str) -> Ended {
+        self.run(&words(line))
+    }
+
+    /// Runs the command with the words of a line; it must succeed.
+    #[track_caller]
+    pub fn succeeds(&self, line: &str) -> Ended {
+        self.run_line(line).succeeded()
+    }
+
+    /// Runs the command with the words of a line; it must end with this exit code.
+    #[track_caller]
+    pub fn fails(&self, code: i32, line: &str) -> Ended {
+        self.run_line(line).ended_with(code)
+    }
+
     /// Runs the command to its end, with this on standard input.
     pub fn run_fed(&self, arguments: &[&str], input: &[u8]) -> Ended {
         let mut command = self.command();
@@ -236,9 +253,30 @@ impl Ended {
     }
 
     /// Checks that the command succeeded.
+    #[track_caller]
     pub fn succeeded(self) -> Self {
-        assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
+        self.ended_with(0)
+    }
+
+    /// Checks the exit code of the command.
+    #[track_caller]
+    pub fn ended_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
         self
+    }
+
+    /// Checks that a text is on standard output.
+    #[track_caller]
+    pub fn says(&self, text: &str) {
+        let said = &self.stdout;
+        assert!(said.contains(text), "{text:?} is not in {said}\n{}", self.stderr);
+    }
+
+    /// Checks that a text is on standard error.
+    #[track_caller]
+    pub fn warns(&self, text: &str) {
+        let said = &self.stderr;
+        assert!(said.contains(text), "{text:?} is not in {said}\n{}", self.stdout);
     }
 
     /// The error of a command that must have refused bad input.
@@ -249,6 +287,11 @@ impl Ended {
         assert!(!self.stderr.trim().is_empty(), "an error says what is wrong");
         self.stderr
     }
+}
+
+/// The words of a line, which are separated by spaces.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
 }
 
 fn reader(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
