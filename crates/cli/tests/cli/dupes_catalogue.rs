@@ -1,12 +1,10 @@
 //! `seekless dupes catalogue`, and searching against catalogues.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::dupes_disks::{btrfs, disk};
-use super::place::{Loop, Place, wait_for};
+use super::place::{Place, wait_for};
 
 /// Writes `c.parquet`.
 const CATALOGUE: [&str; 8] = [
@@ -151,40 +149,5 @@ fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_calle
         fs::write(place.path("other.parquet"), bytes).unwrap();
         let refused = place.run_line("dupes --against other.parquet files").refused();
         assert!(refused.contains(why), "{refused}");
-    }
-}
-
-/// On btrfs, files of two subvolumes have the same inode numbers.
-#[test]
-fn digests_are_used_again_when_the_drive_has_another_device_number() {
-    for kind in ["ext4", "btrfs"] {
-        let place = Place::new();
-        let Some(mount) = disk(&place, kind) else { return };
-        let directories = if kind == "btrfs" {
-            ["disk/one", "disk/two"]
-        } else {
-            ["disk", "disk"]
-        };
-        for (number, directory) in directories.into_iter().enumerate() {
-            assert!(kind != "btrfs" || btrfs(&place, &["create", directory]));
-            fs::write(place.path(directory).join("a"), vec![number as u8; 5000]).unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(2100));
-        let is_read = || {
-            let all = ["dupes", "catalogue", "disk", "--output", "c.parquet", "--digest", "all"];
-            !place.run(&all).succeeded().stdout.contains("; 0 B read")
-        };
-        assert_eq!([is_read(), is_read()], [true, false], "{kind}");
-        let device = || fs::metadata(place.path("disk")).unwrap().dev();
-        let before = device();
-        // Its number is taken until here, so the drive gets another one.
-        let image = place.directory().parent().unwrap().join("image");
-        let other = Loop::attach(&image).unwrap();
-        drop(mount);
-        let again = other.mount("noatime", &place.path("disk"));
-        assert!(again.is_some());
-        // Numbers of btrfs are made up.
-        assert!(kind == "btrfs" || device() != before);
-        assert!(!is_read(), "{kind}");
     }
 }

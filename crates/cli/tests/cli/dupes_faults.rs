@@ -573,28 +573,6 @@ fn drop_written(path: &Path) {
 }
 
 #[test]
-fn a_file_whose_beginning_is_known_by_its_digest_leaves_the_page_cache_when_it_was_read() {
-    let place = Place::new();
-    let Some(_mount) = disk(&place, "ext4") else { return };
-    for (name, seed) in [("a", 1), ("other", 2)] {
-        fs::write(place.path("disk").join(name), bytes(seed, 300_000)).unwrap();
-    }
-    sync(&place.path("disk"));
-    std::thread::sleep(Duration::from_millis(2100));
-    let run = || place.succeeds("dupes --json --cache --cache-file digests disk");
-    assert_eq!(Seen::of(&run()).groups.len(), 0);
-    fs::write(place.path("disk/new"), bytes(1, 300_000)).unwrap();
-    for name in ["a", "other", "new"] {
-        drop_written(&place.path("disk").join(name));
-    }
-    // Somebody has read this one.
-    fs::read(place.path("disk/other")).unwrap();
-    assert_eq!(Seen::of(&run()).groups, groups(&["disk/a disk/new"]));
-    let resident = ["a", "other", "new"].map(|name| resident_bytes(&place.path("disk").join(name)) > 0);
-    assert_eq!(resident, [false, true, false]);
-}
-
-#[test]
 fn what_was_read_until_ctrl_c_leaves_the_page_cache() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "ext4") else { return };

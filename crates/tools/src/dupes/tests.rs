@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use redb::ReadableDatabase as _;
 
 use super::*;
-use crate::testing::{cases, long_or};
+use crate::testing::{Mounted, cases, long_or, mounts};
 use crate::walk::CHANGED;
 
 /// The files of each group: those of a file with several names are one.
@@ -746,17 +746,23 @@ fn ignore_files_are_heeded_where_that_is_asked_for() {
     assert_eq!(files(true), ["a", "b/a", "b/built/a"]);
 }
 
-#[test]
-fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() {
-    let place = tempfile::tempdir().unwrap();
-    let cache = place.path().join("cache/dupes.redb");
-    let tree = place.path().join("tree");
+/// Two pairs of equal files in a new directory `tree`, and another file of their size and beginning.
+fn pairs(place: &Path) -> PathBuf {
+    let tree = place.join("tree");
     fs::create_dir(&tree).unwrap();
     for (name, last) in [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("e", 3)] {
         let mut bytes = vec![0; 10_000];
         bytes[9_999] = last;
         fs::write(tree.join(name), bytes).unwrap();
     }
+    tree
+}
+
+#[test]
+fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() {
+    let place = tempfile::tempdir().unwrap();
+    let cache = place.path().join("cache/dupes.redb");
+    let tree = pairs(place.path());
     let options = options(|options| options.cache = Some(cache.clone()));
     let find = |is_later| {
         let found = if is_later {
@@ -793,22 +799,121 @@ fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() 
 }
 
 #[test]
-fn a_cache_that_cannot_be_used_is_told_and_the_search_goes_on() {
+fn a_cache_that_is_damaged_or_none_is_told_and_changes_nothing() {
     let place = tempfile::tempdir().unwrap();
-    for name in ["a", "b"] {
-        fs::write(place.path().join(name), "same").unwrap();
+    let (tree, cache) = (pairs(place.path()), place.path().join("digests"));
+    let options = options(|options| options.cache = Some(cache.clone()));
+    let failure = |what: &str| {
+        let found = searched_later(&tree, &options);
+        assert_eq!(file_names(&found), [["a", "b"], ["c", "d"]], "{what}");
+        found.cache_failure.clone()
+    };
+    assert_eq!(failure("new"), None);
+    let good = fs::read(&cache).unwrap();
+    // Where something is.
+    let used: Vec<usize> = (0..good.len()).filter(|at| good[*at] != 0).collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut told = 0;
+    for trial in 0..long_or(60, 16) {
+        let mut bad = good.clone();
+        match trial % 4 {
+            0 => bad.truncate(random.usize(..good.len())),
+            1 => bad[used[random.usize(..used.len())]] ^= 1 << random.u32(..8),
+            2 => {
+                let at = random.usize(..good.len() - 4096);
+                bad[at..at + 4096].fill(random.u8(..));
+            }
+            _ => bad[random.usize(..320)] = random.u8(..),
+        }
+        fs::write(&cache, &bad).unwrap();
+        told += usize::from(failure(&format!("damage {trial}")).is_some());
+        // What was told is no cache stays as it is; another works again.
+        failure(&format!("damage {trial}, again"));
     }
-    let foreign = place.path().join("a");
-    let options = options(|options| options.cache = Some(foreign.clone()));
-    let found = find_below(place.path(), 1, &options);
-    assert!(
-        found
-            .cache_failure
-            .as_ref()
-            .unwrap()
-            .contains("cannot open the cache of digests")
-    );
-    assert_eq!((found.sum().groups, fs::read(foreign).unwrap()), (1, b"same".to_vec()));
+    assert!(told > 0);
+    for content in [b"no digests".to_vec(), vec![0; 1 << 20]] {
+        fs::write(&cache, &content).unwrap();
+        let why = failure("no digests").unwrap();
+        assert!(why.contains("cannot open the cache of digests: "), "{why}");
+        assert_eq!(fs::read(&cache).unwrap(), content);
+    }
+    fs::remove_file(&cache).unwrap();
+    fs::create_dir(&cache).unwrap();
+    assert!(failure("a directory").is_some());
+}
+
+#[test]
+fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let [tree, full] = ["tree", "full"].map(|name| place.path().join(name));
+    fs::create_dir(&tree).unwrap();
+    for number in 0..long_or(4_000, 1_000) {
+        fs::write(tree.join(number.to_string()), (number / 2).to_string().repeat(3)).unwrap();
+    }
+    let options = options(|options| options.cache = Some(full.join("digests")));
+    let expected = file_names(&find_below(&tree, 1, &SearchOptions::default()));
+    let mut told = BTreeSet::new();
+    for size in ["4k", "64k", "1m", "1200k", "1600k", "2m"] {
+        let Some(_mounted) = Mounted::tmpfs(full.clone(), &format!("size={size}")) else {
+            return;
+        };
+        for _ in 0..2 {
+            let found = searched_later(&tree, &options);
+            assert_eq!(file_names(&found), expected, "{size}");
+            told.extend(found.cache_failure.clone());
+        }
+    }
+    let is_right = |why: &String| why.contains("full/digests: cannot ") && why.contains("No space left on device");
+    assert!(!told.is_empty() && told.iter().all(is_right), "{told:?}");
+}
+
+#[test]
+fn digests_of_files_whose_changes_do_not_show_are_neither_kept_nor_trusted() {
+    let place = tempfile::tempdir().unwrap();
+    let (tree, mounted) = (pairs(place.path()), place.path().join("mounted"));
+    fs::create_dir(&mounted).unwrap();
+    let options = options(|options| options.cache = Some(place.path().join("digests")));
+    let find_twice = || {
+        for _ in 0..2 {
+            let found = searched_later(&mounted, &options);
+            let proofs: Vec<Proof> = found.groups().map(|group| group.proof).collect();
+            assert!(proofs.len() == 2 && !proofs.contains(&Proof::Cached), "{proofs:?}");
+        }
+    };
+    if mounts("bindfs", &[tree.as_os_str(), mounted.as_os_str()]) {
+        let _mounted = Mounted(mounted.clone());
+        find_twice();
+    }
+    if let Some(_mounted) = Mounted::tmpfs(mounted.clone(), "size=1m") {
+        for entry in fs::read_dir(tree).unwrap().map(Result::unwrap) {
+            fs::copy(entry.path(), mounted.join(entry.file_name())).unwrap();
+        }
+        find_twice();
+    }
+}
+
+#[test]
+fn a_file_whose_beginning_is_known_by_its_digest_leaves_the_page_cache_when_it_was_read() {
+    let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let path = |name: &str| tree.join(name);
+    fs::write(path("a"), vec![1; 300_000]).unwrap();
+    fs::write(path("other"), vec![2; 300_000]).unwrap();
+    let options = options(|options| options.cache = Some(place.path().join("digests")));
+    assert_eq!(searched_later(&tree, &options).sum().groups, 0);
+    fs::write(path("new"), vec![1; 300_000]).unwrap();
+    for name in ["a", "other", "new"] {
+        File::open(path(name)).unwrap().sync_all().unwrap();
+        if seekless::cache::drop_file(path(name)).unwrap().part() != Some(0.0) {
+            return println!("skipped: files cannot be dropped from the page cache here");
+        }
+    }
+    // Somebody has read this one.
+    fs::read(path("other")).unwrap();
+    assert_eq!(file_names(&searched_later(&tree, &options)), [["a", "new"]]);
+    let is_resident = |name: &str| seekless::cache::resident(path(name)).unwrap().part() > Some(0.0);
+    assert_eq!(["a", "other", "new"].map(is_resident), [false, true, false]);
 }
 
 #[test]
@@ -900,8 +1005,7 @@ fn files_that_begin_alike_and_differ_are_read_a_few_times_at_most_to_compare_the
 #[test]
 fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
     let place = tempfile::tempdir().unwrap();
-    let files_count = long_or(3_000, 600);
-    for number in 0..files_count {
+    for number in 0..3_000 {
         fs::write(place.path().join(number.to_string()), "same").unwrap();
     }
     let options = options(|options| options.is_paranoid = true);
@@ -915,7 +1019,7 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
                 stop.stop();
             } else {
                 scope.spawn(|| {
-                    while search.read_bytes.load(Ordering::Relaxed) < 4 * files_count * 7 / 6 {
+                    while search.read_bytes.load(Ordering::Relaxed) < 4 * 3_500 {
                         std::thread::yield_now();
                     }
                     stop.stop();

@@ -26,7 +26,7 @@ use super::run::run_watched;
 use super::undo::{Undone, UndoneStep, undo_watched};
 use super::*;
 use crate::Stop;
-use crate::testing::{cases, is_long, long_or};
+use crate::testing::{Mounted, cases, is_long, long_or, mounts};
 
 mod directories;
 mod emptied;
@@ -1039,25 +1039,6 @@ fn another_name_or_another_path_of_the_kept_file_is_left_alone() {
             "{outcomes:?}"
         );
         assert_eq!(tree.snapshot(), before);
-    }
-}
-
-/// Runs a program that changes mounts; whether it could.
-pub(super) fn mounts(program: &str, arguments: &[&OsStr]) -> bool {
-    let done = Command::new(program).args(arguments).stderr(Stdio::null()).status();
-    let is_done = done.is_ok_and(|status| status.success());
-    if !is_done {
-        println!("skipped: {program} is not permitted here");
-    }
-    is_done
-}
-
-/// Unmounts in the end.
-pub(super) struct Mounted(pub PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        mounts("umount", &[self.0.as_os_str()]);
     }
 }
 

@@ -1,10 +1,13 @@
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 use std::time::SystemTime;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::*;
+use crate::testing::{Mounted, mounts};
 
 fn catalogue(root: &Path, output: &Path, options: &CatalogueOptions) -> Result<Catalogued, CatalogueError> {
     catalogue_at(root, output, options, SystemTime::now())
@@ -341,4 +344,60 @@ fn of_many_names_there_ten_are_told_and_the_others_counted() {
     };
     assert_eq!(told(&here), [(1, 0, 10, 32)]);
     assert_eq!(told(&there), [(41, 1, 1, 40), (1, 1, 1, 40)]);
+}
+
+/// On btrfs, files of two subvolumes have the same inode numbers.
+#[test]
+fn digests_are_used_again_when_the_drive_has_another_device_number() {
+    for kind in ["ext4", "btrfs"] {
+        let place = tempfile::tempdir().unwrap();
+        let [image, disk, output] = ["image", "disk", "catalogue"].map(|name| place.path().join(name));
+        fs::create_dir(&disk).unwrap();
+        File::create(&image).unwrap().set_len(256 << 20).unwrap();
+        let mount = |options: &str, device: &OsStr| {
+            let words = ["-o".as_ref(), options.as_ref(), device, disk.as_os_str()];
+            mounts("mount", &words).then(|| Mounted(disk.clone()))
+        };
+        let is_made = mounts(&format!("mkfs.{kind}"), &["-q".as_ref(), image.as_os_str()]);
+        let Some(mounted) = is_made.then(|| mount("loop", image.as_ref())).flatten() else {
+            return;
+        };
+        for (number, name) in ["one", "two"].into_iter().enumerate() {
+            let path = disk.join(name);
+            if kind == "btrfs" {
+                let words = ["-q", "subvolume", "create"].map(OsStr::new);
+                assert!(mounts("btrfs", &[&words[..], &[path.as_os_str()]].concat()));
+            } else {
+                fs::create_dir(&path).unwrap();
+            }
+            fs::write(path.join("a"), vec![number as u8; 5000]).unwrap();
+        }
+        let is_read = || {
+            let options = CatalogueOptions {
+                digests: Digests::All,
+                older: output.exists().then(|| output.clone()),
+                ..CatalogueOptions::default()
+            };
+            catalogue_later(&disk, &output, &options).unwrap().read_bytes > 0
+        };
+        assert_eq!([is_read(), is_read()], [true, false], "{kind}");
+        let device = || fs::metadata(&disk).unwrap().dev();
+        let before = device();
+        // Its number is taken until here, so the drive gets another one.
+        let attached = Command::new("losetup")
+            .args(["-f", "-r", "--show"])
+            .arg(&image)
+            .output()
+            .unwrap();
+        let other = String::from_utf8(attached.stdout).unwrap().trim().to_owned();
+        drop(mounted);
+        let again = mount("ro,noatime", other.as_ref());
+        // Numbers of btrfs are made up.
+        let is_right = again.is_some() && (kind == "btrfs" || device() != before) && !is_read();
+        drop(again);
+        assert!(
+            mounts("losetup", &["-d".as_ref(), other.as_ref()]) && is_right,
+            "{kind}"
+        );
+    }
 }

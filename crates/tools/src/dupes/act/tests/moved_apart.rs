@@ -139,12 +139,9 @@ fn without_leases_what_others_do_at_any_moment_is_not_lost() {
 fn the_trash_is_on_the_file_system_of_the_file_and_the_one_of_all_users_only_if_it_is_safe() {
     let tree = tree();
     let mounted = tree.path("m");
-    fs::create_dir_all(&mounted).unwrap();
-    let tmpfs = ["-t", "tmpfs", "none"].map(OsStr::new);
-    if !mounts("mount", &[&tmpfs[..], &[mounted.as_os_str()]].concat()) {
+    let Some(_mounted) = Mounted::tmpfs(mounted.clone(), "mode=755") else {
         return;
-    }
-    let _mounted = Mounted(mounted.clone());
+    };
     let action = Action::Trash {
         home: tree.path("home/Trash"),
     };
