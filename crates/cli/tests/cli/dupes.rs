@@ -359,53 +359,6 @@ fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
 }
 
 #[test]
-fn few_descriptors_are_enough() {
-    let place = Place::new();
-    for directory in 0..40 {
-        let path = place.path(format!("{directory}/below"));
-        fs::create_dir_all(&path).unwrap();
-        for file in 0..10 {
-            fs::write(path.join(file.to_string()), format!("{:>9000}", file % 3)).unwrap();
-        }
-    }
-    for limit in [24, 64] {
-        let ended = place.run_with_few_files(limit, &["dupes", ".", "--json"]).succeeded();
-        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
-        let sizes = json["groups"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|group| group["paths"].as_array().unwrap().len());
-        let mut sizes: Vec<usize> = sizes.collect();
-        sizes.sort_unstable();
-        assert_eq!(sizes, [120, 120, 160], "{limit}: {}", ended.stderr);
-        let paranoid = place
-            .run_with_few_files(limit, &["dupes", "--paranoid", "--json", "."])
-            .succeeded();
-        assert_eq!(
-            paranoid.stdout.matches("\"proof\":\"bytes\"").count(),
-            3,
-            "{limit}: {}",
-            paranoid.stderr
-        );
-    }
-}
-
-#[test]
-fn what_a_bind_mount_shows_again_is_no_duplicate_and_is_told_by_one_name_every_time() {
-    let place = planted();
-    fs::create_dir_all(place.path("again/mounted")).unwrap();
-    let Some(_mount) = Mount::bind(&place.path("one"), &place.path("again/mounted")) else {
-        return;
-    };
-    let first = place.succeeds("dupes --json .").stdout;
-    assert!(!first.contains("mounted") && first.contains("./one/a"), "{first}");
-    for _ in 0..10 {
-        assert_eq!(place.succeeds("dupes --json .").stdout, first);
-    }
-}
-
-#[test]
 fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
     let place = Place::new();
     for name in ["p/1", "b/1", "b/below/2"] {

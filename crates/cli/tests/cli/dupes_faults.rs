@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::dupes_disks::{Groups, Names, Seen, bytes, disk, groups, reflink, resident_bytes, search, sync};
-use super::place::{Ended, Mount, Place, wait_for};
+use super::place::{Ended, Mount, Place, long_or, wait_for};
 use super::unprivileged::{Common, NOBODY};
 
 /// From this size on, pairs are compared by the methods of the engine.
@@ -181,7 +181,7 @@ fn what_lies_behind_the_end_of_a_device_is_named_and_everything_else_is_found() 
     drop(mount);
     let device = File::options().write(true).open(&image).unwrap();
     let mut met = BTreeSet::new();
-    for part in [13, 10, 7, 5, 4, 3, 2, 1] {
+    for &part in long_or(&[13, 10, 7, 5, 4, 3, 2, 1][..], &[13, 5, 1]) {
         device.set_len(IMAGE_BYTES).unwrap();
         let Some(_mount) = Mount::image_again(&image, "noload", &place.path("disk")) else {
             return;
@@ -261,23 +261,37 @@ fn few_descriptors_are_enough_for_deep_trees_and_large_files() {
     let mut read = Read::default();
     Read::below(&place.directory(), &place.directory(), &mut read);
     assert_eq!((all.code, &all.groups), (Some(0), &read.groups()));
-    for limit in [20, 24, 32, 48, 64] {
+    for limit in &[20, 64, 24, 32, 48][..long_or(5, 2)] {
         for options in [
             &["dupes", "--json", "."][..],
             &["dupes", "--json", "--paranoid", "."],
             &["dupes", "--json", "--dirs", "."],
         ] {
-            let ended = place.run_with_few_files(limit, options);
+            let ended = place.run_with_few_files(*limit, options);
             assert_eq!(
                 (ended.code, ended.stderr.as_str()),
                 (Some(0), ""),
                 "{limit} {options:?}"
             );
-            if options.len() < 4 || options[2] == "--paranoid" {
+            if options[2] != "--dirs" {
                 assert_eq!(Seen::of(&ended).groups, all.groups, "{limit} {options:?}");
             }
+            let by_bytes = ended.stdout.matches("\"proof\":\"bytes\"").count();
+            assert!(options[2] != "--paranoid" || by_bytes == all.groups.len(), "{limit}");
         }
     }
+}
+
+/// Searches again and again while another thread, which begins a moment earlier, changes something until it is to stop.
+fn searched_while<T>(change: impl FnOnce(&AtomicBool) + Send, runs: usize, search: impl Fn(usize) -> T) -> Vec<T> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| change(&stop));
+        std::thread::sleep(Duration::from_millis(100));
+        let ended = (0..runs).map(search).collect();
+        stop.store(true, Ordering::Relaxed);
+        ended
+    })
 }
 
 /// What a file held at each of its times of change, by its inode.
@@ -360,27 +374,21 @@ fn files_that_change_meanwhile_are_told_or_in_the_group_of_what_they_held() {
     for number in 0..1200_u64 {
         fs::write(tree.join(format!("static {number}")), bytes(1 + number % 3, 50_000)).unwrap();
     }
-    let (stop, history) = (AtomicBool::new(false), Mutex::new(History::new()));
-    let outside = place.path("outside");
-    let mut is_told = 0;
-    let mut grouped = 0;
-    let runs: Vec<(Ended, &str)> = std::thread::scope(|scope| {
-        scope.spawn(|| change(&tree, &outside, &stop, &history));
-        std::thread::sleep(Duration::from_millis(100));
-        let modes = ["", "--paranoid", "--cache", ""];
-        let runs = (0..24).map(|run| {
+    let (history, outside) = (Mutex::new(History::new()), place.path("outside"));
+    let (mut is_told, mut grouped) = (0, 0);
+    let modes = ["", "--paranoid", "--cache --cache-file cache", ""];
+    let runs = searched_while(
+        |stop| change(&tree, &outside, stop, &history),
+        long_or(24, 4),
+        |run| {
             let mode = modes[run % 4];
-            let options: &[&str] = match mode {
-                "--cache" => &["--cache", "--cache-file", "cache"],
-                "" => &[],
-                mode => &[mode],
-            };
-            (place.run(&[&["dupes", "--json"], options, &["tree"]].concat()), mode)
-        });
-        let runs = runs.collect();
-        stop.store(true, Ordering::Relaxed);
-        runs
-    });
+            let options = mode.split_whitespace().collect::<Vec<_>>();
+            (
+                place.run(&[&["dupes", "--json"], &options[..], &["tree"]].concat()),
+                mode,
+            )
+        },
+    );
     let history = history.into_inner().unwrap();
     let contents_of_static = [1, 2, 3].map(|seed| bytes(seed, 50_000));
     for (ended, mode) in runs {
@@ -625,20 +633,17 @@ fn directories_that_are_moved_or_removed_meanwhile_are_no_failures() {
             expected.insert(format!("tree/static {directory}/{name}"));
         }
     }
-    let stop = AtomicBool::new(false);
-    let ended: Vec<Ended> = std::thread::scope(|scope| {
-        scope.spawn(|| move_directories(&tree, &stop));
-        let arguments = ["dupes", "--json", "tree"];
-        // With few open files, directories are opened again and again.
-        let runs = (0..60).map(|run| match run % 3 {
+    let arguments = ["dupes", "--json", "tree"];
+    let ended = searched_while(
+        |stop| move_directories(&tree, stop),
+        long_or(60, 9),
+        |run| match run % 3 {
+            // With few open files, directories are opened again and again.
             0 => place.run_with_few_files(24, &arguments),
             1 => place.run_line("dupes --json --dirs tree"),
             _ => place.run(&arguments),
-        });
-        let runs = runs.collect();
-        stop.store(true, Ordering::Relaxed);
-        runs
-    });
+        },
+    );
     let mut told = BTreeSet::new();
     for (run, ended) in ended.into_iter().enumerate() {
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -681,25 +686,21 @@ fn large_files_that_shrink_and_grow_meanwhile_are_told_and_others_are_compared()
     for name in ["a", "b"] {
         fs::write(path(7, name), bytes(7, LARGE_BYTES * 2)).unwrap();
     }
-    let stop = AtomicBool::new(false);
-    let ended: Vec<Ended> = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut random = fastrand::Rng::with_seed(5);
-            while !stop.load(Ordering::Relaxed) {
-                let number = random.u64(..6);
-                let file = File::options().write(true).open(path(number, "changing")).unwrap();
-                file.set_len(random.u64(..LENGTH)).unwrap();
-                std::thread::sleep(Duration::from_micros(random.u64(..3000)));
-                // As it was, and of its size again.
-                file.write_all_at(&bytes(number, LARGE_BYTES * 2), 0).unwrap();
-                std::thread::sleep(Duration::from_millis(random.u64(..40)));
-            }
-        });
-        let modes = [&[][..], &["--paranoid"], &["--cache", "--cache-file", "cache"]];
-        let runs = (0..18).map(|run| place.run(&[&["dupes", "--json"], modes[run % 3], &["tree"]].concat()));
-        let runs = runs.collect();
-        stop.store(true, Ordering::Relaxed);
-        runs
+    let modes = [&[][..], &["--paranoid"], &["--cache", "--cache-file", "cache"]];
+    let change = |stop: &AtomicBool| {
+        let mut random = fastrand::Rng::with_seed(5);
+        while !stop.load(Ordering::Relaxed) {
+            let number = random.u64(..6);
+            let file = File::options().write(true).open(path(number, "changing")).unwrap();
+            file.set_len(random.u64(..LENGTH)).unwrap();
+            std::thread::sleep(Duration::from_micros(random.u64(..3000)));
+            // As it was, and of its size again.
+            file.write_all_at(&bytes(number, LARGE_BYTES * 2), 0).unwrap();
+            std::thread::sleep(Duration::from_millis(random.u64(..40)));
+        }
+    };
+    let ended = searched_while(change, long_or(18, 3), |run| {
+        place.run(&[&["dupes", "--json"], modes[run % 3], &["tree"]].concat())
     });
     let mut told = BTreeSet::new();
     for ended in &ended {
@@ -741,23 +742,19 @@ fn a_file_that_loses_what_it_shares_meanwhile_makes_no_others_equal() {
         }
     }
     sync(&place.path("disk"));
-    let stop = AtomicBool::new(false);
-    let ended: Vec<Ended> = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                for number in 0..20 {
-                    let file = File::options().write(true).open(path(number, "changing")).unwrap();
-                    file.write_all_at(&new(number), 0).unwrap();
-                    let twin = File::open(path(number, "twin")).unwrap();
-                    rustix::fs::ioctl_ficlone(&file, &twin).unwrap();
-                }
+    let modes = [&[][..], &["--paranoid"]];
+    let change = |stop: &AtomicBool| {
+        while !stop.load(Ordering::Relaxed) {
+            for number in 0..20 {
+                let file = File::options().write(true).open(path(number, "changing")).unwrap();
+                file.write_all_at(&new(number), 0).unwrap();
+                let twin = File::open(path(number, "twin")).unwrap();
+                rustix::fs::ioctl_ficlone(&file, &twin).unwrap();
             }
-        });
-        let modes = [&[][..], &["--paranoid"]];
-        let runs = (0..30).map(|run| place.run(&[&["dupes", "--json"], modes[run % 2], &["disk"]].concat()));
-        let runs = runs.collect();
-        stop.store(true, Ordering::Relaxed);
-        runs
+        }
+    };
+    let ended = searched_while(change, long_or(30, 10), |run| {
+        place.run(&[&["dupes", "--json"], modes[run % 2], &["disk"]].concat())
     });
     let mut told = 0;
     for ended in &ended {

@@ -281,21 +281,6 @@ fn a_journal_of_another_user_namespace_is_refused() {
 }
 
 #[test]
-fn a_copy_in_the_trash_is_not_the_last_one_also_in_memory() {
-    let place = Place::new();
-    fs::create_dir(place.path("mount")).unwrap();
-    let Some(_mount) = Mount::tmpfs(&place.path("mount"), "size=4m,mode=700") else {
-        return;
-    };
-    let trash = format!("mount/.Trash-{}/files", rustix::process::geteuid().as_raw());
-    fs::create_dir_all(place.path(&trash)).unwrap();
-    place.file(format!("{trash}/a"), b"same");
-    place.file("mount/b", b"same");
-    place.succeeds("dupes --all --action remove --keep first --yes mount");
-    assert!(place.path("mount/b").exists());
-}
-
-#[test]
 fn a_rule_that_is_the_path_of_a_file_keeps_it_whatever_characters_it_has() {
     for name in ["a{b,c}", "[b]x", "q?", "st*r"] {
         let place = Place::new();

@@ -302,6 +302,15 @@ fn reader(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHan
     })
 }
 
+/// A value for long runs, in which tests try everything, or the one for short runs.
+pub fn long_or<T>(long: T, short: T) -> T {
+    if std::env::var_os("SEEKLESS_TEST_LONG").is_some() {
+        long
+    } else {
+        short
+    }
+}
+
 /// Waits until a condition holds.
 #[track_caller]
 pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
