@@ -51,29 +51,7 @@ fn text_has_groups_by_the_space_to_gain_and_a_summary() {
 }
 
 #[test]
-fn names_alone_are_printed_as_they_are() {
-    let place = Place::new();
-    let odd = OsStr::from_bytes(b"x\ny \xff");
-    place.file("a", b"same");
-    place.file(odd, b"same");
-    let stdout = |format: &str| {
-        let output = place
-            .command()
-            .args(["dupes", ".", "--format", format])
-            .output()
-            .unwrap();
-        assert!(output.status.success());
-        output.stdout
-    };
-    assert_eq!(stdout("fdupes"), b"./a\n./x\ny \xff\n\n");
-    assert_eq!(stdout("paths0"), b"./a\0./x\ny \xff\0\0");
-    let json: Value = serde_json::from_slice(&stdout("json")).unwrap();
-    assert_eq!(json["groups"][0]["paths"][1]["path_bytes"], "2e2f780a7920ff");
-    assert_eq!(json["summary"]["duplicates"], 1);
-}
-
-#[test]
-fn csv_keeps_every_name_and_ends_its_lines_alike() {
+fn csv_has_the_figures_of_every_name_and_ends_its_lines_alike() {
     let place = Place::new();
     let names: [&[u8]; 5] = [b"a", b"b,c", b"d \"e\"", b"x\ny \xff", b"\r"];
     for directory in ["one", "other"] {
@@ -113,9 +91,12 @@ fn csv_keeps_every_name_and_ends_its_lines_alike() {
     }
     let numbers: Vec<&[u8]> = groups.iter().map(|row| &row[0]).collect();
     assert_eq!(numbers.concat(), b"1122334455");
+    for (name, odd) in [("one", "copy\n1"), ("other", "copy,\"2\"")] {
+        fs::rename(place.path(name), place.path(odd)).unwrap();
+    }
     let directories = rows(&["--dirs", "."]);
     let paths: Vec<&[u8]> = directories.iter().map(|row| &row[5]).collect();
-    assert_eq!(paths, [b"./one".as_slice(), b"./other"]);
+    assert_eq!(paths, [b"./copy\n1".as_slice(), b"./copy,\"2\""]);
     assert!(
         directories
             .iter()

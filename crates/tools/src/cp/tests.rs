@@ -112,6 +112,10 @@ fn what_is_not_to_be_preserved_is_that_of_a_new_file() {
     assert_eq!(mode(&to.join("file")), 0o777 & (mode(&plain) | 0o111), "less the umask");
 }
 
+fn copied(from: &Path, to: &Path, watch: &dyn CpWatch) -> CpSummary {
+    copy_trees(&[from], to, &CpOptions::default(), &Stop::default(), watch).unwrap()
+}
+
 /// Does something when it is first told of a copy.
 struct Then<F>(Mutex<Option<F>>);
 
@@ -127,6 +131,12 @@ impl<F: FnOnce() + Send> CpWatch for Then<F> {
             act();
         }
     }
+}
+
+/// Many files in `from`, and an empty directory `into`.
+fn many_and_into(place: &Path) -> (PathBuf, PathBuf) {
+    fs::create_dir(place.join("into")).unwrap();
+    (many(place), place.join("into"))
 }
 
 fn many(place: &Path) -> PathBuf {
@@ -230,7 +240,7 @@ fn a_tree_is_not_copied_into_itself_nor_a_file_over_itself() {
         (from.join("d0/0"), place.path().join("same")),
     ] {
         let before = seen(place.path());
-        let summary = copy_trees(&[&source], &target, &CpOptions::default(), &Stop::default(), &()).unwrap();
+        let summary = copied(&source, &target, &());
         assert_eq!((summary.files, summary.failures), (0, 1), "{}", target.display());
         let names = |seen: &Seen| seen.iter().map(|entry| entry.0.clone()).collect::<Vec<_>>();
         assert_eq!(names(&seen(place.path())), names(&before), "{}", target.display());
@@ -247,15 +257,14 @@ fn staged(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_new_tree_has_its_name_only_when_it_is_complete() {
     let place = tempfile::tempdir().unwrap();
-    let (from, into) = (many(place.path()), place.path().join("into"));
-    fs::create_dir(&into).unwrap();
+    let (from, into) = many_and_into(place.path());
     let there = into.clone();
     let watch = Then(Mutex::new(Some(move || {
         let staged = staged(&there);
         assert_eq!((staged.len(), there.join("from").exists()), (1, false));
         assert_eq!(fs::metadata(&staged[0]).unwrap().mode() & 0o7777, 0o700);
     })));
-    copy_trees(&[&from], &into, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    copied(&from, &into, &watch);
     assert_eq!(seen(&into.join("from")), seen(&from));
     assert!(staged(&into).is_empty());
 }
@@ -263,14 +272,10 @@ fn a_new_tree_has_its_name_only_when_it_is_complete() {
 #[test]
 fn a_name_that_is_taken_while_a_tree_is_copied_is_left_alone_and_told() {
     let place = tempfile::tempdir().unwrap();
-    let (from, into) = (many(place.path()), place.path().join("into"));
-    fs::create_dir(&into).unwrap();
+    let (from, into) = many_and_into(place.path());
     let taken = into.join("from");
-    let watch = Then(Mutex::new(Some({
-        let taken = taken.clone();
-        move || fs::write(taken, b"mine").unwrap()
-    })));
-    let summary = copy_trees(&[&from], &into, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    let watch = Then(Mutex::new(Some(|| fs::write(&taken, b"mine").unwrap())));
+    let summary = copied(&from, &into, &watch);
     assert_eq!(summary.failures, 1);
     assert_eq!(fs::read(&taken).unwrap(), b"mine");
     assert_eq!(staged(&into).len(), 1);
@@ -282,16 +287,11 @@ fn a_name_that_is_taken_while_a_tree_is_copied_is_left_alone_and_told() {
 #[test]
 fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_somebody_else_made_it() {
     let place = tempfile::tempdir().unwrap();
-    let (from, into) = (many(place.path()), place.path().join("into"));
-    fs::create_dir(&into).unwrap();
-    let options = CpOptions::default();
+    let (from, into) = many_and_into(place.path());
     let taken = into.join("from");
     let left = || {
-        let watch = Then(Mutex::new(Some({
-            let taken = taken.clone();
-            move || fs::write(taken, b"").unwrap()
-        })));
-        copy_trees(&[&from], &into, &options, &Stop::default(), &watch).unwrap();
+        let watch = Then(Mutex::new(Some(|| fs::write(&taken, b"").unwrap())));
+        copied(&from, &into, &watch);
         fs::remove_file(&taken).unwrap();
         staged(&into).remove(0)
     };
@@ -306,7 +306,7 @@ fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_someb
             fs::remove_file(marker).unwrap();
         }
         let watch = Slow::default();
-        let summary = copy_trees(&[&from], &into, &options, &Stop::default(), &watch).unwrap();
+        let summary = copied(&from, &into, &watch);
         assert_eq!(summary.failures, u64::from(!is_own), "{:?}", watch.failures);
         assert_eq!(seen(&taken), seen(&from));
         assert_eq!(hidden.exists(), !is_own);
@@ -364,21 +364,17 @@ fn an_interrupted_copy_does_not_go_on_with_another_directory_of_that_name() {
 #[test]
 fn a_staged_tree_whose_journal_is_gone_is_told_and_not_mixed_with_another_copy() {
     let place = tempfile::tempdir().unwrap();
-    let (from, into) = (many(place.path()), place.path().join("into"));
-    fs::create_dir(&into).unwrap();
+    let (from, into) = many_and_into(place.path());
     let taken = into.join("from");
-    let watch = Then(Mutex::new(Some({
-        let taken = taken.clone();
-        move || fs::write(taken, b"").unwrap()
-    })));
-    copy_trees(&[&from], &into, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    let watch = Then(Mutex::new(Some(|| fs::write(&taken, b"").unwrap())));
+    copied(&from, &into, &watch);
     fs::remove_file(&taken).unwrap();
     fs::remove_file(journal_of(&into)).unwrap();
     fs::remove_dir_all(&from).unwrap();
     fs::create_dir(&from).unwrap();
     fs::write(from.join("other"), b"other").unwrap();
     let watch = Slow::default();
-    let summary = copy_trees(&[&from], &into, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    let summary = copied(&from, &into, &watch);
     let told = watch.failures.lock().unwrap().join("\n");
     assert!(summary.failures == 1 && told.contains("remove this, too"), "{told}");
     assert_eq!(seen(&taken), seen(&from));
@@ -432,7 +428,7 @@ fn a_journal_that_is_no_text_counts_for_nothing() {
     let (from, to) = (many(place.path()), place.path().join("to"));
     interrupted(&from, &to);
     fs::write(journal_of(place.path()), b"\xff\xfe\n").unwrap();
-    let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &()).unwrap();
+    let summary = copied(&from, &to, &());
     assert_eq!((summary.files, summary.resumed, summary.failures), (50, 0, 0));
     assert_eq!(seen(&to), seen(&from));
 }
@@ -521,7 +517,7 @@ fn what_there_is_to_copy_is_found_out_meanwhile() {
     let from = many(place.path());
     fs::hard_link(from.join("d0/0"), from.join("d1/1")).unwrap();
     let (watch, to) = (Slow::default(), place.path().join("to"));
-    let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    let summary = copied(&from, &to, &watch);
     assert_eq!(*watch.totals.lock().unwrap(), [(summary.files, summary.bytes, 1)]);
     assert_eq!((summary.hard_links, summary.failures), (1, 0));
 }
@@ -536,7 +532,7 @@ fn a_target_that_is_too_small_is_told_before_it_is_full() {
     for (size, failures) in [(9 << 20, 1), (1 << 20, 0)] {
         fs::write(from.join("d49/large"), vec![1; size]).unwrap();
         let (watch, to) = (Slow::default(), small.path().join("to"));
-        let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+        let summary = copied(&from, &to, &watch);
         let told = watch.failures.lock().unwrap().join("\n");
         assert_eq!(summary.failures, failures, "{told}");
         assert_eq!(told.contains(" MiB needed, "), failures > 0, "{told}");
@@ -546,7 +542,7 @@ fn a_target_that_is_too_small_is_told_before_it_is_full() {
     let large = place.path().join("large");
     fs::write(&large, vec![1; LARGE_BYTES as usize]).unwrap();
     let watch = Slow::default();
-    let summary = copy_trees(&[&large], small.path(), &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    let summary = copied(&large, small.path(), &watch);
     let told = watch.failures.lock().unwrap().join("\n");
     let is_told = told.contains("64 MiB needed, 7 MiB free") || told.contains("No space left");
     assert!(summary.failures > 0 && summary.bytes == 0 && is_told, "{told}");
