@@ -51,6 +51,31 @@ fn file_names(found: &FoundDuplicates) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// A new directory with these files and their contents.
+fn planted(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = place.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    place
+}
+
+/// The names of all files in groups below a directory, those of one file joined by `|`.
+fn names_below(found: &FoundDuplicates, root: &Path) -> Vec<String> {
+    let below = |name: &FoundName| name.path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+    let files = found.groups().flat_map(|group| group.files);
+    files
+        .map(|file| file.names.iter().map(below).collect::<Vec<_>>().join("|"))
+        .collect()
+}
+
+/// The bytes that a file takes.
+fn blocks_bytes(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
 fn find_below(root: &Path, min_bytes: u64, options: &SearchOptions) -> FoundDuplicates {
     let selection = Selection::new([root], true);
     let filter = filter(|filter| filter.bytes = min_bytes..=u64::MAX);
@@ -246,17 +271,19 @@ fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_byt
 
 #[test]
 fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_for() {
-    let place = tempfile::tempdir().unwrap();
+    let files = [
+        "one/a1",
+        "one/a2",
+        "one/d1",
+        "other/b1",
+        "other/b2",
+        "other/a3",
+        "reference/c1",
+        "reference/c2",
+    ];
+    let contents = |name: &'static str| (name, &name.rsplit('/').next().unwrap().as_bytes()[..1]);
+    let place = planted(&[&files.map(contents)[..], &[contents("reference/d2")]].concat());
     let roots = ["one", "other", "reference"].map(|root| place.path().join(root));
-    for (root, files) in roots
-        .iter()
-        .zip([["a1", "a2", "d1"], ["b1", "b2", "a3"], ["c1", "c2", "d2"]])
-    {
-        fs::create_dir(root).unwrap();
-        for file in files {
-            fs::write(root.join(file), &file[..1]).unwrap();
-        }
-    }
     let groups = |across| {
         let selection = match across {
             Across::References(first) => {
@@ -264,16 +291,8 @@ fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_f
             }
             _ => Selection::new(&roots, true),
         };
-        let options = options(|options| options.across = across);
-        let found = searched(&selection, &options);
-        let names = |group: EqualFiles| {
-            let names = group
-                .files
-                .iter()
-                .map(|file| file.names[0].path.file_name().unwrap().to_str().unwrap().to_owned());
-            names.collect::<Vec<_>>().join(" ")
-        };
-        let mut groups: Vec<_> = found.groups().map(names).collect();
+        let found = searched(&selection, &options(|options| options.across = across));
+        let mut groups: Vec<_> = file_names(&found).iter().map(|names| names.join(" ")).collect();
         groups.sort();
         groups
     };
@@ -311,6 +330,7 @@ fn a_file_that_changes_after_it_was_listed_is_told_and_in_no_group() {
 fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
     let place = tempfile::tempdir().unwrap();
     let names: Vec<PathBuf> = (0..12).map(|number| place.path().join(number.to_string())).collect();
+    let first_names = |group: EqualFiles| group.files.into_iter().map(|file| file.names[0].path.clone()).collect();
     let mut sizes = BTreeSet::new();
     for changes in &names {
         for name in &names {
@@ -329,10 +349,7 @@ fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
             &Stop::default(),
             &tell,
         );
-        let groups: Vec<BTreeSet<PathBuf>> = found
-            .groups()
-            .map(|group| group.files.into_iter().map(|file| file.names[0].path.clone()).collect())
-            .collect();
+        let groups: Vec<BTreeSet<PathBuf>> = found.groups().map(first_names).collect();
         let told: Vec<&PathBuf> = found.changed.iter().map(|(path, _)| path).collect();
         let [group] = &groups[..] else { panic!("{groups:?}") };
         assert_eq!(told, if group.contains(changes) { vec![] } else { vec![changes] });
@@ -646,101 +663,74 @@ fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> F
 
 #[test]
 fn a_directory_of_which_something_is_left_out_equals_no_other() {
-    let place = tempfile::tempdir().unwrap();
-    for directory in ["a", "b"] {
-        fs::create_dir(place.path().join(directory)).unwrap();
-        fs::write(place.path().join(directory).join("same"), "same").unwrap();
-        fs::write(place.path().join(directory).join("note.log"), "log").unwrap();
-    }
+    let place = planted(&[
+        ("a/same", b"same"),
+        ("b/same", b"same"),
+        ("a/note.log", b"log"),
+        ("b/note.log", b"log"),
+    ]);
     let equal = |filter: &Filter| {
-        let found = find_directories(place.path(), true, filter);
+        let found = find_directories(place.path(), false, filter);
         (found.directories.len(), found.groups().count())
     };
     assert_eq!(equal(&Filter::default()), (1, 0));
-    let filter = filter(|filter| filter.exclude = walk::Globs::new(&["*.log"], &[]).unwrap());
-    assert_eq!(equal(&filter), (0, 1));
-}
-
-#[test]
-fn a_directory_with_a_link_to_a_file_that_is_left_out_equals_no_other() {
-    let place = tempfile::tempdir().unwrap();
-    for directory in ["a", "b"] {
-        fs::create_dir(place.path().join(directory)).unwrap();
-        fs::write(place.path().join(directory).join("same"), "same").unwrap();
-    }
-    let filter = filter(|filter| filter.follows_links = true);
-    let equal = || find_directories(place.path(), false, &filter).directories.len();
-    assert_eq!(equal(), 1);
+    let without_logs = filter(|filter| filter.exclude = walk::Globs::new(&["*.log"], &[]).unwrap());
+    assert_eq!(equal(&without_logs), (0, 1));
+    // Also if that is behind a link.
+    let with_links = filter(|filter| filter.follows_links = true);
+    assert_eq!(equal(&with_links), (1, 0));
     std::os::unix::fs::symlink("/proc/self/status", place.path().join("b/link")).unwrap();
-    assert_eq!(equal(), 0);
+    assert_eq!(equal(&with_links).0, 0);
 }
 
 #[test]
 fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
-    let place = tempfile::tempdir().unwrap();
-    let path = |name: &str| place.path().join(name);
-    fs::create_dir_all(path("tree/below")).unwrap();
-    fs::create_dir(path("elsewhere")).unwrap();
-    fs::write(path("tree/a"), "same").unwrap();
-    fs::write(path("elsewhere/b"), "same").unwrap();
-    fs::write(path("elsewhere/c"), "same").unwrap();
+    let place = planted(&[
+        ("tree/below/alone", b"alone"),
+        ("tree/a", b"same"),
+        ("elsewhere/b", b"same"),
+        ("elsewhere/c", b"same"),
+    ]);
+    let tree = place.path().join("tree");
     for (target, link) in [
-        ("../elsewhere", "tree/0"),
-        ("../elsewhere", "tree/z"),
-        ("..", "tree/below/up"),
-        ("a", "tree/link to a"),
-        ("nowhere", "tree/broken"),
-        ("loop", "tree/loop"),
+        ("../elsewhere", "0"),
+        ("../elsewhere", "z"),
+        ("..", "below/up"),
+        ("a", "link to a"),
+        ("nowhere", "broken"),
+        ("loop", "loop"),
     ] {
-        std::os::unix::fs::symlink(target, path(link)).unwrap();
+        std::os::unix::fs::symlink(target, tree.join(link)).unwrap();
     }
     let names = |follows_links| {
-        let selection = Selection::new([path("tree")], true);
         let filter = filter(|filter| filter.follows_links = follows_links);
-        let found = searched_by(&selection, &filter);
+        let found = searched_by(&Selection::new([&tree], true), &filter);
         assert_eq!(found.failures, []);
-        let below = |path: PathBuf| {
-            path.strip_prefix(place.path().join("tree"))
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .to_owned()
-        };
-        let files = found.groups().flat_map(|group| group.files);
-        files
-            .map(|file| file.names.into_iter().map(|name| below(name.path)).collect::<Vec<_>>())
-            .collect::<Vec<_>>()
+        names_below(&found, &tree)
     };
-    assert_eq!(names(false), Vec::<Vec<String>>::new());
+    assert_eq!(names(false), Vec::<String>::new());
     for _ in 0..20 {
-        assert_eq!(names(true), [vec!["0/b"], vec!["0/c"], vec!["a", "link to a"]]);
+        assert_eq!(names(true), ["0/b", "0/c", "a|link to a"]);
     }
 }
 
 #[test]
 fn ignore_files_are_heeded_where_that_is_asked_for() {
-    let place = tempfile::tempdir().unwrap();
-    for path in ["a", "b/a", "b/c/a", "built/a", "b/built/a"] {
-        let path = place.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "same").unwrap();
-    }
-    fs::write(place.path().join(".gitignore"), "built/\n/b/c\n").unwrap();
-    fs::write(place.path().join("b/.ignore"), "!built/\n").unwrap();
+    let files = ["a", "b/a", "b/c/a", "built/a", "b/built/a"].map(|name| (name, &b"same"[..]));
+    let place = planted(
+        &[
+            &files[..],
+            &[(".gitignore", b"built/\n/b/c\n"), ("b/.ignore", b"!built/\n")],
+        ]
+        .concat(),
+    );
     let files = |heeds_ignore_files| {
-        let selection = Selection::new([place.path()], true);
         let filter = filter(|filter| {
             filter.heeds_ignore_files = heeds_ignore_files;
             filter.bytes = 4..=4;
         });
-        let found = searched_by(&selection, &filter);
-        let paths = found
-            .groups()
-            .flat_map(|group| group.files)
-            .flat_map(|file| file.names)
-            .map(|name| name.path);
-        let below = |path: PathBuf| path.strip_prefix(place.path()).unwrap().to_str().unwrap().to_owned();
-        paths.map(below).collect::<Vec<_>>()
+        let found = searched_by(&Selection::new([place.path()], true), &filter);
+        names_below(&found, place.path())
     };
     assert_eq!(files(false).len(), 5);
     assert_eq!(files(true), ["a", "b/a", "b/built/a"]);
@@ -944,26 +934,20 @@ fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
 
 #[test]
 fn a_file_with_names_below_several_roots_is_below_all_of_them() {
-    let place = tempfile::tempdir().unwrap();
+    let place = planted(&[
+        ("one/a", b"same"),
+        ("one/b", b"same"),
+        ("one/c", b"alone"),
+        ("other/d", b""),
+    ]);
     let roots = ["one", "other"].map(|root| place.path().join(root));
-    for root in &roots {
-        fs::create_dir(root).unwrap();
+    for name in ["b", "c"] {
+        fs::hard_link(roots[0].join(name), roots[1].join(name)).unwrap();
     }
-    fs::write(roots[0].join("a"), "same").unwrap();
-    fs::write(roots[0].join("b"), "same").unwrap();
-    fs::hard_link(roots[0].join("b"), roots[1].join("b")).unwrap();
-    fs::write(roots[0].join("c"), "alone").unwrap();
-    fs::hard_link(roots[0].join("c"), roots[1].join("c")).unwrap();
     for _ in 0..20 {
         let options = options(|options| options.across = Across::Roots);
-        let selection = Selection::new(&roots, true);
-        let found = searched(&selection, &options);
-        let names = |file: Equal| file.names.into_iter().map(|name| name.root).collect::<Vec<_>>();
-        let groups: Vec<Vec<_>> = found
-            .groups()
-            .map(|group| group.files.into_iter().map(names).collect())
-            .collect();
-        assert_eq!(groups, [vec![vec![0], vec![0, 1]]]);
+        let found = searched(&Selection::new(&roots, true), &options);
+        assert_eq!(names_below(&found, place.path()), ["one/a", "one/b|other/b"]);
     }
 }
 
@@ -1055,36 +1039,42 @@ fn a_name_that_is_met_twice_or_is_a_symbolic_link_is_no_other_hard_link() {
     assert_eq!(gain(&["here"], false), 0);
     assert_eq!(gain(&["here", "here/1", "here/2"], false), 0);
     assert_eq!(gain(&["here"], true), 0);
-    let bytes = fs::metadata(path("here/1")).unwrap().blocks() * 512;
+    let bytes = blocks_bytes(&path("here/1"));
     assert_eq!(gain(&["here", "elsewhere"], false), bytes);
     assert_eq!(gain(&["here", "here/1", "elsewhere/2", "elsewhere/1"], true), bytes);
 }
 
 #[test]
-fn references_are_neither_duplicates_nor_space_to_gain() {
-    let place = tempfile::tempdir().unwrap();
-    let roots = ["photos", "backup"].map(|root| place.path().join(root));
-    for (root, names) in roots.iter().zip([&["1", "2"][..], &["1", "2", "3", "4"]]) {
-        for directory in ["a", "b"] {
-            fs::create_dir_all(root.join(directory)).unwrap();
-            for name in names {
-                fs::write(root.join(directory).join(name), vec![7; 100_000]).unwrap();
-            }
-        }
-    }
-    // A name of a reference, too.
-    fs::hard_link(roots[1].join("a/1"), roots[0].join("linked")).unwrap();
-    for with_directories in [false, true] {
+fn references_and_their_directories_are_neither_duplicates_nor_space_to_gain() {
+    let bytes = vec![7; 100_000];
+    let found = |place: &Path, with_directories| {
         let options = options(|options| {
             options.across = Across::References(1);
             options.with_directories = with_directories;
         });
-        let selection = Selection::new(&roots[..1], true).against(&roots[1..]);
-        let found = searched(&selection, &options);
-        let bytes = fs::metadata(roots[0].join("a/1")).unwrap().blocks() * 512;
+        let selection = Selection::new([place.join("photos")], true).against([place.join("backup")]);
+        (searched(&selection, &options), blocks_bytes(&place.join("backup/a/1")))
+    };
+    let photos = ["photos/a/1", "photos/a/2", "photos/b/1", "photos/b/2"];
+    let files = photos
+        .iter()
+        .flat_map(|name| [(*name).to_owned(), name.replace("photos", "backup")]);
+    let more = ["backup/a/3", "backup/a/4", "backup/b/3", "backup/b/4"].map(str::to_owned);
+    let files: Vec<String> = files.chain(more).collect();
+    let place = planted(&files.iter().map(|name| (name.as_str(), &bytes[..])).collect::<Vec<_>>());
+    // A name of a reference, too.
+    fs::hard_link(place.path().join("backup/a/1"), place.path().join("photos/linked")).unwrap();
+    for with_directories in [false, true] {
+        let (found, bytes) = found(place.path(), with_directories);
         let sum = found.sum();
         assert_eq!((sum.groups, sum.duplicates, sum.gain_bytes), (1, 4, 4 * bytes));
     }
+    let place = planted(&["photos/a/1", "backup/a/1", "backup/b/1"].map(|name| (name, &bytes[..])));
+    let (found, bytes) = found(place.path(), true);
+    let [equal] = &found.directories[..] else {
+        panic!("{:?}", found.directories)
+    };
+    assert_eq!((equal.files.len(), equal.gain_bytes), (3, bytes));
 }
 
 #[test]
@@ -1100,7 +1090,7 @@ fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
         fs::write(path("c/x"), vec![number; 50_000]).unwrap();
         fs::hard_link(path("c/x"), path("d/x")).unwrap();
     }
-    let bytes = fs::metadata(place.path().join("0/a/x")).unwrap().blocks() * 512;
+    let bytes = blocks_bytes(&place.path().join("0/a/x"));
     for _ in 0..10 {
         let options = options(|options| options.with_directories = true);
         let found = find_below(place.path(), 1, &options);
@@ -1109,32 +1099,6 @@ fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
             assert_eq!((equal.files.len(), equal.gain_bytes), (4, bytes));
         }
     }
-}
-
-#[test]
-fn directories_of_references_stay() {
-    let place = tempfile::tempdir().unwrap();
-    let roots = ["photos", "backup"].map(|root| place.path().join(root));
-    for directory in ["photos/a", "backup/a", "backup/b"] {
-        fs::create_dir_all(place.path().join(directory)).unwrap();
-        fs::write(place.path().join(directory).join("x"), vec![7; 50_000]).unwrap();
-    }
-    let options = options(|options| {
-        options.across = Across::References(1);
-        options.with_directories = true;
-    });
-    let found = find(
-        &Selection::new(&roots[..1], true).against(&roots[1..]),
-        &Filter::default(),
-        &options,
-        &Stop::default(),
-        &|_| (),
-    );
-    let bytes = fs::metadata(place.path().join("photos/a/x")).unwrap().blocks() * 512;
-    let [equal] = &found.directories[..] else {
-        panic!("{:?}", found.directories)
-    };
-    assert_eq!((equal.files.len(), equal.gain_bytes), (3, bytes));
 }
 
 #[test]
