@@ -995,7 +995,7 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
     let options = options(|options| options.is_paranoid = true);
     let files = listed_below(place.path());
     let group: Vec<u32> = (0..files.len()).collect();
-    for stops_first in [true, false] {
+    let ends_early = |stops_first| {
         let stop = Stop::default();
         let search = search_of(&files, &options, &stop);
         std::thread::scope(|scope| {
@@ -1011,10 +1011,13 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
             }
             let started = Instant::now();
             let (classes, failed) = search.prove_all(std::slice::from_ref(&group));
-            assert!(classes.is_empty() && failed.is_empty());
             assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-        });
-    }
+            classes.is_empty() && failed.is_empty()
+        })
+    };
+    assert!(ends_early(true));
+    // A busy machine may be too slow to stop it before its end.
+    assert!((0..10).any(|_| ends_early(false)));
 }
 
 #[test]
