@@ -517,45 +517,43 @@ fn a_report_is_read_as_document_lines_and_from_a_pipe_with_any_name_in_any_direc
     }
 }
 
+/// Sets a value in a document by its pointer, or removes it if there is no text of a value.
+fn edit(document: &mut Value, pointer: &str, value: &str) {
+    let (above, key) = pointer.rsplit_once('/').unwrap();
+    let above = document.pointer_mut(above).unwrap();
+    if value.is_empty() {
+        above.as_object_mut().unwrap().remove(key).unwrap();
+    } else if let Some(place) = above.pointer_mut(&format!("/{key}")) {
+        *place = serde_json::from_str(value).unwrap();
+    } else {
+        above[key] = serde_json::from_str(value).unwrap();
+    }
+}
+
 #[test]
 fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
-    type Change = fn(&mut Value);
     let place = three();
     let good = report(&place, &["."]);
-    let changes: [(Change, &str); 9] = [
-        (|report| report["summary"]["machine"] = "0123".into(), "another machine"),
-        (|report| report["summary"]["version"] = 2.into(), "version 2"),
-        (|report| report["summary"]["version"] = Value::Null, "version"),
+    for (pointer, value, reason) in [
+        ("/summary/machine", r#""0123""#, "another machine"),
+        ("/summary/version", "2", "version 2"),
+        ("/summary/version", "null", "version"),
+        ("/summary/version", "", "older version"),
+        ("/summary/directory", r#""relative""#, "was edited"),
+        ("/summary/roots", "", "roots"),
+        ("/summary/roots/0/path", r#""relative""#, "was edited"),
         (
-            |report| drop(report["summary"].as_object_mut().unwrap().remove("version")),
-            "older version",
-        ),
-        (
-            |report| report["summary"]["directory"] = "relative".into(),
-            "was edited",
-        ),
-        (
-            |report| drop(report["summary"].as_object_mut().unwrap().remove("roots")),
-            "roots",
-        ),
-        (
-            |report| report["summary"]["roots"][0]["path"] = "relative".into(),
-            "was edited",
-        ),
-        (
-            |report| report["summary"]["file_systems"] = json!([{"device": "x"}]),
+            "/summary/file_systems",
+            r#"[{"device": "x"}]"#,
             "`file_systems[0].device`",
         ),
-        (
-            |report| drop(report.as_object_mut().unwrap().remove("summary")),
-            "summary",
-        ),
-    ];
-    for (change, reason) in changes {
+        ("/summary", "", "summary"),
+    ] {
         let mut report = good.clone();
-        change(&mut report);
-        let ended = act_on(&place, &report, &["remove", "--keep", "newest", "--yes"]).ended_with(2);
-        ended.warns(reason);
+        edit(&mut report, pointer, value);
+        act_on(&place, &report, &["remove", "--keep", "newest", "--yes"])
+            .ended_with(2)
+            .warns(reason);
     }
     let text = good.to_string();
     for text in ["", "x", "{}", "[]", "null", &text[..text.len() / 2]] {
@@ -568,46 +566,26 @@ fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
 
 #[test]
 fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goes_on() {
-    type Change = fn(&mut Value);
-    let changes: [(Change, &str); 18] = [
-        (
-            |group| group["paths"][1]["path"] = "../c".into(),
-            "path 2 is not below any",
-        ),
-        (
-            |group| group["paths"][1]["path"] = "./b/../c".into(),
-            "path 2 is not below any",
-        ),
-        (|group| drop(group.as_object_mut().unwrap().remove("bytes")), "`bytes`"),
-        (|group| group["bytes"] = 5.into(), "changed since"),
-        (|group| group["bytes"] = (-4).into(), "`bytes`"),
-        (|group| group["kind"] = "directories".into(), "whole directories"),
-        (|group| group["kind"] = "x".into(), "not a group"),
-        (|group| drop(group.as_object_mut().unwrap().remove("paths")), "`paths`"),
-        (
-            |group| drop(group["paths"][1].as_object_mut().unwrap().remove("inode")),
-            "`paths[1]`: missing field `inode`",
-        ),
-        (
-            |group| group["paths"][1]["changed_ns"] = 1.5.into(),
-            "`paths[1].changed_ns`",
-        ),
-        (|group| group["paths"][1]["root"] = 9.into(), "root"),
-        (|group| group["paths"][1]["path_bytes"] = "zz".into(), "`paths[1].path`"),
-        (
-            |group| group["paths"][1]["path_bytes"] = "6162".into(),
-            "`paths[1].path`",
-        ),
-        (|group| group["paths"][1]["path"] = "./c\u{0}".into(), "`paths[1].path`"),
-        (|group| group["paths"][1]["path"] = "".into(), "`paths[1].path`"),
-        (
-            |group| group["paths"][1]["path"] = group["paths"][0]["path"].clone(),
-            "twice",
-        ),
-        (|group| *group = json!(7), "not a group"),
-        (|group| group["paths"][1] = json!("./c"), "`paths[1]`"),
-    ];
-    for (change, reason) in changes {
+    for (pointer, value, reason) in [
+        ("/paths/1/path", r#""../c""#, "path 2 is not below any"),
+        ("/paths/1/path", r#""./b/../c""#, "path 2 is not below any"),
+        ("/bytes", "", "`bytes`"),
+        ("/bytes", "5", "changed since"),
+        ("/bytes", "-4", "`bytes`"),
+        ("/kind", r#""directories""#, "whole directories"),
+        ("/kind", r#""x""#, "not a group"),
+        ("/paths", "", "`paths`"),
+        ("/paths/1/inode", "", "`paths[1]`: missing field `inode`"),
+        ("/paths/1/changed_ns", "1.5", "`paths[1].changed_ns`"),
+        ("/paths/1/root", "9", "root"),
+        ("/paths/1/path_bytes", r#""zz""#, "`paths[1].path`"),
+        ("/paths/1/path_bytes", r#""6162""#, "`paths[1].path`"),
+        ("/paths/1/path", r#""./c\u0000""#, "`paths[1].path`"),
+        ("/paths/1/path", r#""""#, "`paths[1].path`"),
+        ("/paths/1/path", r#""./a/x.raw""#, "twice"),
+        ("", "7", "not a group"),
+        ("/paths/1", r#""./c""#, "`paths[1]`"),
+    ] {
         let place = three();
         fs::create_dir(place.path("more")).unwrap();
         for name in ["more/1", "more/2"] {
@@ -619,7 +597,12 @@ fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goe
             .iter()
             .position(|group| group["paths"].as_array().unwrap().len() == 3)
             .unwrap();
-        change(&mut groups[at]);
+        assert_eq!(groups[at]["paths"][0]["path"], "./a/x.raw");
+        if pointer.is_empty() {
+            groups[at] = json!(7);
+        } else {
+            edit(&mut groups[at], pointer, value);
+        }
         let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]).ended_with(2);
         ended.warns(&format!("refused: group {}", at + 1));
         ended.warns(reason);
@@ -1231,75 +1214,40 @@ fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to()
 #[test]
 fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
     let place = three();
-    for (arguments, reason) in [
-        (&["--action", "move", "--keep", "newest"][..], "move needs --to"),
+    for (options, reason) in [
+        ("--action move --keep newest --yes", "move needs --to"),
+        ("--action move --keep newest --to none/.. --yes", "cannot find"),
+        ("--action move --keep newest --to c/x --yes", "c/x: cannot find it"),
+        ("--action move --keep newest --to c --yes", "not a directory"),
+        ("--action remove --keep newest --to a --yes", "only move takes --to"),
+        ("--action remove --keep newest --absolute --yes", "only symlink"),
         (
-            &["--action", "move", "--keep", "newest", "--to", "none/.."],
-            "cannot find",
-        ),
-        (
-            &["--action", "move", "--keep", "newest", "--to", "c/x"],
-            "c/x: cannot find it",
-        ),
-        (
-            &["--action", "move", "--keep", "newest", "--to", "c"],
-            "not a directory",
-        ),
-        (
-            &["--action", "remove", "--keep", "newest", "--to", "a"],
-            "only move takes --to",
-        ),
-        (
-            &["--action", "remove", "--keep", "newest", "--absolute"],
-            "only symlink",
-        ),
-        (
-            &["--action", "reflink", "--keep", "newest", "--ignore-metadata"],
+            "--action reflink --keep newest --ignore-metadata --yes",
             "only remove, hardlink and symlink",
         ),
+        ("--action remove --keep newest --dirs --yes", "only move and reflink"),
+        ("--action remove --keep not-under:none --yes", "cannot find"),
+        ("--action remove --keep under:none --yes", "cannot find"),
+        ("--action remove --keep biggest --yes", "rules are newest"),
+        ("--action remove --keep newest --unique --yes", "cannot be used with"),
         (
-            &["--action", "remove", "--keep", "newest", "--dirs"],
-            "only move and reflink",
-        ),
-        (&["--action", "remove", "--keep", "not-under:none"], "cannot find"),
-        (&["--action", "remove", "--keep", "under:none"], "cannot find"),
-        (&["--action", "remove", "--keep", "biggest"], "rules are newest"),
-        (
-            &["--action", "remove", "--keep", "newest", "--unique"],
-            "cannot be used with",
-        ),
-        (
-            &["--action", "remove", "--keep", "newest", "--plan-file", "p", "--json"],
+            "--action remove --keep newest --plan-file p --json",
             "a text of its own",
         ),
-        (&["--action", "burn", "--keep", "newest"], "possible values"),
+        ("--action burn --keep newest --yes", "possible values"),
         (
-            &["--action", "move", "--to", "a", "--keep", "newest", "--names"],
+            "--action move --to a --keep newest --names --yes",
             "only remove takes --names",
         ),
         (
-            &["--action", "symlink", "--keep", "newest", "--prune"],
+            "--action symlink --keep newest --prune --yes",
             "move and trash take --prune",
         ),
-        (&["--keep", "newest"], "required"),
-        (&["--yes"], "required"),
+        ("--keep newest --yes", "required"),
+        ("--yes", "required"),
     ] {
-        let all = [&["dupes"], arguments, &["--yes", "."]].concat();
-        let all: Vec<&str> = if arguments.contains(&"--plan-file") || arguments == ["--yes"] {
-            all.into_iter()
-                .filter(|word| *word != "--yes" || arguments == ["--yes"])
-                .collect::<Vec<_>>()
-        } else {
-            all
-        };
-        let all: Vec<&str> = if arguments == ["--yes"] {
-            vec!["dupes", "--yes", "."]
-        } else {
-            all
-        };
-        let ended = place.run(&all);
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{arguments:?}");
-        ended.warns(reason);
+        let refusal = place.run_line(&format!("dupes {options} .")).refused();
+        assert!(refusal.contains(reason), "{options}: {refusal}");
     }
     assert_eq!(left(&place).len(), 3);
 }
@@ -1321,25 +1269,21 @@ fn directories_named_like_commands_are_searched() {
 fn words_of_other_programs_are_answered_with_those_of_this_one() {
     let place = three();
     for (words, here) in [
+        ("group .", "hint: to list groups of equal files: seekless dupes PATH"),
         (
-            &["group", "."][..],
-            "hint: to list groups of equal files: seekless dupes PATH",
-        ),
-        (
-            &["remove", "--keep", "newest", "."],
+            "remove --keep newest .",
             "seekless dupes --action remove --keep RULE PATH",
         ),
-        (&["remove"], "seekless dupes act remove --keep RULE --from REPORT"),
-        (&["link", "--soft", "."], "--action hardlink"),
-        (&["dedupe"], "--action reflink"),
-        (&["move", "target"], "--action move --to DIR"),
-        (&["-r", "-d", "."], "has no option `-d`"),
-        (&["-rdN", "."], "--action remove"),
-        (&["-makehardlinks", "true", "."], "--action hardlink"),
+        ("remove", "seekless dupes act remove --keep RULE --from REPORT"),
+        ("link --soft .", "--action hardlink"),
+        ("dedupe", "--action reflink"),
+        ("move target", "--action move --to DIR"),
+        ("-r -d .", "has no option `-d`"),
+        ("-rdN .", "--action remove"),
+        ("-makehardlinks true .", "--action hardlink"),
     ] {
-        let ended = place.run(&[&["dupes"], words].concat());
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{words:?}");
-        ended.warns(here);
+        let refusal = place.run_line(&format!("dupes {words}")).refused();
+        assert!(refusal.contains(here), "{words}: {refusal}");
     }
     // A file of that name is what is meant.
     for name in ["link", "group"] {

@@ -86,10 +86,10 @@ fn a_block_that_cannot_be_read_leaves_one_file_out_and_the_others_are_compared()
         let content = bytes(seed, length);
         let copies: &[&str] = if name == "pair" { &["1"] } else { &["1", "2"] };
         for copy in copies.iter().chain(&["bad"]) {
-            fs::write(place.path("disk").join(format!("{name} {copy}")), &content).unwrap();
+            fs::write(place.path("disk").join(format!("{name}-{copy}")), &content).unwrap();
         }
         if name != "pair" {
-            expected.push(format!("disk/{name}_1 disk/{name}_2"));
+            expected.push(format!("disk/{name}-1 disk/{name}-2"));
         }
     }
     sync(&place.path("disk"));
@@ -99,8 +99,8 @@ fn a_block_that_cannot_be_read_leaves_one_file_out_and_the_others_are_compared()
         seekless::files::place(&file).unwrap().unwrap()
     };
     let ranks = lengths.map(|(name, _)| {
-        let bad = address(&format!("{name} bad"));
-        let copies = ["1", "2"].map(|copy| format!("{name} {copy}"));
+        let bad = address(&format!("{name}-bad"));
+        let copies = ["1", "2"].map(|copy| format!("{name}-{copy}"));
         let copies = copies.iter().filter(|copy| place.path("disk").join(copy).exists());
         copies.filter(|copy| address(copy) < bad).count()
     });
@@ -123,15 +123,7 @@ fn a_block_that_cannot_be_read_leaves_one_file_out_and_the_others_are_compared()
         return;
     };
     let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
-    let expected: Groups = groups(&expected)
-        .into_iter()
-        .map(|group| {
-            group
-                .into_iter()
-                .map(|names| names.into_iter().map(|name| name.replace('_', " ")).collect())
-                .collect()
-        })
-        .collect();
+    let expected = groups(&expected);
     for arguments in [
         &["disk"][..],
         &["--paranoid", "disk"],
@@ -142,7 +134,7 @@ fn a_block_that_cannot_be_read_leaves_one_file_out_and_the_others_are_compared()
         let names: Vec<&str> = told(&seen).into_keys().collect();
         assert_eq!(
             names,
-            ["disk/large bad", "disk/medium bad", "disk/pair bad", "disk/small bad"],
+            ["disk/large-bad", "disk/medium-bad", "disk/pair-bad", "disk/small-bad"],
             "{arguments:?}"
         );
         for (path, reason) in told(&seen) {
@@ -535,7 +527,7 @@ fn the_page_cache_is_left_as_it_was_unless_it_is_to_be_filled() {
     }
     sync(&place.path("disk"));
     let resident = |path: &PathBuf| resident_bytes(path);
-    for warm_every in [0, 2] {
+    for &warm_every in long_or(&[0, 2][..], &[2]) {
         for options in [
             &[][..],
             &["--paranoid"],

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::place::{Ended, Mount, Place, prepared};
+use super::place::{Ended, Mount, Place, long_or, prepared};
 
 const KINDS: [&str; 5] = ["bindfs", "mergerfs", "exfat", "ntfs-3g", "fuse2fs"];
 const IMAGE_BYTES: u64 = 48 << 20;
@@ -175,7 +175,7 @@ fn a_kill_at_any_moment_loses_nothing_and_undo_restores_all() {
 fn what_others_append_or_save_at_the_same_time_is_not_lost() {
     on_each(|kind, place| {
         let (mut appended, mut saved) = (0, 0);
-        for _ in 0..3 {
+        for _ in 0..long_or(3, 1) {
             write(place, 20);
             let is_over = AtomicBool::new(false);
             let wrote = thread::scope(|scope| {

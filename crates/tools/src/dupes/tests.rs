@@ -843,7 +843,7 @@ fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
     let options = options(|options| options.cache = Some(full.join("digests")));
     let expected = file_names(&find_below(&tree, 1, &SearchOptions::default()));
     let mut told = BTreeSet::new();
-    for size in ["4k", "64k", "1m", "1200k", "1600k", "2m"] {
+    for size in long_or(&["4k", "64k", "1m", "1200k", "1600k", "2m"][..], &["4k", "1m"]) {
         let Some(_mounted) = Mounted::tmpfs(full.clone(), &format!("size={size}")) else {
             return;
         };
