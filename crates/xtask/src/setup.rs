@@ -9,7 +9,7 @@ use crate::process::{check_interrupt, is_installed, is_root, run};
 /// A program, or another file by its path, and the package that brings it.
 type Needed = (&'static str, &'static str);
 
-const NEEDED: [Needed; 33] = [
+const NEEDED: [Needed; 35] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -30,10 +30,12 @@ const NEEDED: [Needed; 33] = [
     ("trash-list", "trash-cli"),
     ("gio", "libglib2.0-bin"),
     ("strace", "strace"),
+    ("valgrind", "valgrind"),
     ("chromium", "chromium"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("cc", "gcc"),
+    ("c++", "g++"),
     ("mcs", "mono-mcs"),
     ("pkg-config", "pkg-config"),
     ("python3", "python3"),
@@ -45,13 +47,8 @@ const NEEDED: [Needed; 33] = [
     ("/usr/include/liburing.h", "liburing-dev"),
 ];
 
-/// What only the long form uses: counting instructions, fuzzing, Spark, and a database of the hub.
-const NEEDED_LONG: [Needed; 4] = [
-    ("valgrind", "valgrind"),
-    ("c++", "g++"),
-    ("java", "default-jre-headless"),
-    ("pg_ctlcluster", "postgresql"),
-];
+/// What only the long form uses: Spark, and a database of the hub.
+const NEEDED_LONG: [Needed; 2] = [("java", "default-jre-headless"), ("pg_ctlcluster", "postgresql")];
 
 /// Installs what is missing where that is possible. Returns what will be missing nevertheless, and why.
 pub fn install_missing(is_long: bool) -> Result<Vec<String>> {
