@@ -72,3 +72,9 @@ pub use words::{
     description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,
     series_title, short_name, state_words, task, title, why_missing,
 };
+
+/// Whether tests try everything, however long it takes.
+#[cfg(test)]
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_TEST_LONG").is_some()
+}

@@ -8,6 +8,7 @@ use seekless::method::{CachePolicy, Differ, Operation, Setting};
 use seekless::{Comparer, Comparison, Error, Method, Part, Verdict, Which};
 use tempfile::TempDir;
 
+use crate::pairs::is_long;
 use crate::{cases, directories, file_of, methods, sample, with_block};
 
 /// The oracle: a loop over bytes.
@@ -60,7 +61,10 @@ fn every_method_finds_the_first_difference_or_none() {
                 let one = file_of(&directory, "one", &bytes);
                 let block = method.options().block_bytes().unwrap_or(4096) as usize;
                 let mut comparer = Comparer::prepare_for(&method, size as u64).unwrap();
-                for place in places(size, block) {
+                // In the short run, two methods of three leave a place to the next.
+                let places = places(size, block).into_iter().enumerate();
+                let shift = checked;
+                for (_, place) in places.filter(|(at, _)| is_long() || (at + shift) % 3 == 0) {
                     let mut changed = bytes.clone();
                     if let Some(place) = place {
                         changed[place] ^= 1;
@@ -206,15 +210,16 @@ fn sparse(directory: &TempDir, name: &str, bytes: u64, data: &[(u64, &[u8])]) ->
 
 #[test]
 fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
-    const BYTES: u64 = 3 << 20;
-    let zeros = vec![0; 256 << 10];
+    const PART: u64 = 256 << 10;
+    const BYTES: u64 = 3 * PART;
+    let zeros = vec![0; PART as usize - 4096];
     let data = sample(64 << 10);
     let mut nearly = zeros.clone();
     nearly[200_001] = 1;
     for directory in directories() {
-        let one = sparse(&directory, "one", BYTES, &[(1 << 20, &data)]);
-        let same = sparse(&directory, "same", BYTES, &[(1 << 20, &data), (2 << 20, &zeros)]);
-        let unlike = sparse(&directory, "unlike", BYTES, &[(1 << 20, &data), (2 << 20, &nearly)]);
+        let one = sparse(&directory, "one", BYTES, &[(PART, &data)]);
+        let same = sparse(&directory, "same", BYTES, &[(PART, &data), (2 * PART, &zeros)]);
+        let unlike = sparse(&directory, "unlike", BYTES, &[(PART, &data), (2 * PART, &nearly)]);
         let early = sparse(&directory, "early", BYTES, &[(4096, b"x")]);
         for method in methods(Operation::Compare, directory.path()) {
             for ignored in [false, true] {
@@ -224,7 +229,7 @@ fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
                     assert_eq!(found.verdict, Verdict::Equal, "{method}");
                     assert!(!ignored || found.unread_bytes == 0, "{method}: {found:?}");
                 }
-                let at = (2 << 20) + 200_001;
+                let at = 2 * PART + 200_001;
                 assert_eq!(
                     compare(&method, &one, &unlike).verdict,
                     Verdict::Differ { offset: at },
@@ -290,8 +295,9 @@ fn a_file_that_changes_its_size_is_named_and_not_called_equal() {
     let directory = tempfile::tempdir().unwrap();
     seekless::allow_mapping().unwrap();
     let bytes = sample(3 << 20);
+    let rounds = if is_long() { 5 } else { 1 };
     for method in methods(Operation::Compare, directory.path()) {
-        let method = with_block(&method, 4096).unwrap_or(method);
+        let method = with_block(&method, 16 << 10).unwrap_or(method);
         let one = file_of(&directory, "one", &bytes);
         let other = file_of(&directory, "other", &bytes);
         // A FIFO would be more exact; a regular file needs a thread that changes it while it is read.
@@ -305,7 +311,7 @@ fn a_file_that_changes_its_size_is_named_and_not_called_equal() {
                 }
             });
             let mut comparer = Comparer::prepare(&method).unwrap();
-            let found: Vec<_> = (0..5).map(|_| comparer.compare(&one, &other)).collect();
+            let found: Vec<_> = (0..rounds).map(|_| comparer.compare(&one, &other)).collect();
             // Before any assertion: after a panic, the other thread would never end.
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             for found in found {

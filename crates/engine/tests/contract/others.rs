@@ -14,6 +14,7 @@ use seekless::update::{
 };
 
 use super::crashing::is_killed;
+use super::pairs::is_long;
 use super::{Setting, directories, file_of, is_available, sample, wait_until_closed};
 
 fn by(method: &str, safety: Safety) -> Commit {
@@ -637,7 +638,7 @@ fn an_update_that_a_full_disk_ends_is_undone() {
     for kind in ["tmpfs", "btrfs", "ext4"] {
         let Some(small) = Small::mounted(kind) else { continue };
         let mut ended = 0;
-        for round in 0..ROUNDS {
+        for round in (0..ROUNDS).step_by(if is_long() { 1 } else { 3 }) {
             let path = small.path().join("file");
             let file = File::create(&path).unwrap();
             // Data and holes in turn.
@@ -678,7 +679,7 @@ fn an_update_that_a_full_disk_ends_is_undone() {
             let _ = fs::remove_file(&shared);
             fs::remove_file(&path).unwrap();
         }
-        println!("{kind}: {ended} of {ROUNDS} updates ended by a full disk");
+        println!("{kind}: {ended} updates ended by a full disk");
         assert!(ended > 0, "{kind}");
     }
 }

@@ -57,7 +57,7 @@ impl Store {
 
     fn renew(&self, storages: &[Storage], directory: &Path, mode: u32) -> Result<Vec<PathBuf>, StoreError> {
         let lock = directory.join(".lock");
-        let _lock = locked(&lock).map_err(system(&lock, "lock"))?;
+        let _lock = locked(&lock, PATIENCE).map_err(system(&lock, "lock"))?;
         let mut written = Vec::new();
         for storage in storages {
             let Some(name) = name_of(storage) else { continue };
@@ -162,7 +162,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes the lock, so that the process that lists the runs last also writes last. Fails on a FIFO or a symbolic link
 /// instead of waiting for or following it.
-fn locked(path: &Path) -> io::Result<File> {
+fn locked(path: &Path, patience: Duration) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let mut open = File::options();
     open.write(true).create(true).truncate(false).mode(0o600);
@@ -172,7 +172,7 @@ fn locked(path: &Path) -> io::Result<File> {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 100),
+            Err(TryLockError::WouldBlock) if began.elapsed() < patience => std::thread::sleep(patience / 100),
             Err(TryLockError::WouldBlock) => {
                 return Err(io::Error::new(ErrorKind::TimedOut, "another process holds the lock"));
             }
@@ -242,7 +242,7 @@ pub fn keep_fetched_profile(profile: Profile, name: &str, directory: &Path) -> R
 fn borrow(text: &str, name: &str, directory: &Path, replaces: bool) -> Result<(PathBuf, bool), StoreError> {
     make_directory(directory)?;
     let lock = directory.join(".lock");
-    let _lock = locked(&lock).map_err(system(&lock, "lock"))?;
+    let _lock = locked(&lock, PATIENCE).map_err(system(&lock, "lock"))?;
     let directory = directory_of_borrowed(directory);
     make_directory(&directory)?;
     tidy(&directory);
@@ -472,23 +472,24 @@ mod tests {
     fn nobody_waits_long_for_a_lock_or_for_what_is_none() {
         let place = tempfile::tempdir().unwrap();
         let lock = place.path().join(".lock");
-        let held = locked(&lock).unwrap();
-        assert_eq!(locked(&lock).unwrap_err().kind(), ErrorKind::TimedOut);
+        let locked = || locked(&lock, Duration::from_millis(50));
+        let held = locked().unwrap();
+        assert_eq!(locked().unwrap_err().kind(), ErrorKind::TimedOut);
         drop(held);
-        locked(&lock).unwrap();
+        locked().unwrap();
         fs::remove_file(&lock).unwrap();
         let status = std::process::Command::new("mkfifo").arg(&lock).status();
         assert!(status.unwrap().success());
-        locked(&lock).unwrap_err();
+        locked().unwrap_err();
         fs::remove_file(&lock).unwrap();
         std::os::unix::fs::symlink(place.path().join("elsewhere"), &lock).unwrap();
-        locked(&lock).unwrap_err();
+        locked().unwrap_err();
         assert!(!place.path().join("elsewhere").exists());
     }
 
     #[test]
     fn of_benches_that_end_at_the_same_time_none_is_missing_in_the_profile() {
-        for _ in 0..10 {
+        for _ in 0..if crate::is_long() { 10 } else { 2 } {
             let place = tempfile::tempdir().unwrap();
             let store = Store::new(place.path().join("data"));
             let directory = place.path().join("profiles");

@@ -21,6 +21,11 @@ use super::page::Frame;
 use super::{comparison_page, run_page, to_html};
 use crate::to_markdown;
 
+/// Whether tests try everything, however long it takes.
+fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_TEST_LONG").is_some()
+}
+
 /// Stores in each contest the conclusions from its trials.
 fn concluded(mut run: Run) -> Run {
     conclude_all(&mut run);
@@ -261,14 +266,15 @@ fn resuming_is_marked_where_it_happened() {
 
 #[test]
 fn thousands_of_entries_and_contests_stay_one_page_of_bounded_plots() {
-    let names: Vec<String> = (0..3000).map(|block| format!("read/sync,block={block}K")).collect();
+    let (entries, contests) = if is_long() { (3000, 2000) } else { (500, 400) };
+    let names: Vec<String> = (0..entries).map(|block| format!("read/sync,block={block}K")).collect();
     let methods: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1.0)).collect();
     let mut run = concluded(run(&methods, 1));
     let empty = contest(1 << 20, Vec::new());
-    run.contests.extend(std::iter::repeat_n(empty, 2000));
+    run.contests.extend(std::iter::repeat_n(empty, contests));
     let page = page(&run);
     assert!(page.matches("<svg").count() < 100 && page.contains("more contests are not shown"));
-    assert_eq!(carried(&page).contests.len(), 2001);
+    assert_eq!(carried(&page).contests.len(), contests + 1);
 }
 
 /// Texts with markup.
@@ -387,7 +393,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if is_long() { 64 } else { 16 }))]
 
     #[test]
     fn no_run_breaks_what_is_made_of_it(run in hostile_run()) {

@@ -278,11 +278,12 @@ fn processor_time() -> Duration {
 #[test]
 #[cfg(target_os = "linux")]
 fn time_grows_as_the_runs_do_whatever_they_have_many_of() {
+    let few = if crate::is_long() { 1250 } else { 400 };
     for [small, large] in [
-        [[1250, 1, 1], [10_000, 1, 1]],
-        [[1, 1250, 1], [1, 10_000, 1]],
-        [[1, 1, 1250], [1, 1, 10_000]],
-        [[1, 25, 50], [1, 100, 100]],
+        [[few, 1, 1], [8 * few, 1, 1]],
+        [[1, few, 1], [1, 8 * few, 1]],
+        [[1, 1, few], [1, 1, 8 * few]],
+        [[1, 20, few / 20], [1, 80, few / 10]],
     ] {
         let (short, long) = (time_to_compare(small), time_to_compare(large));
         println!("{small:?}: {short:?}, {large:?}: {long:?}");
