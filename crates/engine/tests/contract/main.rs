@@ -5,6 +5,7 @@
 
 mod changing;
 mod comparing;
+mod consumers;
 mod copying;
 mod crashing;
 mod front_door;
@@ -22,6 +23,8 @@ mod sparse;
 mod spilling;
 mod updating;
 mod visiting;
+
+mod watches;
 mod writing;
 
 use std::collections::BTreeMap;

@@ -12,53 +12,12 @@ use seekless_sys::{Access, Opening};
 
 use seekless::method::{CachePolicy, Durability};
 use seekless::{
-    Chunk, Comparer, Consumer, Copier, Destination, Error, Job, Method, Operation, Part, Reader, Verdict, Writer,
-    full_text,
+    Comparer, Copier, Destination, Error, Job, Method, Operation, Part, Reader, Verdict, Writer, full_text,
 };
 
+use super::consumers::Kept;
 use super::pairs::is_long;
 use super::{available, directories, file_of, methods, sample, with_block};
-
-/// Keeps the bytes that are read, in any order.
-struct Keep(Mutex<Vec<u8>>);
-
-impl Keep {
-    fn nothing() -> Self {
-        Self(Mutex::default())
-    }
-
-    fn bytes(self) -> Vec<u8> {
-        self.0.into_inner().unwrap()
-    }
-}
-
-impl Consumer for Keep {
-    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        let mut kept = self.0.lock().unwrap();
-        chunk.for_each_slice(|start, bytes| {
-            let start = offset as usize + start;
-            let end = start + bytes.len();
-            if kept.len() < end {
-                kept.resize(end, 0);
-            }
-            kept[start..end].copy_from_slice(bytes);
-            ControlFlow::Continue(())
-        })
-    }
-
-    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
-        let mut kept = self.0.lock().unwrap();
-        let end = (offset + length) as usize;
-        if kept.len() < end {
-            kept.resize(end, 0);
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn needs_order(&self) -> bool {
-        false
-    }
-}
 
 const FILE_BYTES: usize = 200_001;
 
@@ -135,8 +94,8 @@ fn ranges_are_read_as_std_reads_them_by_every_method_from_paths_and_open_files()
             for (start, length) in RANGES {
                 for part in [Part::whole(&path), Part::of_file(&file)] {
                     let case = format!("{method}: {length} from {start} of {part:?}");
-                    let keep = Keep::nothing();
-                    let read = match reader.read(part.range(start..start + length), &keep) {
+                    let kept = Kept::default();
+                    let read = match reader.read(part.range(start..start + length), &kept) {
                         Err(error) if may_refuse(&method, &[start]) => {
                             assert!(error.is_unavailable(), "{case}: {error}");
                             continue;
@@ -145,7 +104,7 @@ fn ranges_are_read_as_std_reads_them_by_every_method_from_paths_and_open_files()
                     };
                     let expected = cut(&bytes, start, length);
                     assert_eq!(read.bytes, expected.len() as u64, "{case}");
-                    assert!(keep.bytes() == expected, "{case}");
+                    assert!(kept.bytes() == expected, "{case}");
                 }
             }
             assert_eq!(file.stream_position().unwrap(), 77, "{method} moved the position");
@@ -342,23 +301,9 @@ fn parts_of_one_file_are_compared_by_their_own_bytes_however_they_are_given() {
                 (None, Verdict::Equal) => length(&one) == length(&other),
                 _ => false,
             };
-            let parts = [
-                [
-                    Part::of_file(&file).range(one.clone()),
-                    Part::of_file(&file).range(other.clone()),
-                ],
-                [
-                    Part::whole(&path).range(one.clone()),
-                    Part::whole(&path).range(other.clone()),
-                ],
-            ];
-            for [a, b] in parts {
-                match comparer.compare(a, b) {
-                    Ok(done) => assert!(
-                        is_expected(&done.verdict),
-                        "{method}: {one:?} {other:?}: {:?}",
-                        done.verdict
-                    ),
+            for part in [Part::of_file(&file), Part::whole(&path)] {
+                match comparer.compare(part.clone().range(one.clone()), part.range(other.clone())) {
+                    Ok(done) => assert!(is_expected(&done.verdict), "{method}: {one:?} {other:?}: {done:?}"),
                     Err(error) => assert!(error.is_unavailable(), "{method}: {error}"),
                 }
             }
@@ -387,9 +332,8 @@ fn a_copy_into_an_open_file_stays_right_while_another_thread_uses_the_file() {
                     let mut reader =
                         Reader::prepare_for(&"read/sync,block=4K".parse().unwrap(), FILE_BYTES as u64).unwrap();
                     while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
-                        reader
-                            .read(Part::of_file(&file).range(..4096), Keep::nothing())
-                            .unwrap();
+                        let start = Part::of_file(&file).range(..4096);
+                        reader.read(start, Kept::default()).unwrap();
                     }
                 });
                 let done = copier.copy(Part::whole(&source), Part::of_file(&file).range(at..), Destination::New);
