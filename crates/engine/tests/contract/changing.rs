@@ -11,7 +11,7 @@ use seekless::{Chunk, Consumer, Error, Reader};
 
 use super::consumers::ForEach;
 use super::pairs::is_long;
-use super::{directories, file_of, methods, sample, with_block};
+use super::{directories, each_method, file_of, methods, sample, with_block};
 
 /// Does something to the file when the first chunk arrives.
 fn meddling(act: impl Fn() + Sync) -> impl Consumer {
@@ -63,17 +63,15 @@ fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
 #[test]
 fn a_file_that_grows_is_read_up_to_the_size_it_had() {
     let bytes = sample(file_bytes() / 4);
-    for directory in directories() {
-        for method in methods(Operation::Read, directory.path()) {
-            let method = with_block(&method, 64 << 10).unwrap_or(method);
-            let path = file_of(&directory, "file", &bytes);
-            let meddle = meddling(|| {
-                let mut file = File::options().append(true).open(&path).unwrap();
-                file.write_all(&vec![1; 100_000]).unwrap();
-            });
-            let mut reader = Reader::prepare_for(&method, 4 * bytes.len() as u64).unwrap();
-            let transfer = reader.read(&path, &meddle).unwrap();
-            assert_eq!(transfer.bytes, bytes.len() as u64, "{method}");
-        }
+    for (directory, method) in each_method(Operation::Read) {
+        let method = with_block(&method, 64 << 10).unwrap_or(method);
+        let path = file_of(&directory, "file", &bytes);
+        let meddle = meddling(|| {
+            let mut file = File::options().append(true).open(&path).unwrap();
+            file.write_all(&vec![1; 100_000]).unwrap();
+        });
+        let mut reader = Reader::prepare_for(&method, 4 * bytes.len() as u64).unwrap();
+        let transfer = reader.read(&path, &meddle).unwrap();
+        assert_eq!(transfer.bytes, bytes.len() as u64, "{method}");
     }
 }

@@ -9,7 +9,7 @@ use seekless::{Comparer, Comparison, Error, Method, Part, Verdict, Which};
 use tempfile::TempDir;
 
 use crate::pairs::is_long;
-use crate::{cases, directories, file_of, methods, sample, with_block};
+use crate::{cases, directories, each_method, file_of, methods, sample, with_block};
 
 /// The oracle: a loop over bytes.
 fn naive(one: &[u8], other: &[u8]) -> Verdict {
@@ -93,17 +93,15 @@ fn every_method_finds_the_first_difference_or_none() {
 
 #[test]
 fn the_shorter_file_is_named_and_unequal_lengths_of_equal_bytes_are_no_difference() {
-    for directory in directories() {
-        for method in methods(Operation::Compare, directory.path()) {
-            let bytes = sample(200_000);
-            for (one_bytes, other_bytes) in [(200_000, 131_072), (131_071, 200_000), (0, 1), (1, 0), (0, 0)] {
-                let one = file_of(&directory, "one", &bytes[..one_bytes]);
-                let other = file_of(&directory, "other", &bytes[..other_bytes]);
-                let found = compare(&method, &one, &other);
-                let expected = naive(&bytes[..one_bytes], &bytes[..other_bytes]);
-                assert_eq!(found.verdict, expected, "{method}, {one_bytes} against {other_bytes}");
-                assert_eq!(found.bytes, one_bytes.min(other_bytes) as u64);
-            }
+    for (directory, method) in each_method(Operation::Compare) {
+        let bytes = sample(200_000);
+        for (one_bytes, other_bytes) in [(200_000, 131_072), (131_071, 200_000), (0, 1), (1, 0), (0, 0)] {
+            let one = file_of(&directory, "one", &bytes[..one_bytes]);
+            let other = file_of(&directory, "other", &bytes[..other_bytes]);
+            let found = compare(&method, &one, &other);
+            let expected = naive(&bytes[..one_bytes], &bytes[..other_bytes]);
+            assert_eq!(found.verdict, expected, "{method}, {one_bytes} against {other_bytes}");
+            assert_eq!(found.bytes, one_bytes.min(other_bytes) as u64);
         }
     }
 }

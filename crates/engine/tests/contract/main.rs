@@ -29,6 +29,7 @@ mod writing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
 
 use seekless::method::{CachePolicy, Durability, Hint, MECHANISMS, Operation};
@@ -60,6 +61,15 @@ fn methods(operation: Operation, directory: &Path) -> Vec<Method> {
         directory.display()
     );
     found
+}
+
+/// Each directory with each of the methods of an operation, as [`methods`] gives them.
+fn each_method(operation: Operation) -> impl Iterator<Item = (Rc<TempDir>, Method)> {
+    let directories = directories().into_iter().map(Rc::new);
+    directories.flat_map(move |directory| {
+        let methods = methods(operation, directory.path());
+        methods.into_iter().map(move |method| (directory.clone(), method))
+    })
 }
 
 /// Those of some methods that work in a directory. Says which do not and why.

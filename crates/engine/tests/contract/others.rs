@@ -261,7 +261,7 @@ fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
         for method in of_these(&methods, directory.path()) {
             let path = file_of(&directory, "file", &sample(10_000));
             // The size is known, but not reached yet.
-            let appending = at(StepKind::Make, 1, || append(&path, &[b'a'; 50_000]));
+            let appending = at(StepKind::Make, 1, || append(&path, &vec![b'a'; 50_000]));
             let done = commit_watched(&path, &updates(&[20_000]), &by(method, Safety::Journal), &appending);
             if let Err(error) = &done {
                 assert!(full_text(&error).contains("not available"), "{error}");

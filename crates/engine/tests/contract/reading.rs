@@ -9,15 +9,13 @@ use seekless::{Chunk, Job, Method, Part, Reader, sequential};
 
 use super::consumers::{ForEach, Kept};
 use super::marks::Marks;
-use super::{cases, directories, file_of, methods, sample, with_block};
+use super::{cases, directories, each_method, file_of, methods, sample, with_block};
 
 #[test]
 fn every_method_reads_what_std_reads_whatever_the_size_and_block() {
-    for directory in directories() {
-        for method in methods(Operation::Read, directory.path()) {
-            for (method, size) in cases(&method) {
-                reads_like_std(&directory, &method, size);
-            }
+    for (directory, method) in each_method(Operation::Read) {
+        for (method, size) in cases(&method) {
+            reads_like_std(&directory, &method, size);
         }
     }
 }

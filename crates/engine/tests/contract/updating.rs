@@ -12,7 +12,7 @@ use seekless::update::{Batch, Look, PlanLimits, Safety, StepKind, Updates, Watch
 
 use super::pairs::is_long;
 use super::watches::{Before, LIMITS, assert_alone, at, by, how, updates_of};
-use super::{Setting, cases, directories, file_of, is_available, methods, sample, wait_until_closed};
+use super::{Setting, cases, directories, each_method, file_of, is_available, sample, wait_until_closed};
 
 /// Updates of all kinds in and behind a file of this many bytes, and the file's new content.
 fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
@@ -38,28 +38,26 @@ fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
 
 #[test]
 fn every_method_leaves_what_a_naive_file_holds() {
-    for directory in directories() {
-        for method in methods(Operation::Update, directory.path()) {
-            let cases = cases(&method);
-            let step = (cases.len() / 3).max(1);
-            for (method, size) in cases.into_iter().step_by(step) {
-                for is_dense in [true, false] {
-                    let before = sample(size);
-                    let path = file_of(&directory, "file", &before);
-                    let (updates, after) = updated(&before, is_dense);
-                    let facts = Look::assuming(&path, &LIMITS).unwrap().facts;
-                    let told = cost(&updates, &facts, &method, Safety::InPlace).unwrap();
-                    let done = commit(&path, &updates, &how(method, Safety::InPlace))
-                        .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
-                    let done = (done.writes, done.requested_bytes, done.written_bytes);
-                    let told = (told.work.writes, told.requested_bytes, told.work.written_bytes);
-                    assert_eq!(done, told, "what {method} did of {size} bytes, and what was told");
-                    assert!(
-                        std::fs::read(&path).unwrap() == after,
-                        "{method} left {size} bytes wrong"
-                    );
-                    std::fs::remove_file(&path).unwrap();
-                }
+    for (directory, method) in each_method(Operation::Update) {
+        let cases = cases(&method);
+        let step = (cases.len() / 3).max(1);
+        for (method, size) in cases.into_iter().step_by(step) {
+            for is_dense in [true, false] {
+                let before = sample(size);
+                let path = file_of(&directory, "file", &before);
+                let (updates, after) = updated(&before, is_dense);
+                let facts = Look::assuming(&path, &LIMITS).unwrap().facts;
+                let told = cost(&updates, &facts, &method, Safety::InPlace).unwrap();
+                let done = commit(&path, &updates, &how(method, Safety::InPlace))
+                    .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+                let done = (done.writes, done.requested_bytes, done.written_bytes);
+                let told = (told.work.writes, told.requested_bytes, told.work.written_bytes);
+                assert_eq!(done, told, "what {method} did of {size} bytes, and what was told");
+                assert!(
+                    std::fs::read(&path).unwrap() == after,
+                    "{method} left {size} bytes wrong"
+                );
+                std::fs::remove_file(&path).unwrap();
             }
         }
     }
@@ -67,33 +65,29 @@ fn every_method_leaves_what_a_naive_file_holds() {
 
 #[test]
 fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
-    for directory in directories() {
-        for method in methods(Operation::Update, directory.path()) {
-            for safety in [Safety::Journal, Safety::Replace] {
-                if method.options().cache() == CachePolicy::Direct
-                    || method.options().preallocate() == Preallocate::Both
-                {
-                    continue;
-                }
-                let before = sample(40_000);
-                let path = file_of(&directory, "file", &before);
-                let (updates, after) = updated(&before, false);
-                let limits = PlanLimits { safety, ..LIMITS };
-                let facts = Look::assuming(&path, &limits).unwrap().facts;
-                let told = cost(&updates, &facts, &method, safety).unwrap();
-                let done = commit(&path, &updates, &how(method, safety));
-                let done = done.unwrap_or_else(|error| panic!("{method}: {error}"));
-                assert!(std::fs::read(&path).unwrap() == after, "{method}, {safety:?}");
-                assert_eq!(done.safety_bytes(), told.safety_bytes, "{method}, {safety:?}");
-                let is_shared = safety == Safety::Replace && facts.copied_bytes == 0;
-                assert_eq!(done.safety_bytes() == 0, is_shared, "{method}, {safety:?}: {done:?}");
-                assert!(
-                    is_shared || done.amplification() > 2.0,
-                    "{method}, {safety:?}: {done:?}"
-                );
-                assert_alone(&path);
-                std::fs::remove_file(&path).unwrap();
+    for (directory, method) in each_method(Operation::Update) {
+        for safety in [Safety::Journal, Safety::Replace] {
+            if method.options().cache() == CachePolicy::Direct || method.options().preallocate() == Preallocate::Both {
+                continue;
             }
+            let before = sample(40_000);
+            let path = file_of(&directory, "file", &before);
+            let (updates, after) = updated(&before, false);
+            let limits = PlanLimits { safety, ..LIMITS };
+            let facts = Look::assuming(&path, &limits).unwrap().facts;
+            let told = cost(&updates, &facts, &method, safety).unwrap();
+            let done = commit(&path, &updates, &how(method, safety));
+            let done = done.unwrap_or_else(|error| panic!("{method}: {error}"));
+            assert!(std::fs::read(&path).unwrap() == after, "{method}, {safety:?}");
+            assert_eq!(done.safety_bytes(), told.safety_bytes, "{method}, {safety:?}");
+            let is_shared = safety == Safety::Replace && facts.copied_bytes == 0;
+            assert_eq!(done.safety_bytes() == 0, is_shared, "{method}, {safety:?}: {done:?}");
+            assert!(
+                is_shared || done.amplification() > 2.0,
+                "{method}, {safety:?}: {done:?}"
+            );
+            assert_alone(&path);
+            std::fs::remove_file(&path).unwrap();
         }
     }
 }
@@ -310,7 +304,9 @@ fn what_others_wrote_while_an_update_was_stopped_for_longer_than_its_lease_stays
                     after[offset..offset + 4].copy_from_slice(b"upda");
                 }
                 let marks: Vec<usize> = (0..6).map(|n| n * STEP + 50).collect();
-                marks.iter().for_each(|&at| after[at] = b'!');
+                for &at in &marks {
+                    after[at] = b'!';
+                }
                 let path = file_of(&directory, "file", &sample(6 * STEP));
                 wait_until_closed(&path);
                 // As if this process was stopped for longer than its lease lasts.
