@@ -85,15 +85,8 @@ const SITE: Frame<'_> = Frame::Site(&[("Hub", "/"), ("About", "/about?a=1&b=\"2\
 
 /// Whether nothing of a page needs more than a policy that allows the linked style alone.
 fn is_of_site(page: &str) -> bool {
-    let unwanted = [
-        "<script",
-        "<style",
-        " style=",
-        "Content-Security-Policy",
-        "\"data:",
-        "http://",
-        "https://",
-    ];
+    let inline = ["<script", "<style", " style=", "\"data:"];
+    let unwanted = [&inline[..], &["Content-Security-Policy", "http://", "https://"]].concat();
     page.contains("href=\"/style.css\"") && !unwanted.iter().any(|unwanted| page.contains(unwanted))
 }
 
@@ -106,10 +99,8 @@ fn pages_of_a_site_have_its_navigation_and_neither_script_nor_style() {
     assert!(page.contains(r#"href="/api/v1/runs/1""#) && page.contains("Use read/sync,block=128K: the best"));
     let comparison = compare(&run, &run).expect("the same contests");
     let compared = comparison_page(&comparison, &[], SITE).into_string();
-    assert!(
-        is_of_site(&compared) && !compared.contains(r#"id="notes""#),
-        "{compared}"
-    );
+    let has_notes = compared.contains(r#"id="notes""#);
+    assert!(is_of_site(&compared) && !has_notes, "{compared}");
     assert!([page, compared].iter().all(|page| page.contains("&lt;a note&gt;")));
 }
 
@@ -127,12 +118,8 @@ fn pages_of_usual_runs_on_a_site_are_small() {
 #[test]
 fn a_heat_map_is_drawn_where_there_are_two_blocks_and_not_where_there_is_one() {
     let has_blocks = |methods: &[(&str, f64)]| page(&concluded(run(methods, 6))).contains("id=\"blocks-0\"");
-    assert!(has_blocks(&[
-        ("read/sync,block=4K", 1.0),
-        ("read/sync,block=1M", 1.0),
-        ("read/mmap", 1.0)
-    ]));
-    assert!(!has_blocks(&[("read/sync,block=4K", 1.0), ("read/mmap", 1.0)]));
+    let methods = ["read/sync,block=1M", "read/sync,block=4K", "read/mmap"].map(|method| (method, 1.0));
+    assert!(has_blocks(&methods) && !has_blocks(&methods[1..]));
 }
 
 #[test]
@@ -144,15 +131,9 @@ fn cold_stands_beside_warm_only_where_nothing_else_differs() {
             cache: Cache::Warm,
             ..warm
         });
-        let warm: Vec<Trial> = run
-            .trials
-            .iter()
-            .map(|trial| Trial {
-                contest: 1,
-                ..trial.clone()
-            })
-            .collect();
-        run.trials.extend(warm);
+        for trial in run.trials.clone() {
+            run.trials.push(Trial { contest: 1, ..trial });
+        }
         page(&concluded(run)).contains("Cold and warm")
     };
     assert!(with_twin(64 << 20));
@@ -173,40 +154,34 @@ fn a_published_method_is_held_against_the_best_of_its_kind_here() {
         page(&run)
     };
     let plain = told("read_plain", FindingKind::Synchronous);
-    assert!(
-        plain.contains("<td class=\"slow\"> 1.20x</td>")
-            && plain.contains("block=64K<wbr></td><td class=\"w\">55.9 MB/s</td>"),
-        "its best block is 64K"
-    );
-    assert!(
-        plain.contains("<td class=\"w\">their server</td>")
-            && plain.contains(">the best synchronous, block 4K to 256K</td>")
-    );
-    assert!(
-        told("read_async_plain", FindingKind::Overlapping)
-            .contains("<td class=\"best\">◆ best</td></tr></tbody></table></div></details>")
-    );
+    for cell in [
+        "<td class=\"slow\"> 1.20x</td>",
+        // Its best block is 64K.
+        "block=64K<wbr></td><td class=\"w\">55.9 MB/s</td>",
+        "<td class=\"w\">their server</td>",
+        ">the best synchronous, block 4K to 256K</td>",
+    ] {
+        assert!(plain.contains(cell), "{cell}");
+    }
+    let best = "<td class=\"best\">◆ best</td></tr></tbody></table></div></details>";
+    assert!(told("read_async_plain", FindingKind::Overlapping).contains(best));
     for missing in ["read_mmap_plain", "no such name"] {
         assert!(told(missing, FindingKind::Any).contains("not among the methods of this run"));
     }
     let mut large = run(&methods, 8);
     large.contests[0].size_bytes = 256 << 20;
     large.published = vec![published("read_plain", FindingKind::Synchronous)];
-    assert!(
-        !page(&concluded(large)).contains("Published, and here"),
-        "it is about smaller files"
-    );
+    let page = page(&concluded(large));
+    assert!(!page.contains("Published, and here"), "it is about smaller files");
 }
 
 #[test]
 fn published_figures_stand_beside_those_of_the_same_program_here() {
-    let mut run = run(
-        &[
-            ("compare/stdio,order=preload", 1.5),
-            ("compare/sync,block=4K,order=preload", 0.5),
-        ],
-        6,
-    );
+    let methods = [
+        ("compare/stdio,order=preload", 1.5),
+        ("compare/sync,block=4K,order=preload", 0.5),
+    ];
+    let mut run = run(&methods, 6);
     let labels = ["compare-with-extra-read", "block-compare-with-extra-read-4k"];
     for (entry, label) in run.contests[0].entries.iter_mut().zip(labels) {
         entry.label = Some(label.to_owned());
@@ -218,11 +193,13 @@ fn published_figures_stand_beside_those_of_the_same_program_here() {
     figures.machine = "HDD 2009: a disk".to_owned();
     run.published = vec![figures];
     let page = page(&concluded(run));
-    assert!(
-        page.contains("9.64 s") && page.contains("1.50 s, 750.0 ms of CPU"),
-        "{page}"
-    );
-    assert!(page.contains(">HDD 2009</td>") && page.contains("HDD 2009: a disk. a document</li>"));
+    let figures = ["9.64 s", "1.50 s, 750.0 ms of CPU"];
+    for text in figures
+        .into_iter()
+        .chain([">HDD 2009</td>", "HDD 2009: a disk. a document</li>"])
+    {
+        assert!(page.contains(text), "{page}");
+    }
 }
 
 #[test]
@@ -240,13 +217,8 @@ fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
     elsewhere.findings[0].seconds = Some(9.0);
     elsewhere.findings[0].at_least_bytes = Some(4_000_000);
     let own = page(&run);
-    assert_eq!(
-        (
-            own.matches("class=\"column s0\"").count(),
-            own.matches("class=\"hollow").count()
-        ),
-        (1, 0)
-    );
+    let lines = ["class=\"column s0\"", "class=\"hollow"].map(|class| own.matches(class).count());
+    assert_eq!(lines, [1, 0]);
     run.published = vec![elsewhere.clone()];
     let both = page(&run);
     assert!(both.contains("<title>Plain &amp; simple, 4 MB: 9 s, their server</title>"));
