@@ -210,14 +210,9 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
     for _ in 0..levels {
         mkdirat(&at, &name, Mode::from_raw_mode(0o755)).unwrap();
         at = openat(&at, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let file = openat(
-            &at,
-            c"file",
-            OFlags::WRONLY | OFlags::CREATE,
-            Mode::from_raw_mode(0o644),
-        )
-        .unwrap();
-        rustix::io::write(&file, b"bytes").unwrap();
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        let file = openat(&at, c"file", flags, Mode::from_raw_mode(0o644));
+        rustix::io::write(file.unwrap(), b"bytes").unwrap();
     }
     for (most_open, kept) in [(1, true), (1, false), (10, true), (1000, false)] {
         let (all, _) = walked(place.path(), most_open, kept);
@@ -226,10 +221,8 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
             other => panic!("{other:?}"),
         });
         let below = place.path().as_os_str().len() + "/file".len();
-        assert_eq!(
-            lengths.collect::<BTreeSet<_>>(),
-            (1..=levels).map(|level| below + level * 201).collect()
-        );
+        let expected: BTreeSet<_> = (1..=levels).map(|level| below + level * 201).collect();
+        assert_eq!(lengths.collect::<BTreeSet<_>>(), expected);
     }
 }
 
@@ -264,17 +257,15 @@ fn a_directory_that_becomes_a_link_leads_nobody_out_of_the_tree() {
         assert!(walk.next().is_none());
         fs::rename(root.join("inner"), all.path().join("moved")).unwrap();
         symlink(all.path().join("elsewhere"), root.join("inner")).unwrap();
-        match file.open(OFlags::RDONLY) {
+        let stays_inside = || match file.open(OFlags::RDONLY) {
             Ok(_) => assert_eq!(read(&file), b"inner"),
             Err((action, _)) => assert_eq!((action, most_open), ("open its directory again", 0)),
-        }
+        };
+        stays_inside();
         // Another directory of the same name is not the one that was listed, either.
         fs::remove_file(root.join("inner")).unwrap();
         fs::rename(all.path().join("elsewhere"), root.join("inner")).unwrap();
-        match file.open(OFlags::RDONLY) {
-            Ok(_) => assert_eq!(read(&file), b"inner"),
-            Err((action, _)) => assert_eq!((action, most_open), ("open its directory again", 0)),
-        }
+        stays_inside();
     }
 }
 
@@ -361,11 +352,9 @@ fn openings(levels: usize, most_open: usize) -> u64 {
 fn what_is_far_below_takes_no_longer_where_few_directories_are_open() {
     assert_eq!(openings(3000, 5000), 3000, "each once");
     for most_open in [1, 100] {
+        // Once on the way down and once on the way up.
         let opened = openings(3000, most_open);
-        assert!(
-            opened < 6000,
-            "once on the way down and once on the way up, not {opened}"
-        );
+        assert!(opened < 6000, "{opened}");
     }
 }
 
