@@ -33,18 +33,8 @@ fn compare(method: &Method, one: &Path, other: &Path) -> Comparison {
 
 /// Places at which the second file is made to differ: around every edge of a block.
 fn places(size: usize, block: usize) -> Vec<Option<usize>> {
-    let edges = [
-        0,
-        1,
-        511,
-        512,
-        4095,
-        4096,
-        block - 1,
-        block,
-        2 * block,
-        size.wrapping_sub(1),
-    ];
+    let blocks = [block - 1, block, 2 * block, size.wrapping_sub(1)];
+    let edges = [&[0, 1, 511, 512, 4095, 4096][..], &blocks].concat();
     let mut places: Vec<_> = edges.into_iter().filter(|&at| at < size).map(Some).collect();
     places.push(None);
     places.dedup();
@@ -73,11 +63,8 @@ fn every_method_finds_the_first_difference_or_none() {
                     let other = file_of(&directory, "other", &changed);
                     let found = comparer.compare(&one, &other);
                     let found = found.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
-                    assert_eq!(
-                        found.verdict,
-                        naive(&bytes, &changed),
-                        "{method}, {size} bytes, {place:?}"
-                    );
+                    let expected = naive(&bytes, &changed);
+                    assert_eq!(found.verdict, expected, "{method}, {size} bytes, {place:?}");
                     if method.options().differ() == Differ::Linewise {
                         let equal = &bytes[..found.bytes as usize];
                         let lines = equal.split(|&byte| byte == b'\n').count() - 1;
@@ -124,14 +111,10 @@ fn parts_begin_and_end_where_they_are_told_to() {
             };
             if method.options().cache() == CachePolicy::Direct {
                 // Only with aligned offsets, and these differ.
-                let found = parts(4096, 8192, Some(8192));
-                assert_eq!(
-                    found.unwrap().verdict,
-                    naive(&bytes[4096..12_288], &shifted[8192..16_384]),
-                    "{method}"
-                );
-                let refused = parts(0, 4097, None);
-                if let Err(error) = refused {
+                let found = parts(4096, 8192, Some(8192)).unwrap();
+                let expected = naive(&bytes[4096..12_288], &shifted[8192..16_384]);
+                assert_eq!(found.verdict, expected, "{method}");
+                if let Err(error) = parts(0, 4097, None) {
                     assert!(error.is_unavailable(), "{method}: {error}");
                 }
                 continue;
@@ -153,10 +136,8 @@ fn parts_begin_and_end_where_they_are_told_to() {
                     rest[..limit.map_or(rest.len(), |limit: u64| rest.len().min(limit as usize))].to_vec()
                 };
                 let expected = naive(&end(&bytes, one_start), &end(&shifted, other_start));
-                assert_eq!(
-                    found.verdict, expected,
-                    "{method}: {one_start}, {other_start}, {limit:?}"
-                );
+                let case = format!("{method}: {one_start}, {other_start}, {limit:?}");
+                assert_eq!(found.verdict, expected, "{case}");
             }
         }
     }
@@ -189,10 +170,10 @@ fn a_file_is_equal_to_itself_at_once_unless_identity_is_ignored() {
     let one = file_of(&directory, "one", &sample(100_000));
     let link = directory.path().join("link");
     std::fs::hard_link(&one, &link).unwrap();
-    let found = compare(&Method::known("compare/sync"), &one, &link);
-    assert_eq!((found.verdict, found.unread_bytes), (Verdict::Equal, 100_000));
-    let found = compare(&Method::known("compare/sync,identity=ignore"), &one, &link);
-    assert_eq!((found.verdict, found.unread_bytes), (Verdict::Equal, 0));
+    for (method, unread_bytes) in [("compare/sync", 100_000), ("compare/sync,identity=ignore", 0)] {
+        let found = compare(&Method::known(method), &one, &link);
+        assert_eq!((found.verdict, found.unread_bytes), (Verdict::Equal, unread_bytes));
+    }
 }
 
 /// A sparse file: `bytes` long, with data at these places.
@@ -228,21 +209,10 @@ fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
                     assert!(!ignored || found.unread_bytes == 0, "{method}: {found:?}");
                 }
                 let at = 2 * PART + 200_001;
-                assert_eq!(
-                    compare(&method, &one, &unlike).verdict,
-                    Verdict::Differ { offset: at },
-                    "{method}"
-                );
-                assert_eq!(
-                    compare(&method, &unlike, &one).verdict,
-                    Verdict::Differ { offset: at },
-                    "{method}"
-                );
-                assert_eq!(
-                    compare(&method, &early, &one).verdict,
-                    Verdict::Differ { offset: 4096 },
-                    "{method}"
-                );
+                for (a, b, offset) in [(&one, &unlike, at), (&unlike, &one, at), (&early, &one, 4096)] {
+                    let found = compare(&method, a, b).verdict;
+                    assert_eq!(found, Verdict::Differ { offset }, "{method}");
+                }
             }
         }
         let found = compare(&Method::known("compare/sync"), &one, &same);
@@ -269,22 +239,15 @@ fn a_clone_is_equal_unread_until_it_is_written_to() {
         let method = Method::known("compare/sync");
         let found = compare(&method, &one, &clone);
         assert_eq!(found.verdict, Verdict::Equal);
-        assert!(
-            found.unread_bytes > 1 << 19,
-            "{found:?} in {}",
-            directory.path().display()
-        );
-        assert_eq!(
-            compare(&Method::known("compare/sync,holes=ignore"), &one, &clone).unread_bytes,
-            0
-        );
+        let place = directory.path().display();
+        assert!(found.unread_bytes > 1 << 19, "{found:?} in {place}");
+        let ignoring = Method::known("compare/sync,holes=ignore");
+        assert_eq!(compare(&ignoring, &one, &clone).unread_bytes, 0);
         // Without FIEMAP_FLAG_SYNC the file system still reports the extent from before.
         let file = File::options().write(true).open(&clone).unwrap();
         file.write_all_at(&[bytes[500_000] ^ 1], 500_000).unwrap();
-        assert_eq!(
-            compare(&method, &one, &clone).verdict,
-            Verdict::Differ { offset: 500_000 }
-        );
+        let found = compare(&method, &one, &clone).verdict;
+        assert_eq!(found, Verdict::Differ { offset: 500_000 });
     }
 }
 

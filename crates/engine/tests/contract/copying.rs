@@ -25,17 +25,13 @@ fn copies_for_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
         transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
     };
     assert_eq!(copy(Destination::New).bytes, size as u64);
-    assert!(
-        std::fs::read(&target).unwrap() == bytes,
-        "{method} copied {size} bytes wrong"
-    );
+    let is_right = std::fs::read(&target).unwrap() == bytes;
+    assert!(is_right, "{method} copied {size} bytes wrong");
     for before in [size + 5000, size / 2] {
         std::fs::write(&target, vec![0xaa; before]).unwrap();
         copy(Destination::Overwrite);
-        assert!(
-            std::fs::read(&target).unwrap() == bytes,
-            "{method} copied {size} bytes over {before} wrong"
-        );
+        let is_right = std::fs::read(&target).unwrap() == bytes;
+        assert!(is_right, "{method} copied {size} bytes over {before} wrong");
     }
     assert!(std::fs::read(&source).unwrap() == bytes, "{method} changed its source");
     std::fs::remove_file(&target).unwrap();

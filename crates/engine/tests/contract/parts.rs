@@ -211,10 +211,8 @@ fn ranges_are_copied_from_offset_to_offset_by_every_method() {
                     match done {
                         Err(error) if refused => {
                             assert!(error.is_unavailable(), "{case}: {error}");
-                            assert!(
-                                fs::read(&target).unwrap() == old,
-                                "{case}: refused, and changed the target"
-                            );
+                            let is_unchanged = fs::read(&target).unwrap() == old;
+                            assert!(is_unchanged, "{case}: refused, and changed the target");
                         }
                         done => {
                             done.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -247,10 +245,8 @@ fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
                     Destination::New,
                 );
                 done.unwrap_or_else(|error| panic!("{method}: {error}"));
-                assert!(
-                    fs::read(&path).unwrap() == copied(&bytes, start, length, &bytes, at),
-                    "{method}"
-                );
+                let expected = copied(&bytes, start, length, &bytes, at);
+                assert!(fs::read(&path).unwrap() == expected, "{method}");
             }
             fs::write(&path, &bytes).unwrap();
             for at in [0, 4096, 61_440] {
@@ -264,10 +260,8 @@ fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
                     "{method}: {overlapping:?}"
                 );
             }
-            assert!(
-                fs::read(&path).unwrap() == bytes,
-                "{method}: refused, and changed the file"
-            );
+            let is_unchanged = fs::read(&path).unwrap() == bytes;
+            assert!(is_unchanged, "{method}: refused, and changed the file");
         }
     }
 }

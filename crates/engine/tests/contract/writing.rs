@@ -23,18 +23,14 @@ fn writes_for_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
         transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
     };
     assert_eq!(write(Destination::New).bytes, size as u64);
-    assert!(
-        std::fs::read(&path).unwrap() == bytes,
-        "{method} wrote {size} bytes wrong"
-    );
+    let is_right = std::fs::read(&path).unwrap() == bytes;
+    assert!(is_right, "{method} wrote {size} bytes wrong");
     // Over a longer file, and over a shorter one.
     for before in [size + 5000, size / 2] {
         std::fs::write(&path, vec![0xaa; before]).unwrap();
         write(Destination::Overwrite);
-        assert!(
-            std::fs::read(&path).unwrap() == bytes,
-            "{method} wrote {size} bytes over {before} wrong"
-        );
+        let is_right = std::fs::read(&path).unwrap() == bytes;
+        assert!(is_right, "{method} wrote {size} bytes over {before} wrong");
     }
     std::fs::remove_file(&path).unwrap();
 }
