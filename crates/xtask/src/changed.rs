@@ -52,9 +52,8 @@ fn packages_of(files: &[String], metadata: &Value) -> Result<Option<Vec<String>>
     let name = |package: &Value| package["name"].as_str().unwrap_or_default().to_owned();
     let mut changed = BTreeSet::new();
     for file in files {
-        changed.extend(
-            (BUILT_INTO.iter()).filter_map(|(begin, package)| file.starts_with(begin).then(|| (*package).to_owned())),
-        );
+        let built_into = BUILT_INTO.iter().filter(|(begin, _)| file.starts_with(begin));
+        changed.extend(built_into.map(|(_, package)| (*package).to_owned()));
         let is_in = |package: &&Value| {
             let manifest = package["manifest_path"].as_str().map(Path::new);
             manifest

@@ -88,7 +88,7 @@ enum Step {
     FileSystems,
     /// The content of a device right after an update was killed, on ext4 and XFS; with --long also btrfs
     Crash,
-    /// The hub, if it differs from the main branch: its lints, and its tests on SQLite; with --long always, also on PostgreSQL
+    /// The hub, if it differs from the main branch: its lints, and its tests on `SQLite`; with --long always, also on `PostgreSQL`
     Hub,
     /// Reports in a browser without a network; with --long also the pages of a hub
     Browser,

@@ -251,10 +251,10 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
         Command::Bench(_)
         | Command::Methods(_)
         | Command::Storage(_)
+        | Command::Sim(_)
         | Command::Trial
         | Command::WatchReadAhead { .. }
         | Command::Suggest(_) => {}
-        Command::Sim(_) => {}
         _ => crate::read_ahead::put_back([]),
     }
     let (input, output) = (|| BufReader::new(call::input()), || LineWriter::new(call::output()));
