@@ -41,7 +41,8 @@ def add_command() -> None:
 
 def build_command(profile: str) -> Path:
     """Builds the command and returns its path."""
-    cargo = ["cargo", "build", "--profile", profile, "--package", "seekless-cli", "--bin", "seekless"]
+    cargo = ["cargo", "build", "--profile", profile, "--package", "seekless-cli", "--bin", "seekless",
+             "--features", "catalogue"]
     subprocess.run(cargo, cwd=HERE, check=True)
     described = subprocess.run(["cargo", "metadata", "--format-version", "1", "--no-deps"], cwd=HERE, check=True,
                                stdout=subprocess.PIPE)

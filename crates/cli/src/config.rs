@@ -12,6 +12,7 @@ use seekless_lab::experiment::{Checked, one_of, parse_toml, problem};
 use seekless_lab::store::{Store, StoreError};
 use seekless_sys::Access;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use crate::budget;
@@ -24,7 +25,9 @@ struct Text {
     budget: Option<Spanned<String>>,
     runs: Option<Spanned<String>>,
     color: Option<Spanned<String>>,
-    hub: Option<Spanned<String>>,
+    /// Of the program `seekless-hub`.
+    #[serde(rename = "hub")]
+    _hub: Option<IgnoredAny>,
 }
 
 /// The defaults that the user chose.
@@ -35,14 +38,12 @@ pub struct Config {
     runs: Option<PathBuf>,
     /// When to use colors; `NO_COLOR` and similar variables override it.
     pub color: Option<ColorChoice>,
-    hub: Option<String>,
 }
 
 static CONFIG: Mutex<Config> = Mutex::new(Config {
     budget: None,
     runs: None,
     color: None,
-    hub: None,
 });
 
 /// The configuration that was loaded last.
@@ -70,14 +71,6 @@ pub fn store() -> Result<Store, StoreError> {
     }
     let directories = UserDirectories::find().map_err(StoreError::NoHome)?;
     Ok(Store::new(directories.data.join("seekless")))
-}
-
-/// The address of the hub: the one given, or that of the environment, or that of the configuration.
-pub fn hub(given: Option<&str>) -> anyhow::Result<String> {
-    let named = || std::env::var("SEEKLESS_HUB").ok().filter(|hub| !hub.is_empty());
-    let hub = given.map(str::to_owned).or_else(named).or_else(|| get().hub.clone());
-    let hub = hub.context("no hub is named; use --hub URL, SEEKLESS_HUB, or `hub` in the configuration")?;
-    Ok(hub.trim_end_matches('/').to_owned())
 }
 
 /// The largest file that is read.
@@ -130,6 +123,5 @@ fn check(text: Text) -> Checked<Config> {
         budget: text.budget.map(Spanned::into_inner),
         runs: text.runs.map(|runs| runs.into_inner().into()),
         color,
-        hub: text.hub.map(Spanned::into_inner),
     })
 }

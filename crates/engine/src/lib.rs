@@ -169,3 +169,9 @@ pub use write::Writer;
 pub fn allow_mapping() -> std::io::Result<()> {
     seekless_sys::install_guard()
 }
+
+/// Whether tests try everything, however long it takes.
+#[cfg(test)]
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_TEST_LONG").is_some()
+}

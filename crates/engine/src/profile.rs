@@ -523,10 +523,8 @@ pub(crate) mod tests {
             found.fits(&id(), Some("/"), options)
         };
         assert_eq!(fit(head(&id()), Some("rw")).unwrap().without_warm, None);
-        assert!(
-            fit(head(&renamed), Some("rw")).is_ok(),
-            "a serial number identifies the disk"
-        );
+        // A serial number identifies the disk.
+        assert!(fit(head(&renamed), Some("rw")).is_ok());
         let kernel = StorageId {
             kernel: "7.0".to_owned(),
             ..id()
@@ -575,18 +573,9 @@ pub(crate) mod tests {
     #[test]
     fn a_profile_is_asked_where_that_is_little_of_the_time() {
         let milliseconds = 1e6;
-        for (is_read, expected, asks) in [
-            (false, 10.0, false),
-            (false, 20.0, true),
-            (true, 0.5, false),
-            (true, 2.0, true),
-        ] {
-            assert_eq!(
-                is_little(is_read, expected * milliseconds),
-                asks,
-                "{is_read} {expected}"
-            );
-        }
+        let asks = |is_read, expected| is_little(is_read, expected * milliseconds);
+        assert_eq!([10.0, 20.0].map(|expected| asks(false, expected)), [false, true]);
+        assert_eq!([0.5, 2.0].map(|expected| asks(true, expected)), [false, true]);
         // Of many small files, one is asked for at last.
         let nowhere = u64::MAX;
         assert!((0..100).any(|_| pays(nowhere, milliseconds)));
@@ -625,10 +614,8 @@ pub(crate) mod tests {
         let methods = |found: &StorageProfile| {
             [read, warm, compare].map(|conditions| {
                 let curves = found.curves(conditions);
-                curves
-                    .map(|(method, _)| method.to_string())
-                    .collect::<Vec<_>>()
-                    .join(" ")
+                let methods: Vec<_> = curves.map(|(method, _)| method.to_string()).collect();
+                methods.join(" ")
             })
         };
         let wanted = ["read/sync,block=1M read/mmap", "read/mmap", "compare/sync,block=1M"];
@@ -639,10 +626,8 @@ pub(crate) mod tests {
         assert_eq!((found.profile(), whole.profile()), (profile.clone(), profile));
         // Of a damaged line, only the curves beside it are missing.
         written(&path, &text.replacen("\"read/mmap\"", "\"read/mmap\",\"more\":1", 1));
-        assert_eq!(
-            methods(&StorageProfile::read_head(&path).unwrap()),
-            ["", wanted[1], wanted[2]]
-        );
+        let found = StorageProfile::read_head(&path).unwrap();
+        assert_eq!(methods(&found), ["", wanted[1], wanted[2]]);
         assert!(matches!(StorageProfile::read(&path), Err(Unfit::Document(..))));
     }
 

@@ -34,3 +34,9 @@ pub use kernel::{Kernel, KernelAnswer, Tally};
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Obstacle, RunWatch, run, unmeasured};
 pub use scratch::{Scratch, remove_scratch};
+
+/// Whether tests try everything, however long it takes.
+#[cfg(test)]
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_TEST_LONG").is_some()
+}

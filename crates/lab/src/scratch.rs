@@ -286,28 +286,30 @@ mod tests {
 
     use super::*;
 
+    fn scratch() -> (tempfile::TempDir, Scratch) {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(parent.path()).unwrap();
+        (parent, scratch)
+    }
+
     fn entries(parent: &Path) -> usize {
         fs::read_dir(parent).unwrap().count()
     }
 
     #[test]
     fn a_directory_lives_as_long_as_its_owner() {
-        let parent = tempfile::tempdir().unwrap();
-        let scratch = Scratch::new(parent.path()).unwrap();
+        let (parent, scratch) = scratch();
         fs::write(scratch.path().join("file"), b"bytes").unwrap();
         let second = Scratch::new(parent.path()).unwrap();
-        assert!(
-            scratch.path().join("file").exists(),
-            "a live owner's directory was removed"
-        );
+        let is_there = scratch.path().join("file").exists();
+        assert!(is_there, "a live owner's directory was removed");
         drop((scratch, second));
         assert_eq!(entries(parent.path()), 0);
     }
 
     #[test]
     fn only_its_owner_may_enter_it() {
-        let parent = tempfile::tempdir().unwrap();
-        let scratch = Scratch::new(parent.path()).unwrap();
+        let (_parent, scratch) = scratch();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(scratch.path()), 0o700);
         assert_eq!(mode(&scratch.path().join(LOCK)), 0o600);
@@ -315,8 +317,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_was_swapped_for_another_is_not_emptied() {
-        let parent = tempfile::tempdir().unwrap();
-        let scratch = Scratch::new(parent.path()).unwrap();
+        let (parent, scratch) = scratch();
         fs::write(scratch.path().join("file"), b"ours").unwrap();
         let moved = parent.path().join("moved");
         fs::rename(scratch.path(), &moved).unwrap();
@@ -344,13 +345,12 @@ mod tests {
 
     #[test]
     fn a_directory_in_it_is_not_emptied() {
-        let parent = tempfile::tempdir().unwrap();
-        let scratch = Scratch::new(parent.path()).unwrap();
-        let inner = scratch.path().join("inner");
-        fs::create_dir(&inner).unwrap();
-        fs::write(inner.join("precious"), b"theirs").unwrap();
+        let (_parent, scratch) = scratch();
+        let precious = scratch.path().join("inner/precious");
+        fs::create_dir(precious.parent().unwrap()).unwrap();
+        fs::write(&precious, b"theirs").unwrap();
         drop(scratch);
-        assert_eq!(fs::read(inner.join("precious")).unwrap(), b"theirs");
+        assert_eq!(fs::read(&precious).unwrap(), b"theirs");
     }
 
     #[test]
@@ -390,20 +390,19 @@ mod tests {
     #[test]
     fn what_a_killed_run_left_behind_is_removed_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
-        let stale = parent.path().join(format!("{PREFIX}stale"));
-        fs::create_dir(&stale).unwrap();
-        fs::write(stale.join(LOCK), MARK).unwrap();
-        fs::write(stale.join("source"), b"bytes").unwrap();
-        let just_made = parent.path().join(format!("{PREFIX}just-made"));
-        fs::create_dir(&just_made).unwrap();
-        fs::write(just_made.join(LOCK), b"").unwrap();
-        let alike = parent.path().join(format!("{PREFIX}alike"));
-        fs::create_dir(&alike).unwrap();
-        fs::write(alike.join(LOCK), b"").unwrap();
-        fs::write(alike.join("precious"), b"the lock is not one of ours").unwrap();
-        let unowned = parent.path().join(format!("{PREFIX}unowned"));
-        fs::create_dir(&unowned).unwrap();
-        fs::write(unowned.join("precious"), b"no lock beside it: not a directory of ours").unwrap();
+        let make = |name: &str, files: &[(&str, &str)]| {
+            let directory = parent.path().join(format!("{PREFIX}{name}"));
+            fs::create_dir(&directory).unwrap();
+            for (file, bytes) in files {
+                fs::write(directory.join(file), bytes).unwrap();
+            }
+            directory
+        };
+        let stale = make("stale", &[(LOCK, MARK), ("source", "bytes")]);
+        let just_made = make("just-made", &[(LOCK, "")]);
+        // The lock is not one of ours; or there is none.
+        let alike = make("alike", &[(LOCK, ""), ("precious", "theirs")]);
+        let unowned = make("unowned", &[("precious", "theirs")]);
         fs::write(parent.path().join(format!("{PREFIX}file")), b"no directory").unwrap();
         drop(Scratch::new(parent.path()).unwrap());
         assert!(!stale.exists() && !just_made.exists());

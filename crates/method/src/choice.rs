@@ -204,18 +204,14 @@ mod tests {
         let named: Choice = "update/sync,block=4K,fsync".parse().unwrap();
         assert_eq!(named.durability(), Durability::Fsync);
         assert!(named.method().is_some());
-        let refused = "update/planned,direct".parse::<Choice>().unwrap_err().to_string();
-        assert_eq!(
-            refused,
-            "update/planned does not take direct; it takes fsync, write-through"
-        );
-        let refused = "read/planned,fsync".parse::<Choice>().unwrap_err().to_string();
-        assert_eq!(refused, "read/planned does not take fsync; it takes no option");
+        let refused = |text: &str| text.parse::<Choice>().unwrap_err().to_string();
+        let words = "update/planned does not take direct; it takes fsync, write-through";
+        assert_eq!(refused("update/planned,direct"), words);
+        let words = "read/planned does not take fsync; it takes no option";
+        assert_eq!(refused("read/planned,fsync"), words);
         let plan = "write/planned".parse::<Choice>().unwrap();
-        assert_eq!(
-            plan.with_durability(Durability::Fsync).unwrap().to_string(),
-            "write/planned,fsync"
-        );
+        let durable = plan.with_durability(Durability::Fsync).unwrap();
+        assert_eq!(durable.to_string(), "write/planned,fsync");
         assert!(plan.with_durability(Durability::WriteThrough).is_err());
     }
 }

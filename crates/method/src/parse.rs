@@ -140,80 +140,74 @@ mod tests {
 
     #[test]
     fn options_print_in_one_order_with_defaults_filled_in() {
-        assert_eq!(canonical("read/sync"), "read/sync,block=128K");
-        assert_eq!(
-            canonical("read/sync,block=1M,cache=direct"),
-            "read/sync,direct,block=1M"
-        );
-        assert_eq!(
-            canonical("read/io_uring,block=1M,direct,depth=8"),
-            "read/io_uring,depth=8,direct,block=1M"
-        );
-        assert_eq!(canonical("read/threads=4"), "read/threads=4,block=1M");
-        assert_eq!(canonical("write/sync,fsync,block=4096"), "write/sync,block=4K,fsync");
-        assert_eq!(canonical("write/mmap"), "write/mmap,preallocate=truncate");
-        assert_eq!(
-            canonical("compare/sync,order=alternate,threads=1"),
-            "compare/sync,block=128K"
-        );
-        assert_eq!(
-            canonical("compare/sync,holes=ignore,window=64M,differ=bytewise"),
-            "compare/sync,block=128K,window=64M,differ=bytewise,holes=ignore"
-        );
-        assert_eq!(canonical("compare/mmap,threads=2"), "compare/mmap,threads=2,block=8M");
-        assert_eq!(canonical("compare/stdio,differ=bytewise"), "compare/stdio");
-        assert_eq!(
-            canonical("compare/sync,block=4K,kernel=linewise"),
-            "compare/sync,block=4K,differ=linewise"
-        );
-        assert_eq!(
-            canonical("read/sync,holes=skip,direct"),
-            "read/sync,direct,block=128K,holes=skip"
-        );
-        assert_eq!(
-            canonical("compare/mmap,holes=skip"),
-            "compare/mmap",
-            "it does so anyway"
-        );
+        for (text, printed) in [
+            ("read/sync", "read/sync,block=128K"),
+            ("read/sync,block=1M,cache=direct", "read/sync,direct,block=1M"),
+            (
+                "read/io_uring,block=1M,direct,depth=8",
+                "read/io_uring,depth=8,direct,block=1M",
+            ),
+            ("read/threads=4", "read/threads=4,block=1M"),
+            ("read/sync,holes=skip,direct", "read/sync,direct,block=128K,holes=skip"),
+            ("write/sync,fsync,block=4096", "write/sync,block=4K,fsync"),
+            ("write/mmap", "write/mmap,preallocate=truncate"),
+            ("compare/sync,order=alternate,threads=1", "compare/sync,block=128K"),
+            ("compare/mmap,threads=2", "compare/mmap,threads=2,block=8M"),
+            ("compare/stdio,differ=bytewise", "compare/stdio"),
+            (
+                "compare/sync,block=4K,kernel=linewise",
+                "compare/sync,block=4K,differ=linewise",
+            ),
+            // It does so anyway.
+            ("compare/mmap,holes=skip", "compare/mmap"),
+        ] {
+            assert_eq!(canonical(text), printed);
+        }
+        let all = "compare/sync,holes=ignore,window=64M,differ=bytewise";
+        let ordered = "compare/sync,block=128K,window=64M,differ=bytewise,holes=ignore";
+        assert_eq!(canonical(all), ordered);
     }
 
     #[test]
     fn names_of_2014_are_accepted_with_options() {
         assert_eq!(canonical("read_direct,block=64K"), "read/sync,direct,block=64K");
         for alias in ALIASES {
-            let method: Method = alias
-                .name
-                .parse()
-                .unwrap_or_else(|error| panic!("{}: {error}", alias.name));
-            assert_eq!(method.to_string(), canonical(alias.method), "{}", alias.name);
+            assert_eq!(canonical(alias.name), canonical(alias.method), "{}", alias.name);
         }
     }
 
     #[test]
     fn errors_name_the_nearest() {
-        assert!(
-            canonical("read/snyc").contains("`read/sync`"),
-            "{}",
-            canonical("read/snyc")
-        );
-        assert!(canonical("read_dircet").contains("`read_direct`"));
-        assert!(canonical("read/sync,block=0").contains("block must be between 1 and 1G"));
-        assert!(canonical("read/sync,depth=8").contains("does not take"));
-        assert!(canonical("read/sync,blok=8").contains("is not an option"));
-        assert!(canonical("copy/clonefile,direct").contains("no options"));
+        for (text, words) in [
+            ("read/snyc", "`read/sync`"),
+            ("read_dircet", "`read_direct`"),
+            ("read/sync,block=0", "block must be between 1 and 1G"),
+            ("read/sync,depth=8", "does not take"),
+            ("read/sync,blok=8", "is not an option"),
+            ("copy/clonefile,direct", "no options"),
+            ("read/sync,order=preload", "does not take order=preload"),
+            ("compare/sync,direct,window=1M", "does not take window=1M with direct"),
+            ("compare/sync,order=window", "is not an option"),
+            (
+                "update/sync,order=rewrite,gap=4K",
+                "does not take order=rewrite with gap=4K",
+            ),
+            ("compare/stdio,differ=memcmp", "does not take"),
+            ("write/sync,holes=skip", "does not take holes=skip"),
+            ("copy/reflink,holes=skip", "does not take holes=skip"),
+            ("read/sync,holes=ignore", "does not take holes=ignore"),
+            (
+                "copy/sync,preallocate=both,holes=skip",
+                "holes=skip with preallocate=both",
+            ),
+        ] {
+            let error = canonical(text);
+            assert!(error.starts_with("error") && error.contains(words), "{error}");
+        }
         // What does no work is no method.
         for operation in ["read", "write", "copy", "compare", "update"] {
             assert!(canonical(&format!("{operation}/null")).starts_with("error"));
         }
-        assert!(canonical("read/sync,order=preload").contains("does not take order=preload"));
-        assert!(canonical("compare/sync,direct,window=1M").contains("does not take window=1M with direct"));
-        assert!(canonical("compare/sync,order=window").contains("is not an option"));
-        assert!(canonical("update/sync,order=rewrite,gap=4K").contains("does not take order=rewrite with gap=4K"));
-        assert!(canonical("compare/stdio,differ=memcmp").contains("does not take"));
-        assert!(canonical("write/sync,holes=skip").contains("does not take holes=skip"));
-        assert!(canonical("copy/reflink,holes=skip").contains("does not take holes=skip"));
-        assert!(canonical("read/sync,holes=ignore").contains("does not take holes=ignore"));
-        assert!(canonical("copy/sync,preallocate=both,holes=skip").contains("holes=skip with preallocate=both"));
     }
 
     #[test]

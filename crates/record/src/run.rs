@@ -268,14 +268,16 @@ impl Entry {
 impl Field<()> for Entry {
     fn visit(&mut self, place: &mut String, (): (), visitor: &mut dyn Visitor) -> bool {
         match &mut self.subject {
-            Subject::Method(text) => step(place, "method", |place| text.visit(place, Text::Method, visitor)),
+            Subject::Method(text) => step(place, "method", &mut |place| text.visit(place, Text::Method, visitor)),
             Subject::Plan(_) => true,
-            Subject::Command(command) => step(place, "command", |place| command.visit(place, (), visitor)),
+            Subject::Command(command) => step(place, "command", &mut |place| command.visit(place, (), visitor)),
         };
-        step(place, "label", |place| self.label.visit(place, Text::Label, visitor));
-        step(place, "status", |place| self.status.visit(place, (), visitor));
-        step(place, "summary", |place| self.summary.visit(place, (), visitor));
-        step(place, "standing", |place| self.standing.visit(place, (), visitor))
+        step(place, "label", &mut |place| {
+            self.label.visit(place, Text::Label, visitor)
+        });
+        step(place, "status", &mut |place| self.status.visit(place, (), visitor));
+        step(place, "summary", &mut |place| self.summary.visit(place, (), visitor));
+        step(place, "standing", &mut |place| self.standing.visit(place, (), visitor))
     }
 }
 
@@ -333,10 +335,12 @@ impl Field<Bounds> for Interval {
             least: self.median,
             ..of_median
         };
-        step(place, "median", |place| self.median.visit(place, of_median, visitor));
-        step(place, "low", |place| self.low.visit(place, below, visitor));
-        step(place, "high", |place| self.high.visit(place, above, visitor));
-        step(place, "coverage", |place| {
+        step(place, "median", &mut |place| {
+            self.median.visit(place, of_median, visitor)
+        });
+        step(place, "low", &mut |place| self.low.visit(place, below, visitor));
+        step(place, "high", &mut |place| self.high.visit(place, above, visitor));
+        step(place, "coverage", &mut |place| {
             self.coverage.visit(place, Bounds::PART, visitor)
         })
     }

@@ -159,13 +159,8 @@ mod tests {
                 assert_eq!(trial.planned.is_some(), is_planned, "{}", path.display());
             }
         }
-        for method in [
-            "read/null",
-            "write/null",
-            "copy/null",
-            "compare/null",
-            "update/planned,fsync",
-        ] {
+        let nulls = ["read", "write", "copy", "compare"].map(|operation| format!("{operation}/null"));
+        for method in nulls.iter().chain([&"update/planned,fsync".to_owned()]) {
             assert!(methods.contains(method), "{method}");
         }
     }

@@ -151,7 +151,8 @@ impl Field<Text> for BTreeMap<String, String> {
     }
 }
 
-pub(crate) fn step(place: &mut String, name: &'static str, visit: impl FnOnce(&mut String) -> bool) -> bool {
+// `dyn`, because each field of a run would be a copy of it.
+pub(crate) fn step(place: &mut String, name: &'static str, visit: &mut dyn FnMut(&mut String) -> bool) -> bool {
     let length = place.len();
     if length > 0 {
         place.push('.');
@@ -179,7 +180,8 @@ macro_rules! documents {
                 $({
                     let field = &mut self.$field;
                     let what = ($($what)?);
-                    $crate::visit::step(place, stringify!($field), |place| $crate::visit::Field::visit(field, place, what, visitor));
+                    let mut visit = |place: &mut String| $crate::visit::Field::visit(field, place, what, visitor);
+                    $crate::visit::step(place, stringify!($field), &mut visit);
                 })+
                 true
             }

@@ -104,71 +104,55 @@ mod tests {
 
     use super::*;
 
+    /// Fields by their names.
+    type Row = std::collections::HashMap<String, String>;
+
+    fn rows(run: &Run) -> Vec<Row> {
+        let text = to_csv(run).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        reader.deserialize().map(Result::unwrap).collect()
+    }
+
     #[test]
     fn each_trial_is_a_row_that_reads_back() {
         let mut run = simulation::run(&[("read/sync,block=128K", 1.5), ("read/mmap", 2.0)], 3);
         run.trials[1].valid = false;
         run.trials[1].invalid = Some("60 % resident, \"cold\" was claimed".to_owned());
         run.trials[2].contest = 7;
-        let text = to_csv(&run).unwrap();
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let names = reader.headers().unwrap().clone();
-        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-        let field =
-            |row: usize, name: &str| rows[row][names.iter().position(|known| known == name).unwrap()].to_owned();
+        let rows = rows(&run);
         assert_eq!(rows.len(), 6);
-        assert_eq!(
-            (field(0, "method"), field(0, "seconds")),
-            ("read/sync,block=128K".to_owned(), "1.5".to_owned())
-        );
-        assert_eq!(
-            (field(1, "method"), field(1, "valid")),
-            ("read/mmap".to_owned(), "false".to_owned())
-        );
-        assert_eq!(field(1, "invalid_because"), "60 % resident, \"cold\" was claimed");
-        assert_eq!(
-            (field(0, "cache"), field(0, "phase")),
-            ("cold".to_owned(), "screening".to_owned())
-        );
-        assert_eq!(
-            (field(2, "method"), field(2, "extents")),
-            (String::new(), String::new())
-        );
+        for (row, name, field) in [
+            (0, "method", "read/sync,block=128K"),
+            (0, "seconds", "1.5"),
+            (0, "cache", "cold"),
+            (0, "phase", "screening"),
+            (1, "method", "read/mmap"),
+            (1, "valid", "false"),
+            (1, "invalid_because", "60 % resident, \"cold\" was claimed"),
+            (2, "method", ""),
+            (2, "extents", ""),
+        ] {
+            assert_eq!(rows[row][name], field, "{name} of {row}");
+        }
     }
+
     #[test]
     fn what_an_update_wrote_stands_in_its_row() {
         let run = seekless_record::from_json(simulation::FULL.as_bytes()).unwrap();
-        let text = to_csv(&run).unwrap();
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let names = reader.headers().unwrap().clone();
-        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-        let index = |name: &str| names.iter().position(|known| known == name).unwrap();
-        let planned = rows
-            .iter()
-            .find(|row| &row[index("method")] == "update/planned,write-through");
-        let field = |name: &str| planned.unwrap()[index(name)].to_owned();
-        assert_eq!(
-            [
-                "update_draw",
-                "writes",
-                "requested_bytes",
-                "written_bytes",
-                "planned",
-                "predicted_seconds"
-            ]
-            .map(field),
-            [
-                "shuffled",
-                "1",
-                "40000",
-                "3998800",
-                "update/sync,block=8M,write-through,gap=512",
-                "0.006"
-            ]
-        );
-        assert!(
-            rows.iter()
-                .any(|row| &row[index("operation")] == "read" && row[index("writes")].is_empty())
-        );
+        let rows = rows(&run);
+        let is_planned = |row: &&Row| row["method"] == "update/planned,write-through";
+        let planned = rows.iter().find(is_planned).unwrap();
+        for (name, field) in [
+            ("update_draw", "shuffled"),
+            ("writes", "1"),
+            ("requested_bytes", "40000"),
+            ("written_bytes", "3998800"),
+            ("planned", "update/sync,block=8M,write-through,gap=512"),
+            ("predicted_seconds", "0.006"),
+        ] {
+            assert_eq!(planned[name], field, "{name}");
+        }
+        let mut read = rows.iter().filter(|row| row["operation"] == "read");
+        assert!(read.any(|row| row["writes"].is_empty()));
     }
 }

@@ -119,12 +119,13 @@ mod tests {
         run.contests[0].entries[0].status = Status::Unavailable("a | in\nthe <reason>".to_owned());
         run.contests[0].entries[0].summary = None;
         let page = to_markdown(&run);
-        assert!(page.contains("671 MB/s to 671 MB/s, range"), "{page}");
-        assert!(
-            page.contains("| mmap | not available: a \\| in\\\\nthe \\<reason\\> |"),
-            "{page}"
-        );
-        assert!(page.contains("Undecided: 3 rounds are too few"), "{page}");
+        for text in [
+            "671 MB/s to 671 MB/s, range",
+            "| mmap | not available: a \\| in\\\\nthe \\<reason\\> |",
+            "Undecided: 3 rounds are too few",
+        ] {
+            assert!(page.contains(text), "{page}");
+        }
     }
 
     #[test]
@@ -132,14 +133,10 @@ mod tests {
         let run = seekless_record::from_json(simulation::FULL.as_bytes()).unwrap();
         let page = to_markdown(&run);
         let planned = page.lines().find(|line| line.starts_with("| planned")).unwrap();
-        assert!(
-            planned.contains("(update/sync,block=8M,write-through,gap=512)"),
-            "{planned}"
-        );
-        assert!(
-            planned.contains(" | 6.0 ms | ") && planned.contains(" | 100.0x | "),
-            "{planned}"
-        );
+        let method = "(update/sync,block=8M,write-through,gap=512)";
+        for text in [method, " | 6.0 ms | ", " | 100.0x | "] {
+            assert!(planned.contains(text), "{planned}");
+        }
     }
 
     #[test]

@@ -3,8 +3,6 @@
 //! At each measured size, the logarithm of a method's time over that of the reference is shrunk towards the mean of its mechanism,
 //! because methods that differ in a block size alone differ little, and the luckiest of many looks better than it is.
 
-mod machines;
-
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
@@ -14,7 +12,6 @@ use seekless_record::{
     ProfileHead, Run, Status, Storage, StorageCosts, Trial,
 };
 
-pub use self::machines::{digest_of_kind, digest_of_machine};
 use crate::between::BETWEEN;
 use crate::pool::{Merged, is_alike, is_one_sitting, is_same_storage, sittings};
 
@@ -153,7 +150,8 @@ fn level_deviation(sizes: &[[f64; 2]]) -> f64 {
 }
 
 /// A deviation by some squares with these degrees of freedom, moderated by the usual one.
-fn moderated(usual: f64, squares: f64, degrees: f64) -> f64 {
+#[must_use]
+pub fn moderated(usual: f64, squares: f64, degrees: f64) -> f64 {
     ((DEGREES_OF_USUAL * usual.powi(2) + squares) / (DEGREES_OF_USUAL + degrees)).sqrt()
 }
 
@@ -165,7 +163,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// Widens the bounds of curves under the same conditions by the deviation between sittings. Two or three sittings say little about
 /// that of one method at one size, so all sizes of the method count, and all methods.
-fn share_deviations(curves: &mut [Curve]) {
+pub fn share_deviations(curves: &mut [Curve]) {
     let squares = |curve: &Curve| curve.points.iter().map(|point| point.deviation.powi(2)).sum::<f64>();
     let sizes = curves.iter().map(|curve| curve.points.len()).sum::<usize>().max(1) as f64;
     let of_all = curves.iter().map(squares).sum::<f64>() / sizes;
@@ -180,7 +178,8 @@ fn share_deviations(curves: &mut [Curve]) {
 }
 
 /// The bounds of seconds whose logarithm has this standard error.
-fn bounds(seconds: f64, error: f64) -> Interval {
+#[must_use]
+pub fn bounds(seconds: f64, error: f64) -> Interval {
     let factor = (ERRORS_OF_BOUNDS * error).exp();
     Interval {
         low: seconds / factor,
@@ -298,14 +297,15 @@ impl<'a> SizeOfMethods<'a> {
     }
 }
 
-fn round_points(curves: &mut [Curve]) {
+/// Rounds the figures of all points to seven digits: a plan reads short figures faster, and no sitting is more exact.
+pub fn round_points(curves: &mut [Curve]) {
     for point in curves.iter_mut().flat_map(|curve| &mut curve.points) {
         shorten(figures_of(&mut point.seconds));
         shorten([&mut point.deviation, &mut point.setup_seconds, &mut point.cpu_part]);
     }
 }
 
-/// Rounds figures to seven digits: a plan reads short figures faster, and no sitting is more exact.
+/// Rounds figures to seven digits.
 fn shorten<'a>(figures: impl IntoIterator<Item = &'a mut f64>) {
     for figure in figures {
         *figure = format!("{figure:.6e}").parse().unwrap_or(*figure);
@@ -391,29 +391,19 @@ mod tests {
         let profile = only(&[run(3, &METHODS), other_size, run(1, &METHODS)]);
         assert_eq!((profile.curves.len(), profile.head.sittings), (2, 2));
         let mapped = &profile.curves[0];
-        assert_eq!(
-            (mapped.method.as_str(), mapped.conditions.cache),
-            ("read/mmap", Cache::Cold)
-        );
-        let sizes: Vec<(u64, u32)> = mapped
-            .points
-            .iter()
-            .map(|point| (point.bytes, point.sittings))
-            .collect();
+        assert_eq!((&*mapped.method, mapped.conditions.cache), ("read/mmap", Cache::Cold));
+        let points = mapped.points.iter();
+        let sizes: Vec<(u64, u32)> = points.map(|point| (point.bytes, point.sittings)).collect();
         assert_eq!(sizes, [(1 << 20, 1), (64 << 20, 2)]);
         for curve in &profile.curves {
             let seconds = if curve.method == "read/mmap" { 1.0 } else { 2.0 };
             for Interval { low, median, high, .. } in curve.points.iter().map(|point| point.seconds) {
-                assert!(
-                    (median / seconds - 1.0).abs() < 1e-6 && low < seconds && seconds < high,
-                    "{median}"
-                );
+                let is_between = low < seconds && seconds < high;
+                assert!((median / seconds - 1.0).abs() < 1e-6 && is_between, "{median}");
             }
         }
-        assert_eq!(
-            Profile::from_text(profile.to_text().unwrap().as_bytes()).unwrap(),
-            profile
-        );
+        let text = profile.to_text().unwrap();
+        assert_eq!(Profile::from_text(text.as_bytes()).unwrap(), profile);
     }
 
     #[test]
@@ -473,32 +463,32 @@ mod tests {
         assert_eq!(digest(&[at("/a", Some("0-1")), at("/b", Some("0-1"))]).len(), 1);
     }
 
+    type RunChange = fn(&mut Run);
+
     #[test]
     fn what_is_not_comparable_is_left_out() {
-        let mut changes: Vec<(&str, Run)> = Vec::new();
-        for name in ["alone", "revision", "machine", "work", "kernel", "shared"] {
-            changes.push((name, run(1, &METHODS)));
+        let changed = |change: RunChange| {
+            let mut other = run(1, &METHODS);
+            change(&mut other);
+            digest(&[run(3, &METHODS), other])
+        };
+        let left_out: [(&str, RunChange); 6] = [
+            ("alone", |run| run.alone = true),
+            ("revision", |run| run.revision.as_mut().unwrap().mechanisms = 2),
+            ("machine", |run| run.machine.processors = 99),
+            ("work", |run| run.contests[0].work_ns_per_kib = 1),
+            ("kernel", |run| run.contests[0].kernel = "histogram".to_owned()),
+            ("shared", |run| run.contests[0].shared_blocks = true),
+        ];
+        for (name, change) in left_out {
+            let profiles = changed(change);
+            assert_eq!((profiles.len(), profiles[0].head.sittings), (1, 1), "{name}");
         }
-        changes[0].1.alone = true;
-        changes[1].1.revision.as_mut().unwrap().mechanisms = 2;
-        changes[2].1.machine.processors = 99;
-        changes[3].1.contests[0].work_ns_per_kib = 1;
-        changes[4].1.contests[0].kernel = "histogram".to_owned();
-        changes[5].1.contests[0].shared_blocks = true;
-        for (name, other) in changes {
-            let profile = only(&[run(3, &METHODS), other]);
-            assert_eq!(profile.head.sittings, 1, "{name}");
-        }
-        let mut other_kernel = run(1, &METHODS);
-        other_kernel.storages[0].id.as_mut().unwrap().kernel = "7.0".to_owned();
-        assert_eq!(
-            digest(&[run(3, &METHODS), other_kernel]).len(),
-            2,
-            "each has one of its own"
-        );
-        let mut other_options = run(1, &METHODS);
-        other_options.storages[0].mount_options = Some("sync".to_owned());
-        assert_eq!(digest(&[run(3, &METHODS), other_options]).len(), 2);
+        let of_its_own: [RunChange; 2] = [
+            |run| run.storages[0].id.as_mut().unwrap().kernel = "7.0".to_owned(),
+            |run| run.storages[0].mount_options = Some("sync".to_owned()),
+        ];
+        assert_eq!(of_its_own.map(|change| changed(change).len()), [2; 2]);
         let mut alone = run(3, &METHODS);
         alone.alone = true;
         assert_eq!(digest(&[alone]).len(), 0);
@@ -519,10 +509,7 @@ mod tests {
             conditions: Conditions::of(&run(1, &METHODS).contests[0]).unwrap(),
             method: "read/mmap".to_owned(),
             level_deviation: 0.1,
-            points: (1..)
-                .zip(deviations)
-                .map(|(bytes, deviation)| point(bytes, deviation))
-                .collect(),
+            points: vec![point(1, deviations[0]), point(2, deviations[1])],
         };
         let mut curves = [curve([0.0, 0.0]), curve([0.2, 0.0])];
         share_deviations(&mut curves);
@@ -545,16 +532,11 @@ mod tests {
     #[test]
     fn uncertain_methods_are_shrunk_towards_their_mechanism_and_certain_ones_are_not() {
         let of = |error: f64| {
-            let effects = [
-                ("sync,block=16K", 0.0),
-                ("sync,block=128K", 0.1),
-                ("sync,block=1M", 0.2),
-                ("mmap", 9.0),
-            ];
-            let effects = effects.map(|(mechanism, log_seconds)| MethodEffect {
+            let methods = ["sync,block=16K", "sync,block=128K", "sync,block=1M", "mmap"];
+            let effects = [0, 1, 2, 3].map(|at| MethodEffect {
                 at: 0,
-                method: format!("read/{mechanism}").parse().unwrap(),
-                log_seconds,
+                method: format!("read/{}", methods[at]).parse().unwrap(),
+                log_seconds: [0.0, 0.1, 0.2, 9.0][at],
                 error,
                 deviation: 0.05,
             });
@@ -566,10 +548,8 @@ mod tests {
             "{certain:?}"
         );
         let uncertain = of(1.0);
-        assert!(
-            uncertain[..3].iter().all(|log| (log - 0.1).abs() < 1e-9),
-            "{uncertain:?}"
-        );
+        let mut logs = uncertain[..3].iter();
+        assert!(logs.all(|log| (log - 0.1).abs() < 1e-9), "{uncertain:?}");
         assert!((uncertain[3] - 9.0).abs() < 1e-9, "of another mechanism");
         let between = of(0.07);
         assert!(between[0] > 0.01 && between[0] < 0.09, "{between:?}");

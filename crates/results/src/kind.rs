@@ -217,16 +217,12 @@ mod tests {
     #[test]
     fn a_loop_is_a_loop_and_a_volume_is_what_it_is_made_of() {
         assert_eq!(on("loop3", &["vda"], true, Some(true)), DeviceKind::Loop);
-        assert_eq!(
-            on("loop3", &["simulated-hdd-2009"], false, Some(true)),
-            DeviceKind::Simulated
-        );
+        let model = ["simulated-hdd-2009"];
+        assert_eq!(on("loop3", &model, false, Some(true)), DeviceKind::Simulated);
         assert_eq!(on("dm-0", &["simulated-hdd-2009"], false, None), DeviceKind::Simulated);
         assert_eq!(on("dm-0", &["nvme0n1"], false, Some(false)), DeviceKind::Nvme);
-        assert_eq!(
-            on("md127", &["sda", "sdb"], false, Some(true)),
-            DeviceKind::RotatingDisk
-        );
+        let disks = ["sda", "sdb"];
+        assert_eq!(on("md127", &disks, false, Some(true)), DeviceKind::RotatingDisk);
         assert_eq!(on("md0", &["sda", "nvme0n1"], false, Some(true)), DeviceKind::Volume);
         assert_eq!(on("dm-1", &["dm-0"], false, None), DeviceKind::Volume);
         assert_eq!(on("dm-1", &[], false, None), DeviceKind::Volume);

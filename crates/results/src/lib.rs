@@ -6,6 +6,7 @@
 //!
 //! Not here: measuring (the lab), and rendering.
 
+pub mod digest;
 pub mod ranking;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;
@@ -17,7 +18,6 @@ mod between;
 mod columns;
 mod compare;
 mod decider;
-mod digest;
 mod kind;
 mod model;
 mod pool;
@@ -44,7 +44,7 @@ pub use compare::{Answer, Availability, Change, Comparison, ContestChange, Metho
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
 };
-pub use digest::{digest, digest_of_kind, digest_of_machine};
+pub use digest::digest;
 pub use kind::{DeviceKind, NoSuchKind};
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, is_one_sitting, pool, pool_newest};
 pub use position::Position;
@@ -72,3 +72,9 @@ pub use words::{
     description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,
     series_title, short_name, state_words, task, title, why_missing,
 };
+
+/// Whether tests try everything, however long it takes.
+#[cfg(test)]
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_TEST_LONG").is_some()
+}

@@ -207,6 +207,16 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 
+    /// Fails unless a test has these ranks and coverages for numbers of samples, and none for few samples.
+    fn has_ranks(test: fn(usize) -> Option<(usize, f64)>, exact: &[(usize, usize, f64)]) {
+        for &(n, k, coverage) in exact {
+            let (found_k, found) = test(n).unwrap();
+            let is_close = (found - coverage).abs() < 1e-12;
+            assert_eq!((found_k, is_close), (k, true), "n = {n}: {found}");
+        }
+        assert!((0..FEWEST_SAMPLES).all(|n| test(n).is_none()));
+    }
+
     /// Ranks of the sign test as tabulated, for example in Conover, "Practical Nonparametric Statistics"; coverages from
     /// exact fractions: 1 - 2/64, 1 - 2/128, 1 - 2/256, 1 - 20/512, 1 - 22/1024, 1 - 158/4096, 1 - 43400/1048576.
     #[test]
@@ -220,14 +230,7 @@ mod tests {
             (12, 3, 0.961_425_781_25),
             (20, 6, 0.958_610_534_667_968_8),
         ];
-        for (n, k, coverage) in exact {
-            let (found_k, found) = rank_and_coverage(n).unwrap();
-            assert_eq!(found_k, k, "n = {n}");
-            assert!((found - coverage).abs() < 1e-12, "n = {n}: {found}");
-        }
-        for n in 0..FEWEST_SAMPLES {
-            assert_eq!(rank_and_coverage(n), None, "n = {n}");
-        }
+        has_ranks(rank_and_coverage, &exact);
     }
 
     #[test]
@@ -240,26 +243,16 @@ mod tests {
 
     #[test]
     fn below_six_samples_the_range_stands_without_a_coverage() {
-        let interval = median_interval(&[3.0, 1.0, 2.0, 9.0, 4.0]).unwrap();
-        assert_eq!(
-            interval,
-            Interval {
+        let samples = [3.0, 1.0, 2.0, 9.0, 4.0, 5.0];
+        for (count, median, coverage) in [(5, 3.0, None), (6, 3.5, Some(0.968_75))] {
+            let expected = Interval {
                 low: 1.0,
-                median: 3.0,
+                median,
                 high: 9.0,
-                coverage: None
-            }
-        );
-        let interval = median_interval(&[3.0, 1.0, 2.0, 9.0, 4.0, 5.0]).unwrap();
-        assert_eq!(
-            interval,
-            Interval {
-                low: 1.0,
-                median: 3.5,
-                high: 9.0,
-                coverage: Some(0.968_75)
-            }
-        );
+                coverage,
+            };
+            assert_eq!(median_interval(&samples[..count]), Some(expected));
+        }
         assert_eq!(median_interval(&[]), None);
     }
 
@@ -274,20 +267,13 @@ mod tests {
     /// at each end.
     #[test]
     fn signed_ranks_and_coverages_are_those_of_wilcoxon() {
-        for (n, k, coverage) in [
+        let exact = [
             (6, 1, 0.968_75),
             (7, 3, 0.953_125),
             (8, 4, 0.960_937_5),
             (12, 14, 0.957_519_531_25),
-        ] {
-            let (found_k, found) = signed_rank_and_coverage(n).unwrap();
-            assert_eq!(
-                (found_k, (found - coverage).abs() < 1e-12),
-                (k, true),
-                "n = {n}: {found}"
-            );
-        }
-        assert!((0..FEWEST_SAMPLES).all(|n| signed_rank_and_coverage(n).is_none()));
+        ];
+        has_ranks(signed_rank_and_coverage, &exact);
     }
 
     #[test]
@@ -327,10 +313,8 @@ mod tests {
             let (_, stated) = rank_and_coverage(n).unwrap();
             let found = f64::from(covered) / f64::from(runs);
             let error = (stated * (1.0 - stated) / f64::from(runs)).sqrt();
-            assert!(
-                (found - stated).abs() < 3.0 * error,
-                "n = {n}: {found}, stated {stated}"
-            );
+            let is_so = (found - stated).abs() < 3.0 * error;
+            assert!(is_so, "n = {n}: {found}, stated {stated}");
         }
     }
 
@@ -339,12 +323,10 @@ mod tests {
         let mut simulation = Simulation::new(seed);
         let (runs, mut covered) = (2_000, 0);
         for _ in 0..runs {
-            let mut samples = |n: usize, median, noise| {
-                (0..n)
-                    .map(|_| simulation.lognormal(median, noise))
-                    .collect::<Vec<f64>>()
-            };
-            let (one, other) = (samples(counts[0], ratio, noise[0]), samples(counts[1], 1.0, noise[1]));
+            let [one, other] = [(0, ratio), (1, 1.0)].map(|(which, median)| -> Vec<f64> {
+                let sample = |_| simulation.lognormal(median, noise[which]);
+                (0..counts[which]).map(sample).collect()
+            });
             let interval = unpaired_ratio(&one, &other).unwrap();
             covered += u32::from(interval.low <= ratio && ratio <= interval.high);
         }

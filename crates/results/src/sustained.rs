@@ -328,11 +328,15 @@ mod tests {
         files.collect()
     }
 
+    /// In how many of a hundred simulated writes something is so; a part of them is simulated in the short run.
+    fn percent(is_so: impl Fn(&[f64]) -> bool, write: impl Fn(u64) -> Vec<f64>) -> usize {
+        let seeds = if crate::is_long() { 100 } else { 20 };
+        (0..seeds).filter(|&seed| is_so(&write(seed))).count() * 100 / seeds as usize
+    }
+
     /// In how many of a hundred simulated writes something is said.
     fn told(says: &str, write: impl Fn(u64) -> Vec<f64>) -> usize {
-        (0..100)
-            .filter(|&seed| of(&write(seed)).sentence().contains(says))
-            .count()
+        percent(|seconds| of(seconds).sentence().contains(says), write)
     }
 
     #[test]
@@ -383,15 +387,16 @@ mod tests {
         );
         for (before, after) in [(16, 240), (60, 68), (200, 56), (30, 30)] {
             for part in [0.1, 0.5] {
-                let is_found = |&seed: &u64| {
-                    let seconds = written(at(&[(before, 900.0), (after, 900.0 * part)]), 0.13, seed);
+                let is_found = |seconds: &[f64]| {
                     let stretches: Vec<RateStretch> = (0..seconds.len())
-                        .map(|file| of(&seconds).stretch(file..file + 1))
+                        .map(|file| of(seconds).stretch(file..file + 1))
                         .collect();
                     let levels = levels(&stretches);
                     levels.len() == 2 && levels[0].len().abs_diff(before) <= (before + after) / 64 + 1
                 };
-                let found = (0..100).filter(is_found).count();
+                let found = percent(is_found, |seed| {
+                    written(at(&[(before, 900.0), (after, 900.0 * part)]), 0.13, seed)
+                });
                 assert!(found >= 95, "{before} files, then {after} at {part}: {found}");
             }
         }

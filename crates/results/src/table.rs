@@ -314,20 +314,13 @@ mod tests {
         assert_eq!(ranking.place.kernel, "Linux 6.18");
         let best = &ranking.methods[0];
         assert_eq!((best.method.as_str(), best.ratio, best.best_on), ("read/mmap", 1.0, 2));
-        assert!(
-            (best.range[0] - 1.0).abs() + (best.range[1] - 2.0).abs() < 1e-9,
-            "{:?}",
-            best.range
-        );
+        let [low, high] = best.range;
+        assert!((low - 1.0).abs() + (high - 2.0).abs() < 1e-9, "{low} to {high}");
     }
 
     #[test]
     fn other_devices_kernels_and_sizes_are_ranked_apart() {
-        let (one, mut other, mut third) = (
-            run(1, "a", [0.1, 0.2]),
-            run(2, "a", [0.1, 0.2]),
-            run(3, "a", [0.1, 0.2]),
-        );
+        let [one, mut other, mut third] = [1, 2, 3].map(|seed| run(seed, "a", [0.1, 0.2]));
         other.machine.kernel = "6.12.1".to_owned();
         third.contests[0].size_bytes = 1 << 30;
         let all = [&one, &other, &third].map(|run| (Origin::Own, run));

@@ -179,12 +179,11 @@ mod tests {
         run.noise.others = Some(0.634);
         run.noise.stolen = Some(0.03);
         let found = warnings(&run);
-        assert!(
-            found[0].contains("other processes used 63 % of the processor time"),
-            "{found:?}"
-        );
-        assert!(found[1].contains("Steal time was 3.0 %"), "{found:?}");
-        assert!(found[2].contains("battery"), "{found:?}");
+        assert!(found.len() >= 3, "{found:?}");
+        let others = "other processes used 63 % of the processor time";
+        for (found, words) in found.iter().zip([others, "Steal time was 3.0 %", "battery"]) {
+            assert!(found.contains(words), "{found}");
+        }
     }
 
     #[test]
@@ -193,11 +192,8 @@ mod tests {
             let mut run = simulation::run(&[("read/sync", 1.0)], 3);
             (run.contests[0].files, run.contests[0].cold_metadata) = (files, cold_metadata);
             let found = warnings(&run);
-            assert_eq!(
-                found.iter().any(|warning| warning.contains("metadata")),
-                is_told,
-                "{found:?}"
-            );
+            let are_told = found.iter().any(|warning| warning.contains("metadata"));
+            assert_eq!(are_told, is_told, "{found:?}");
         }
     }
 
@@ -212,13 +208,10 @@ mod tests {
                 }
                 let found = warnings(&run);
                 let [drift] = &found[..] else { panic!("{found:?}") };
-                assert!(
-                    drift.contains(if slower { "2.00x slower" } else { "2.00x faster" }),
-                    "{drift}"
-                );
-                let blames = ["device", "a cache below", "a full write cache"]
-                    .iter()
-                    .any(|cause| drift.contains(cause));
+                let factor = if slower { "2.00x slower" } else { "2.00x faster" };
+                assert!(drift.contains(factor), "{drift}");
+                let causes = ["device", "a cache below", "a full write cache"];
+                let blames = causes.iter().any(|cause| drift.contains(cause));
                 assert_eq!(blames, is_of_device, "{drift}");
             }
         }

@@ -467,66 +467,65 @@ mod tests {
             let text = format!("[[fault]]\nwhat = 'eio'\n\n[[fault]]\n{fault}\n");
             Faults::from_toml(&text, "plan.toml", 0).unwrap_err().to_string()
         };
-        let table = [
-            (
-                "what = 'eio'\nnth = 0",
-                "plan.toml:6:7: fault 2: `nth` must be at least 1",
-            ),
-            (
-                "what = 'eio'\ntimes = 0",
-                "plan.toml:6:9: fault 2: `times` must be at least 1",
-            ),
+        let no_range = "must be two sizes, the first below the second, for example `[\"0\", \"64M\"]`";
+        for (fault, place, field, problem) in [
+            ("what = 'eio'\nnth = 0", "6:7", "nth", "must be at least 1"),
+            ("what = 'eio'\ntimes = 0", "6:9", "times", "must be at least 1"),
             (
                 "what = 'eio'\nprobability = 1.5",
-                "plan.toml:6:15: fault 2: `probability` must be above 0 and at most 1",
+                "6:15",
+                "probability",
+                "must be above 0 and at most 1",
             ),
             (
                 "what = 'eio'\non = []",
-                "plan.toml:6:6: fault 2: `on` must name at least one kind of request",
+                "6:6",
+                "on",
+                "must name at least one kind of request",
             ),
             (
                 "what = 'short'\non = ['flush']",
-                "plan.toml:6:6: fault 2: `on` may only name read, write",
+                "6:6",
+                "on",
+                "may only name read, write",
             ),
-            (
-                "what = 'eio'\nrange = ['2M', '1M']",
-                "plan.toml:6:9: fault 2: `range` must be two sizes, the first below the second, for example `[\"0\", \"64M\"]`",
-            ),
+            ("what = 'eio'\nrange = ['2M', '1M']", "6:9", "range", no_range),
             (
                 "what = 'lying-flush'\nrange = ['0', '1M']",
-                "plan.toml:6:9: fault 2: `range` cannot be used with flushes, which have no address",
+                "6:9",
+                "range",
+                "cannot be used with flushes, which have no address",
             ),
             (
                 "what = 'eio'\nms = 3",
-                "plan.toml:6:6: fault 2: `ms` is only for stall and slow, and must be above 0 and at most 3600000",
+                "6:6",
+                "ms",
+                "is only for stall and slow, and must be above 0 and at most 3600000",
             ),
             (
                 "what = 'slow'\nfactor = 0.5",
-                "plan.toml:6:10: fault 2: `factor` is only for slow, and must be above 1 and at most 1000000",
+                "6:10",
+                "factor",
+                "is only for slow, and must be above 1 and at most 1000000",
             ),
-            (
-                "what = 'eio'\nlose = 'torn'",
-                "plan.toml:6:8: fault 2: `lose` is only for power-cut",
-            ),
+            ("what = 'eio'\nlose = 'torn'", "6:8", "lose", "is only for power-cut"),
             (
                 "what = 'stall'",
-                "plan.toml:4:1: fault 2: `ms` is missing: the delay in milliseconds, for example `ms = 100`",
+                "4:1",
+                "ms",
+                "is missing: the delay in milliseconds, for example `ms = 100`",
             ),
-            (
-                "what = 'eios'",
-                "plan.toml:5:8: unknown variant `eios`, expected one of `eio`, `enospc`, `short`, `stall`, `slow`, `bit-flip`, \
-                 `lying-flush`, `power-cut`",
-            ),
-            (
-                "what = 'eio'\nwhere = 3",
-                "plan.toml:6:1: unknown field `where`, expected one of `what`, `on`, `range`, `nth`, `probability`, `times`, `ms`, \
-                 `factor`, `lose`",
-            ),
-            ("nth = 3", "plan.toml:4:1: missing field `what`"),
-        ];
-        for (fault, message) in table {
+        ] {
+            let message = format!("plan.toml:{place}: fault 2: `{field}` {problem}");
             assert_eq!(wrong(fault), message);
         }
+        let kinds = "`eio`, `enospc`, `short`, `stall`, `slow`, `bit-flip`, `lying-flush`, `power-cut`";
+        let fields = "`what`, `on`, `range`, `nth`, `probability`, `times`, `ms`, `factor`, `lose`";
+        let unknown = format!("plan.toml:5:8: unknown variant `eios`, expected one of {kinds}");
+        assert_eq!(wrong("what = 'eios'"), unknown);
+        let unknown = format!("plan.toml:6:1: unknown field `where`, expected one of {fields}");
+        assert_eq!(wrong("what = 'eio'\nwhere = 3"), unknown);
+        assert_eq!(wrong("nth = 3"), "plan.toml:4:1: missing field `what`");
         let empty = Faults::from_toml("", "plan.toml", 0).unwrap_err();
         assert_eq!(empty.to_string(), "plan.toml:1:1: missing field `fault`");
     }

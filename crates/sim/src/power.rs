@@ -326,12 +326,8 @@ mod tests {
         written.write(0, 4, 2);
         for (seed, loss) in (0..400).zip(PowerLoss::ALL.into_iter().cycle()) {
             let after = written.after(&written.cache.cut(Some(loss), seed));
-            assert!(
-                [[0; 4], [0, 1, 0, 0], [2; 4]]
-                    .iter()
-                    .any(|known| after[..4] == known[..]),
-                "{after:?}"
-            );
+            let known = [[0; 4], [0, 1, 0, 0], [2; 4]];
+            assert!(known.iter().any(|known| after[..4] == *known), "{after:?}");
         }
     }
 

@@ -218,10 +218,8 @@ mod tests {
             ] {
                 let steps = steps_of(&queue(recorded, depth));
                 let ratio = total_ns(replayed, &steps) as f64 / last(&queue(replayed, depth));
-                assert!(
-                    (ratio - 1.0).abs() < 0.2,
-                    "{depth} in flight, {recorded} on {replayed}: {ratio}"
-                );
+                let is_close = (ratio - 1.0).abs() < 0.2;
+                assert!(is_close, "{depth} in flight, {recorded} on {replayed}: {ratio}");
             }
         }
     }
@@ -232,10 +230,8 @@ mod tests {
         let steps = steps_of(&read_trace(text.as_bytes()).unwrap());
         let done = replay(DiskModel::named("hdd-2009").unwrap(), 0, 1, &steps).requests;
         let first_ns = done[0].completed_ns.unwrap();
-        assert_eq!(
-            (done[1].arrived_ns, done[2].arrived_ns),
-            (first_ns + 4000, first_ns + 4500)
-        );
+        let pauses_ns = [1, 2].map(|at| done[at].arrived_ns - first_ns);
+        assert_eq!(pauses_ns, [4000, 4500]);
         assert_eq!(done[1].request.kind, RequestKind::Read);
     }
 
@@ -253,11 +249,8 @@ mod tests {
         let mut trace = vec![at(0, 5), at(1, 4)];
         trace.extend(std::iter::repeat_n(at(5, 5), 200_000));
         let steps = steps_of(&trace);
-        assert!(
-            steps[2..]
-                .iter()
-                .all(|step| step.after[0] == Some(0) && step.pause_ns == 0)
-        );
+        let mut steps = steps[2..].iter();
+        assert!(steps.all(|step| step.after[0] == Some(0) && step.pause_ns == 0));
     }
 
     #[test]

@@ -176,19 +176,13 @@ mod tests {
     #[test]
     fn a_wrong_line_is_named_with_what_is_wrong() {
         let error = |text: &str| read_trace(text.as_bytes()).unwrap_err().to_string();
-        assert_eq!(
-            error("# a\n0 read 1\n"),
-            "line 2: expected ARRIVED KIND OFFSET LENGTH [COMPLETED], found 3 fields"
-        );
-        assert_eq!(
-            error("0 trim 0 0\n"),
-            "line 1: not a kind of request: \"trim\"; expected read, write, flush or discard"
-        );
+        let fields = "line 2: expected ARRIVED KIND OFFSET LENGTH [COMPLETED], found 3 fields";
+        let kind = "line 1: not a kind of request: \"trim\"; expected read, write, flush or discard";
+        let end = "line 2: cut off: it has no newline at its end, so more may be missing";
+        assert_eq!(error("# a\n0 read 1\n"), fields);
+        assert_eq!(error("0 trim 0 0\n"), kind);
         assert_eq!(error("0 read -4 0\n"), "line 1: not a whole number: \"-4\"");
-        assert_eq!(
-            error("# a\n0 read 0 4096 5"),
-            "line 2: cut off: it has no newline at its end, so more may be missing"
-        );
+        assert_eq!(error("# a\n0 read 0 4096 5"), end);
         for (line, problem) in [
             ("9 read 0 512 8", "it completes before it arrives"),
             ("18446744073709551615 read 0 512", "its time is past 2^60 ns"),

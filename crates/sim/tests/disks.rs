@@ -33,6 +33,20 @@ fn named(name: &str) -> &'static DiskModel {
     DiskModel::named(name).unwrap()
 }
 
+/// The seconds that a new drive takes for requests of which `depth` are in flight.
+fn seconds(model: &'static DiskModel, requests: impl IntoIterator<Item = BlockRequest>, depth: usize) -> f64 {
+    closed_loop(&mut Drive::new(model, 0, 1), requests, depth)
+}
+
+/// Serves one request after the other from a time on, and returns when the last was completed.
+fn one_by_one(drive: &mut Drive, requests: impl IntoIterator<Item = BlockRequest>, mut now_ns: u64) -> u64 {
+    for (id, request) in requests.into_iter().enumerate() {
+        drive.submit(id as u64, request, now_ns);
+        now_ns = drive.complete().unwrap().at_ns;
+    }
+    now_ns
+}
+
 /// Keeps `depth` requests in flight; the time that all take, in seconds.
 fn closed_loop(drive: &mut Drive, requests: impl IntoIterator<Item = BlockRequest>, depth: usize) -> f64 {
     let (mut now_ns, mut in_flight) = (0, 0);
@@ -44,10 +58,8 @@ fn closed_loop(drive: &mut Drive, requests: impl IntoIterator<Item = BlockReques
         drive.submit(id as u64, request, now_ns);
         in_flight += 1;
     }
-    std::iter::from_fn(|| drive.complete())
-        .last()
-        .map_or(now_ns, |done| done.at_ns) as f64
-        / 1e9
+    let last = std::iter::from_fn(|| drive.complete()).last();
+    last.map_or(now_ns, |done| done.at_ns) as f64 / 1e9
 }
 
 fn in_order(kind: RequestKind, bytes: u64, block_bytes: u64) -> impl Iterator<Item = BlockRequest> {
@@ -102,28 +114,18 @@ fn completions(model: &'static DiskModel, arrivals: &[(u64, usize, u64, u64)], s
         while let Some(next) = drive.next().filter(|next| next.at_ns <= until_ns) {
             assert_eq!(drive.complete(), Some(next));
             assert!(next.at_ns >= last_ns, "{}: time runs backwards", model.name);
-            assert!(
-                next.at_ns >= arrived[next.id as usize],
-                "{}: completed before its request",
-                model.name
-            );
-            assert!(
-                done.insert(next.id, next.at_ns).is_none(),
-                "{}: completed twice",
-                model.name
-            );
+            let is_after = next.at_ns >= arrived[next.id as usize];
+            assert!(is_after, "{}: completed before its request", model.name);
+            let before = done.insert(next.id, next.at_ns);
+            assert!(before.is_none(), "{}: completed twice", model.name);
             last_ns = next.at_ns;
         }
     };
     for (id, (pause_ns, kind, at, length)) in arrivals.iter().enumerate() {
         now_ns += pause_ns;
         take(&mut drive, &arrived, now_ns);
-        let bytes = if KINDS[*kind] == RequestKind::Flush {
-            0
-        } else {
-            length * 512
-        };
-        drive.submit(id as u64, request(KINDS[*kind], at * 65536, bytes), now_ns);
+        let sectors = if KINDS[*kind] == RequestKind::Flush { 0 } else { *length };
+        drive.submit(id as u64, request(KINDS[*kind], at * 65536, sectors * 512), now_ns);
         arrived.push(now_ns);
     }
     take(&mut drive, &arrived, u64::MAX);
@@ -167,23 +169,18 @@ fn a_read_takes_the_command_the_seek_the_rest_of_the_turn_and_the_transfer() {
     let (turn_ns, rate) = (60e9 / 7200.0, 32.6e6);
     for (part, seek_ns) in [(0.0, 0.0), (1.0 / 3.0, 8.9e6), (0.999_999, 21e6)] {
         let at = (80e9 * part) as u64 / 4096 * 4096;
-        let waits: Vec<f64> = (0..64)
-            .map(|seed| {
-                let mut drive = Drive::new(model, 0, seed);
-                let zone = (at / 5_000_000_000) as f64 / 15.0;
-                let transfer_ns = 4096.0 / (rate * (1.0 - zone) + 20e6 * zone) * 1e9;
-                closed_loop(&mut drive, [read(at, 4096)], 1) * 1e9 - 0.3e6 - seek_ns - transfer_ns
-            })
-            .collect();
-        let mean = waits.iter().sum::<f64>() / waits.len() as f64;
-        assert!(
-            waits.iter().all(|wait| (-2e3..turn_ns + 2e3).contains(wait)),
-            "{part}: {waits:?}"
-        );
-        assert!(
-            (mean / turn_ns - 0.5).abs() < 0.12,
-            "{part}: half a turn on the average, not {mean}"
-        );
+        let wait = |seed| {
+            let zone = (at / 5_000_000_000) as f64 / 15.0;
+            let transfer_ns = 4096.0 / (rate * (1.0 - zone) + 20e6 * zone) * 1e9;
+            let mut drive = Drive::new(model, 0, seed);
+            closed_loop(&mut drive, [read(at, 4096)], 1) * 1e9 - 0.3e6 - seek_ns - transfer_ns
+        };
+        let waits: Vec<f64> = (0..64).map(wait).collect();
+        let are_within = waits.iter().all(|wait| (-2e3..turn_ns + 2e3).contains(wait));
+        assert!(are_within, "{part}: {waits:?}");
+        let turns = waits.iter().sum::<f64>() / waits.len() as f64 / turn_ns;
+        let is_half = (turns - 0.5).abs() < 0.12;
+        assert!(is_half, "{part}: half a turn on the average, not {turns}");
     }
 }
 
@@ -192,15 +189,14 @@ fn the_angle_follows_from_the_time() {
     // A read of the same sector, without a cache, is due once a turn.
     let model = disk(|disk| (disk.segment_count, disk.segment_bytes) = (1, 0));
     let mut drive = Drive::new(model, 0, 3);
-    let mut times = Vec::new();
-    let mut now_ns = 0;
-    for id in 0..20 {
-        drive.submit(id, read(if id % 2 == 0 { 0 } else { 100 * MIB }, 512), now_ns);
-        now_ns = drive.complete().unwrap().at_ns;
+    let (mut times, mut now_ns) = (Vec::new(), 0);
+    for _ in 0..10 {
+        now_ns = one_by_one(&mut drive, [read(0, 512)], now_ns);
         times.push(now_ns);
+        now_ns = one_by_one(&mut drive, [read(100 * MIB, 512)], now_ns);
     }
-    for pair in times.chunks(2).collect::<Vec<_>>().windows(2) {
-        let turns = (pair[1][0] - pair[0][0]) as f64 / (60e9 / 7200.0);
+    for pair in times.windows(2) {
+        let turns = (pair[1] - pair[0]) as f64 / (60e9 / 7200.0);
         assert!((turns - turns.round()).abs() < 1e-3 && turns > 0.5, "{turns}");
     }
 }
@@ -209,19 +205,15 @@ fn the_angle_follows_from_the_time() {
 fn reading_and_writing_in_order_goes_at_the_rate_of_the_zone() {
     // Smaller blocks wait for commands: this disk takes one at a time.
     for block in [64 << 10, 128 << 10, MIB] {
-        let seconds = closed_loop(
-            &mut Drive::new(named("hdd-2009"), 0, 1),
-            in_order(RequestKind::Read, 200 * MIB, block),
-            1,
-        );
-        let rate = (200 * MIB) as f64 / seconds;
+        let reads = in_order(RequestKind::Read, 200 * MIB, block);
+        let rate = (200 * MIB) as f64 / seconds(named("hdd-2009"), reads, 1);
         assert!((rate / 32.6e6 - 1.0).abs() < 0.01, "{block}: {rate}");
     }
     let writes = in_order(RequestKind::Write, 1 << 30, MIB).chain([request(RequestKind::Flush, 0, 0)]);
-    let rate = (1_u64 << 30) as f64 / closed_loop(&mut Drive::new(named("hdd-nas"), 0, 1), writes, 1);
+    let rate = (1_u64 << 30) as f64 / seconds(named("hdd-nas"), writes, 1);
     assert!((rate / 250e6 - 1.0).abs() < 0.03, "{rate}");
     let inner = |index| read(80_000_000_000 - 100 * MIB + index * MIB, MIB);
-    let rate = (90 * MIB) as f64 / closed_loop(&mut Drive::new(named("hdd-2009"), 0, 1), (0..90).map(inner), 1);
+    let rate = (90 * MIB) as f64 / seconds(named("hdd-2009"), (0..90).map(inner), 1);
     assert!((rate / 20e6 - 1.0).abs() < 0.01, "{rate}");
 }
 
@@ -229,20 +221,15 @@ fn reading_and_writing_in_order_goes_at_the_rate_of_the_zone() {
 fn a_queue_makes_random_reads_faster_and_never_slower_than_their_order() {
     let (queued, plain) = (named("hdd-nas"), disk(|disk| disk.queue_depth = 1));
     let seconds = |model, seed, depth| {
-        closed_loop(
-            &mut Drive::new(model, 0, seed),
-            at_random(RequestKind::Read, 1 << 42, 400, seed),
-            depth,
-        )
+        let reads = at_random(RequestKind::Read, 1 << 42, 400, seed);
+        closed_loop(&mut Drive::new(model, 0, seed), reads, depth)
     };
     for seed in 0..12 {
         let (with, without) = (seconds(queued, seed, 16), seconds(plain, seed, 16));
         assert!(with < without * 0.75, "{seed}: {with} {without}");
+        // One at a time, there is nothing to choose.
         let ratio = seconds(queued, seed, 1) / seconds(plain, seed, 1);
-        assert!(
-            (ratio - 1.0).abs() < 0.02,
-            "{seed}: one at a time, there is nothing to choose: {ratio}"
-        );
+        assert!((ratio - 1.0).abs() < 0.02, "{seed}: {ratio}");
     }
 }
 
@@ -258,8 +245,7 @@ fn a_list_that_no_program_would_ask_for_ends_soon_on_every_model() {
     ];
     let requests: Vec<_> = all_at_once.chain(strange).collect();
     for model in MODELS.iter() {
-        let depth = requests.len();
-        closed_loop(&mut Drive::new(model, 0, 1), requests.iter().copied(), depth);
+        seconds(model, requests.iter().copied(), requests.len());
     }
 }
 
@@ -296,22 +282,14 @@ fn shingled_tracks_take_random_writes_until_their_cache_is_full_and_recover_whil
     let model = self::model(DiskMechanism::Disk(smaller), model);
     let mut drive = Drive::new(model, 0, 1);
     let filled = closed_loop(&mut drive, in_order(RequestKind::Write, 4 << 30, MIB), 1);
-    assert!(
-        (4_u64 << 30) as f64 / filled > 150e6,
-        "the first writing in order goes to its place: {filled}"
-    );
+    // The first writing in order goes to its place.
+    assert!((4_u64 << 30) as f64 / filled > 150e6, "{filled}");
     let mut random = fastrand::Rng::with_seed(1);
     let mut now_ns = (filled * 1e9) as u64;
     let mut write = |drive: &mut Drive, now_ns: &mut u64| {
         let begun = *now_ns;
-        for id in 0..100 {
-            drive.submit(
-                id,
-                request(RequestKind::Write, random.u64(..8_192) * (MIB / 2), MIB / 2),
-                *now_ns,
-            );
-            *now_ns = drive.complete().unwrap().at_ns;
-        }
+        let write = |_| request(RequestKind::Write, random.u64(..8_192) * (MIB / 2), MIB / 2);
+        *now_ns = one_by_one(drive, (0..100).map(write), begun);
         (*now_ns - begun) as f64 / 1e9
     };
     let fresh = write(&mut drive, &mut now_ns);
@@ -335,10 +313,8 @@ fn flash_reads_and_writes_as_its_parameters_say() {
     let fast = rate(&mut in_order(RequestKind::Write, 300 * MIB, MIB), 300 * MIB, 4);
     assert!((fast / 530e6 - 1.0).abs() < 0.03, "{fast}");
     let one = 4096.0 / rate(&mut at_random(RequestKind::Read, 1 << 33, 1_000, 1), 1_000 * 4096, 1) * 1e6;
-    assert!(
-        (95.0..105.0).contains(&one),
-        "10,000 per second, one at a time, not one in {one} us"
-    );
+    let is_slow = (95.0..105.0).contains(&one);
+    assert!(is_slow, "10,000 per second, one at a time, not one in {one} us");
 }
 
 #[test]
@@ -348,10 +324,8 @@ fn flash_slows_down_when_fast_cells_are_full_and_recovers_while_idle() {
     let mut now_ns = 0;
     let write = |drive: &mut Drive, now_ns: &mut u64, from: u64| {
         let begun = *now_ns;
-        for id in 0..300 {
-            drive.submit(id, request(RequestKind::Write, (from + id) * MIB, MIB), *now_ns);
-            *now_ns = drive.complete().unwrap().at_ns;
-        }
+        let write = |id| request(RequestKind::Write, (from + id) * MIB, MIB);
+        *now_ns = one_by_one(drive, (0..300).map(write), begun);
         300.0 * MIB as f64 / (*now_ns - begun) as f64 * 1e9
     };
     let first = write(&mut drive, &mut now_ns, 0);
@@ -359,10 +333,8 @@ fn flash_slows_down_when_fast_cells_are_full_and_recovers_while_idle() {
     let full = write(&mut drive, &mut now_ns, 600);
     now_ns += 10_000_000_000;
     let rested = write(&mut drive, &mut now_ns, 900);
-    assert!(
-        first > 500e6 && (full / 300e6 - 1.0).abs() < 0.05 && rested > 500e6,
-        "{first} {full} {rested}"
-    );
+    let is_full = (full / 300e6 - 1.0).abs() < 0.05;
+    assert!(first > 500e6 && is_full && rested > 500e6, "{first} {full} {rested}");
 }
 
 #[test]
@@ -374,47 +346,34 @@ fn flash_without_free_blocks_moves_live_pages_and_a_discard_spares_it() {
         let discards = discard.then(|| request(RequestKind::Discard, 0, size));
         let all = in_order(RequestKind::Write, size, MIB).chain(discards);
         let begun = closed_loop(&mut drive, all, 1);
-        let mut now_ns = (begun * 1e9) as u64;
-        for (id, write) in at_random(RequestKind::Write, size / if discard { 2 } else { 1 }, 60_000, 1).enumerate() {
-            drive.submit(id as u64, write, now_ns);
-            now_ns = drive.complete().unwrap().at_ns;
-        }
-        (now_ns as f64 / 1e9 - begun) / 60_000.0
+        let writes = at_random(RequestKind::Write, size / if discard { 2 } else { 1 }, 60_000, 1);
+        let ended_ns = one_by_one(&mut drive, writes, (begun * 1e9) as u64);
+        (ended_ns as f64 / 1e9 - begun) / 60_000.0
     };
     let (full, discarded) = (rewrite(false), rewrite(true));
     assert!(full > 2.0 * discarded, "{full} {discarded}");
-    let fresh = closed_loop(
-        &mut Drive::new(model, size, 1),
-        at_random(RequestKind::Write, size, 2_000, 1),
-        1,
-    ) / 2_000.0;
+    let some = at_random(RequestKind::Write, size, 2_000, 1);
+    let fresh = closed_loop(&mut Drive::new(model, size, 1), some, 1) / 2_000.0;
     assert!(full > 1.5 * fresh && fresh < 40e-6, "{full} {fresh}");
 }
 
 #[test]
 fn a_volume_bursts_until_its_credits_are_spent() {
-    let mut drive = Drive::new(named("cloud-burst"), 0, 1);
-    let seconds = closed_loop(&mut drive, at_random(RequestKind::Read, 1 << 36, 30_000, 1), 16);
-    assert!((30_000.0 / seconds / 3_000.0 - 1.0).abs() < 0.02, "{seconds}");
+    let burst = seconds(
+        named("cloud-burst"),
+        at_random(RequestKind::Read, 1 << 36, 30_000, 1),
+        16,
+    );
+    assert!((30_000.0 / burst / 3_000.0 - 1.0).abs() < 0.02, "{burst}");
     let mut spent = named("cloud-burst");
     if let DiskMechanism::Volume(volume) = &spent.mechanism {
         let mut volume = volume.clone();
         volume.credits_max = 100;
         spent = model(DiskMechanism::Volume(volume), spent);
     }
-    let seconds = closed_loop(
-        &mut Drive::new(spent, 0, 1),
-        at_random(RequestKind::Read, 1 << 36, 6_000, 1),
-        16,
-    );
-    assert!((6_000.0 / seconds / 300.0 - 1.0).abs() < 0.05, "{seconds}");
-    let seconds = closed_loop(
-        &mut Drive::new(named("cloud-burst"), 0, 1),
-        in_order(RequestKind::Read, 1 << 30, MIB),
-        8,
-    );
-    assert!(
-        ((1_u64 << 30) as f64 / seconds / (128.0 * MIB as f64) - 1.0).abs() < 0.02,
-        "{seconds}"
-    );
+    let slow = seconds(spent, at_random(RequestKind::Read, 1 << 36, 6_000, 1), 16);
+    assert!((6_000.0 / slow / 300.0 - 1.0).abs() < 0.05, "{slow}");
+    let in_order = seconds(named("cloud-burst"), in_order(RequestKind::Read, 1 << 30, MIB), 8);
+    let rate = (1_u64 << 30) as f64 / in_order;
+    assert!((rate / (128.0 * MIB as f64) - 1.0).abs() < 0.02, "{in_order}");
 }

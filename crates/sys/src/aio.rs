@@ -217,10 +217,7 @@ mod tests {
         assert_eq!(slot.wait().unwrap(), 5);
         let mut bytes = [0; 13];
         std::os::unix::fs::FileExt::read_exact_at(&*file, &mut bytes, 0).unwrap();
-        assert_eq!(
-            (&bytes[..7], &bytes[7..12], bytes[12]),
-            (&content[..7], &b"hello"[..], content[12])
-        );
+        assert_eq!(bytes[..], [&content[..7], b"hello", &content[12..13]].concat());
     }
 
     #[test]
@@ -236,16 +233,11 @@ mod tests {
     fn misuse_is_an_error_and_leaves_the_request_alone() {
         let (file, _) = sample_file();
         let mut slot = aio();
-        assert_eq!(slot.wait().unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(
-            slot.start_read(&file, 0, BLOCK + 1).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
+        let invalid = io::ErrorKind::InvalidInput;
+        assert_eq!(slot.wait().unwrap_err().kind(), invalid);
+        assert_eq!(slot.start_read(&file, 0, BLOCK + 1).unwrap_err().kind(), invalid);
         slot.start_read(&file, 0, BLOCK).unwrap();
-        assert_eq!(
-            slot.start_read(&file, 0, BLOCK).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
+        assert_eq!(slot.start_read(&file, 0, BLOCK).unwrap_err().kind(), invalid);
         assert_eq!(slot.wait().unwrap(), BLOCK);
     }
 

@@ -115,15 +115,13 @@ mod tests {
 
     #[test]
     fn impossible_buffers_are_errors_not_aborts() {
-        assert_eq!(Buffer::new(1, 3).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(Buffer::new(1, 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(
-            Buffer::new(usize::MAX, 4096).unwrap_err().kind(),
-            io::ErrorKind::OutOfMemory
-        );
-        assert_eq!(
-            Buffer::new(1 << 60, 4096).unwrap_err().kind(),
-            io::ErrorKind::OutOfMemory
-        );
+        for (len, align, kind) in [
+            (1, 3, io::ErrorKind::InvalidInput),
+            (1, 0, io::ErrorKind::InvalidInput),
+            (usize::MAX, 4096, io::ErrorKind::OutOfMemory),
+            (1 << 60, 4096, io::ErrorKind::OutOfMemory),
+        ] {
+            assert_eq!(Buffer::new(len, align).unwrap_err().kind(), kind);
+        }
     }
 }

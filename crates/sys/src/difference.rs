@@ -101,12 +101,8 @@ mod tests {
         for length in [0_usize, 1, 31, 32, 33, 4095, 4096, 4097, 70_000] {
             let one: Vec<u8> = (0..length).map(|n| (n * 7 % 23) as u8).collect();
             let places = [0, 1, 30, 4095, 4096, 65_535, 65_536, length.wrapping_sub(1)];
-            for place in places
-                .into_iter()
-                .filter(|&place| place < length)
-                .map(Some)
-                .chain([None])
-            {
+            let within = places.into_iter().filter(|&place| place < length);
+            for place in within.map(Some).chain([None]) {
                 let mut other = one.clone();
                 if let Some(place) = place {
                     other[place] ^= 0x80;
@@ -118,10 +114,8 @@ mod tests {
                 let mut newlines = 0;
                 assert_eq!(a.mismatch(&b), found);
                 assert_eq!(first_difference(&one, &other), found);
-                assert_eq!(
-                    first_difference(&one, &other[..length / 2]),
-                    found.filter(|&at| at < length / 2)
-                );
+                let in_half = found.filter(|&at| at < length / 2);
+                assert_eq!(first_difference(&one, &other[..length / 2]), in_half);
                 assert_eq!(a.mismatch_bytewise(&b), found);
                 assert_eq!(a.mismatch_linewise(&b, &mut newlines), found);
                 assert_eq!(newlines, lines);

@@ -179,11 +179,8 @@ mod tests {
             assert_eq!(compare(b"a\nb\nc", b"a\nb\nd", 4), (StdioEnd::Equal, 2));
             assert_eq!(compare(b"a\n", b"a\nb", 9), (StdioEnd::FirstEnded(2), 1));
             assert_eq!(compare(b"a\nb", b"a\n", 9), (StdioEnd::SecondEnded(2), 1));
-            assert_eq!(
-                compare(b"\xff", b"\xff", 1),
-                (StdioEnd::Equal, 0),
-                "0xff is not the end"
-            );
+            // 0xff is not the end.
+            assert_eq!(compare(b"\xff", b"\xff", 1), (StdioEnd::Equal, 0));
         }
     }
 
@@ -191,20 +188,15 @@ mod tests {
     fn a_stream_begins_at_its_offset_and_skips() {
         let mut one = stream(b"0123456789", 4);
         assert_eq!(one.skip(Locking::Unlocked, 2).unwrap(), 2);
-        let mut other = stream(b"6789", 0);
-        assert_eq!(
-            one.compare(&mut other, Locking::Locked, 4, None).unwrap(),
-            StdioEnd::Equal
-        );
+        let end = one.compare(&mut stream(b"6789", 0), Locking::Locked, 4, None);
+        assert_eq!(end.unwrap(), StdioEnd::Equal);
         assert_eq!(one.skip(Locking::Locked, 1).unwrap(), 0);
     }
 
     #[test]
     fn a_directory_cannot_be_read() {
         let mut directory = Stdio::new(&File::open("/").unwrap(), 0).unwrap();
-        assert_eq!(
-            directory.skip(Locking::Locked, 1).unwrap_err().raw_os_error(),
-            Some(libc::EISDIR)
-        );
+        let error = directory.skip(Locking::Locked, 1).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EISDIR));
     }
 }

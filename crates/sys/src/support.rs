@@ -105,9 +105,7 @@ mod tests {
     #[test]
     fn map_changes_the_value_and_keeps_the_reason() {
         assert_eq!(Support::Available(2).map(|n| n * 2).available(), Some(4));
-        assert_eq!(
-            Support::<u8>::Unavailable("why").map(|n| n * 2),
-            Support::Unavailable("why")
-        );
+        let missing = Support::<u8>::Unavailable("why");
+        assert_eq!(missing.map(|n| n * 2), Support::Unavailable("why"));
     }
 }

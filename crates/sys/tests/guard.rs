@@ -11,6 +11,11 @@ use seekless_sys::{Map, MapAdvice, MapMode, Support, guard_installed, install_gu
 
 const PAGES: usize = 64;
 
+/// The bytes of the files and maps here.
+fn whole() -> usize {
+    PAGES * page_bytes()
+}
+
 /// The guard, and a lock on its table, because one test fills it.
 fn guarded() -> MutexGuard<'static, ()> {
     static TABLE: Mutex<()> = Mutex::new(());
@@ -23,12 +28,12 @@ fn guarded() -> MutexGuard<'static, ()> {
 
 fn file_of_ones() -> File {
     let file = tempfile::tempfile().unwrap();
-    file.write_all_at(&vec![1; PAGES * page_bytes()], 0).unwrap();
+    file.write_all_at(&vec![1; whole()], 0).unwrap();
     file
 }
 
 fn map(file: &File, mode: MapMode) -> Map {
-    Map::new(file, 0, PAGES * page_bytes(), mode).unwrap()
+    Map::new(file, 0, whole(), mode).unwrap()
 }
 
 #[test]
@@ -36,8 +41,8 @@ fn a_map_shows_the_file_and_writes_to_it() {
     let _turn = guarded();
     let file = file_of_ones();
     let map = map(&file, MapMode::ReadWrite);
-    let bytes = map.bytes(0..PAGES * page_bytes());
-    assert_eq!(bytes.count(1), (PAGES * page_bytes()) as u64);
+    let bytes = map.bytes(0..whole());
+    assert_eq!(bytes.count(1), whole() as u64);
     map.bytes_mut(10..12).copy_from(&[7, 8]);
     map.flush().unwrap();
     let mut found = [0; 4];
@@ -54,10 +59,8 @@ fn a_map_may_begin_at_any_page_and_nowhere_else() {
     let third = Map::new(&file, 3 * page_bytes() as u64, 100, MapMode::Read).unwrap();
     assert_eq!(third.bytes(0..100).count(9), 1);
     for (offset, len) in [(1, 100), (0, 0)] {
-        assert_eq!(
-            Map::new(&file, offset, len, MapMode::Read).unwrap_err().kind(),
-            ErrorKind::InvalidInput
-        );
+        let error = Map::new(&file, offset, len, MapMode::Read).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 }
 
@@ -66,19 +69,16 @@ fn what_a_shrunk_file_lost_reads_as_zeros_and_says_so() {
     let _turn = guarded();
     let file = file_of_ones();
     let (short, other) = (map(&file, MapMode::Read), file_of_ones());
-    let whole = map(&other, MapMode::Read);
+    let long = map(&other, MapMode::Read);
     file.set_len(10 * page_bytes() as u64).unwrap();
     assert_eq!(short.bytes(0..10 * page_bytes()).count(1), 10 * page_bytes() as u64);
     assert!(!short.faulted());
     let mut histogram = [0; 256];
-    short.bytes(0..PAGES * page_bytes()).histogram(&mut histogram);
+    short.bytes(0..whole()).histogram(&mut histogram);
     assert!(short.faulted());
     assert_eq!(histogram[..2], [54 * page_bytes() as u64, 10 * page_bytes() as u64]);
-    assert_eq!(
-        whole.bytes(0..PAGES * page_bytes()).count(1),
-        (PAGES * page_bytes()) as u64
-    );
-    assert!(!whole.faulted());
+    assert_eq!(long.bytes(0..whole()).count(1), whole() as u64);
+    assert!(!long.faulted());
     drop(short);
     assert!(!map(&other, MapMode::Read).faulted(), "the flag goes with its map");
 }
@@ -89,8 +89,7 @@ fn writes_to_what_a_shrunk_file_lost_go_nowhere() {
     let file = file_of_ones();
     let map = map(&file, MapMode::ReadWrite);
     file.set_len(page_bytes() as u64).unwrap();
-    map.bytes_mut(0..PAGES * page_bytes())
-        .copy_from(&vec![2; PAGES * page_bytes()]);
+    map.bytes_mut(0..whole()).copy_from(&vec![2; whole()]);
     assert!(map.faulted());
     map.flush().unwrap();
     assert_eq!(file.metadata().unwrap().len(), page_bytes() as u64);
@@ -113,7 +112,7 @@ fn threads_that_fault_at_the_same_page_all_go_on() {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     start.wait();
-                    assert_eq!(map.bytes(0..PAGES * page_bytes()).count(1), (cut * page_bytes()) as u64);
+                    assert_eq!(map.bytes(0..whole()).count(1), (cut * page_bytes()) as u64);
                     assert!(map.faulted());
                 });
             }
@@ -144,12 +143,10 @@ fn populate_brings_the_whole_map_in() {
     seekless_sys::drop_from_cache(&file).unwrap();
     let map = map(&file, MapMode::Read);
     let Support::Available(()) = map.advise(MapAdvice::PopulateRead).unwrap() else {
-        println!("skipped: nothing populates maps here");
-        return;
+        return println!("skipped: nothing populates maps here");
     };
     let Support::Available(found) = seekless_sys::residency(&file).unwrap() else {
-        println!("skipped: residency is unknown here");
-        return;
+        return println!("skipped: residency is unknown here");
     };
     assert_eq!(found.resident_bytes, found.total_bytes);
 }
@@ -174,7 +171,7 @@ fn more_maps_than_slots_are_refused_until_some_go() {
 #[should_panic(expected = "not within a map")]
 fn bytes_past_the_map_panic() {
     let _turn = guarded();
-    let _ = map(&file_of_ones(), MapMode::Read).bytes(0..PAGES * page_bytes() + 1);
+    let _ = map(&file_of_ones(), MapMode::Read).bytes(0..whole() + 1);
 }
 
 #[test]

@@ -2,22 +2,46 @@
 //! two files; [`cp`] copies trees; [`dupes`] finds equal files; [`holes`] shows, makes and fills the holes of files; [`tree`]
 //! compares two trees; [`update`] reads updates of a file.
 //!
+//! Each has a feature of its name, all of which are on by default, except `catalogue` of [`dupes`]; `cmp` has [`tree`].
+//!
 //! Not here: moving bytes (the engine), and printing results (the command).
 
+// Jobs share modules, of which a build with fewer jobs uses only a part. The lints run with all of them.
+#![cfg_attr(
+    not(all(
+        feature = "cache",
+        feature = "cp",
+        feature = "holes",
+        feature = "update",
+        feature = "catalogue"
+    )),
+    allow(dead_code, unused_imports)
+)]
+
+#[cfg(feature = "cache")]
 pub mod cache;
+#[cfg(feature = "cmp")]
 pub mod cmp;
+#[cfg(feature = "cp")]
 pub mod cp;
+#[cfg(feature = "dupes")]
 pub mod dupes;
+#[cfg(feature = "holes")]
 pub mod holes;
 pub mod json;
+#[cfg(feature = "cmp")]
 pub mod tree;
+#[cfg(feature = "update")]
 pub mod update;
 pub mod visible;
+#[cfg(feature = "walk")]
 pub mod walk;
 
 mod handle;
 mod place;
 mod stop;
+#[cfg(test)]
+mod testing;
 mod threads;
 
 pub use stop::Stop;

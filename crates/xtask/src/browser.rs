@@ -4,7 +4,6 @@
 //! Pages, screenshots and the packages of npm lie in `target/browser`. Where the browser or the packages cannot be had,
 //! that is a reason to skip, and not a failure.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,6 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use crate::built::{self, beside, root};
+use crate::hub;
 use crate::process::{check_interrupt, find_program, is_installed, is_root, run};
 
 /// What Chromium is called, by who packages it.
@@ -38,24 +38,24 @@ const RUNS: [(&str, &str); 2] = [
 /// A run of a simulated disk, for the hub, which keeps it apart.
 const SIMULATED: &str = "read --size 64K --size 1M --rounds 6 --on ssd-sata";
 
-/// Shares runs of reading and writing measured here with a hub, by the command, and visits its pages.
+/// Shares runs of reading and writing measured here with a hub, by its program, and visits its pages.
 const VISIT: &str = r#"
 set -e
 for run in data/seekless/runs/*-read*.json; do
-    "$SEEKLESS" runs share --yes "$(basename "$run" .json)"
+    "$PROGRAM" share --yes "$(basename "$run" .json)"
 done
 node hub.mjs "$BROWSER" "$DATABASE" "$SEEKLESS_HUB"
 "#;
 
 const MEMORY: &str = "/dev/shm";
 
-/// Tests the reports of runs that are measured now, and a hub with them. Returns what was skipped.
-pub fn test() -> Result<Vec<String>> {
+/// Tests the reports of runs that are measured now, and, `with_hub`, a hub with them. Returns what was skipped.
+pub fn test(with_hub: bool) -> Result<Vec<String>> {
     let browser = match prepared()? {
         Ok(browser) => browser,
         Err(reason) => return Ok(vec![format!("the report and the hub in a browser: {reason}")]),
     };
-    let built = built::build(&[])?;
+    built::build()?;
     let seekless = beside("debug/seekless")?;
     // Of an earlier test.
     let _ = fs::remove_dir_all(directory().join("data"));
@@ -81,19 +81,32 @@ pub fn test() -> Result<Vec<String>> {
         .arg(&browser)
         .args(RUNS.map(|(name, _)| name));
     run(node.current_dir(directory()))?;
+    println!("screenshots and PDF: target/browser/");
     let mut skipped = Vec::new();
+    if !with_hub {
+        return Ok(skipped);
+    }
     if cfg!(target_os = "linux") && is_root() {
         bench(SIMULATED)?;
     } else {
         skipped.push("a simulated disk on a hub: needs Linux and root".to_owned());
     }
     let visit = format!("cd '{}'\n{VISIT}", directory().display());
-    let mut variables = vec![("SEEKLESS_TEST_VISITOR", OsStr::new(&visit))];
-    variables.extend([("SEEKLESS", seekless.as_os_str()), ("BROWSER", browser.as_os_str())]);
-    variables.extend(homes.iter().map(|(name, path)| (*name, path.as_os_str())));
-    let arguments = ["--ignored", "--show-output", "pages_in_a_browser"];
-    built::run(&built, |one| one.target == "hub", &arguments, &variables)?;
-    println!("screenshots and PDF: target/browser/");
+    let mut tests = hub::cargo();
+    tests
+        .args([
+            "test",
+            "--test",
+            "hub",
+            "--",
+            "--ignored",
+            "--show-output",
+            "pages_in_a_browser",
+        ])
+        .env("SEEKLESS_TEST_VISITOR", visit)
+        .env("BROWSER", &browser)
+        .envs(homes);
+    run(&mut tests)?;
     Ok(skipped)
 }
 

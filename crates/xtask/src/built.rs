@@ -1,13 +1,16 @@
 //! The tests and the command as cargo built them, once for all steps.
 //!
-//! `cargo test -p PACKAGE` resolves the features of dependencies for that package alone, and compiles again what the whole
-//! workspace has with others. So everything is built with `--workspace`, and the steps run the executables themselves. That
-//! also gives the seconds of each test.
+//! Everything is built with [`ALL`], and the steps run the executables themselves. That also gives the seconds of each test.
 
+use std::cmp::Reverse;
 use std::env;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -33,13 +36,10 @@ pub struct Timed {
     pub is_unstable: bool,
 }
 
-/// The features of the whole workspace: the hub's server with its tests. The plain command has no `hub`; see [`HUB_COMMAND`].
-pub const SERVER: [&str; 2] = ["--features", "seekless-hub/server"];
+/// The whole workspace, with the features of packages.
+pub const ALL: [&str; 2] = ["--workspace", "--all-features"];
 
-/// The test of the command with `hub`, for which only what lies above the hub is compiled again.
-pub const HUB_COMMAND: [&str; 4] = ["--features", "seekless-cli/hub", "--test", "serve"];
-
-/// So many tests that failed are run again, each alone: more have a cause of their own.
+/// At most this many failed tests of an executable are run again, each alone: more have a cause of their own.
 const RUN_AGAIN: usize = 3;
 
 /// The cargo that runs us, at the top of the workspace.
@@ -64,15 +64,16 @@ pub fn beside(name: &str) -> Result<PathBuf> {
         .join(name))
 }
 
-/// Builds all tests, the command beside them; or, with further arguments, some of them.
-pub fn build(arguments: &[&str]) -> Result<Vec<Built>> {
-    let format = ["--quiet", "--message-format", "json-render-diagnostics"];
+/// Builds all tests, and the command beside them.
+pub fn build() -> Result<Vec<Built>> {
+    build_with(&ALL)
+}
+
+/// Builds the tests that arguments of `cargo test` select.
+pub fn build_with(arguments: &[&str]) -> Result<Vec<Built>> {
+    let format = ["--no-run", "--quiet", "--message-format", "json-render-diagnostics"];
     let mut cargo = cargo_command();
-    cargo
-        .args(["test", "--workspace", "--no-run"])
-        .args(SERVER)
-        .args(format)
-        .args(arguments);
+    cargo.arg("test").args(arguments).args(format);
     let messages = capture(&mut cargo)?;
     let mut built = Vec::new();
     for line in messages.lines() {
@@ -88,53 +89,80 @@ pub fn build(arguments: &[&str]) -> Result<Vec<Built>> {
             });
         }
     }
-    // Cargo tells them as they get ready.
-    built.sort_by(|one, other| (&one.directory, &one.executable).cmp(&(&other.directory, &other.executable)));
+    // Largest first: they take longest, and none of them should be left for the end.
+    let bytes = |one: &Built| fs::metadata(&one.executable).map_or(0, |file| file.len());
+    built.sort_by_key(|one| Reverse(bytes(one)));
     Ok(built)
 }
 
-/// Runs those that are wanted, one after the other, with further arguments and variables.
+/// Runs those that are wanted with further arguments and variables: one for each processor at a time, which runs as many of its
+/// tests at a time, because most tests wait for programs. What each printed is printed when it ends.
 ///
 /// The machine may take pages from the cache, or processors, while many tests run. A test that fails gets a second chance,
-/// alone, and is told.
+/// alone, and is named at the end.
 pub fn run(
     built: &[Built],
     is_wanted: impl Fn(&Built) -> bool,
     arguments: &[&str],
     variables: &[(&str, &OsStr)],
 ) -> Result<Vec<Timed>> {
-    let mut timed = Vec::new();
-    for one in built.iter().filter(|one| is_wanted(one)) {
-        println!("\n{} of {}", one.target, one.directory.display());
-        let mut failed = Vec::new();
-        let ran = run_reading(&mut one.command(arguments, variables), |line| {
-            let Some((test, result, seconds)) = timing(line) else {
-                return;
-            };
-            let has_passed = result == "ok";
-            if !has_passed {
-                failed.push(test.to_owned());
-            }
-            timed.push(Timed {
-                name: format!("{} {test}", one.target),
-                seconds,
-                is_unstable: !has_passed,
-            });
-        });
-        check_interrupt()?;
-        if failed.is_empty() || failed.len() > RUN_AGAIN {
-            ran?;
+    let wanted: Vec<_> = built.iter().filter(|one| is_wanted(one)).collect();
+    let (next, ended) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(one) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let ran = one.run(arguments, variables);
+            let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+            print!("\n{} of {}\n{}", one.target, one.directory.display(), ran.printed);
+            ended.push((*one, ran));
         }
-        for name in failed {
-            println!("\nagain, alone: {name}");
-            let arguments = [arguments, &["--exact", &name]].concat();
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(work);
+        }
+    });
+    check_interrupt()?;
+    let mut timed = Vec::new();
+    for (one, ran) in ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        let failed: Vec<_> = ran.timed.iter().filter(|test| test.is_unstable).collect();
+        if failed.is_empty() || failed.len() > RUN_AGAIN {
+            ran.result?;
+        }
+        for test in failed {
+            println!("\nagain, alone: {}", test.name);
+            let arguments = [arguments, &["--exact", &test.name]].concat();
             run_program(&mut one.command(&arguments, variables))?;
         }
+        timed.extend(ran.timed.into_iter().map(|test| Timed {
+            name: format!("{} {}", one.target, test.name),
+            ..test
+        }));
     }
     Ok(timed)
 }
 
+/// What became of the tests of an executable.
+struct Ran {
+    printed: String,
+    timed: Vec<Timed>,
+    result: Result<()>,
+}
+
 impl Built {
+    fn run(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Ran {
+        let (mut printed, mut timed) = (String::new(), Vec::new());
+        let result = run_reading(&mut self.command(arguments, variables), |line| {
+            printed.extend([line, "\n"]);
+            timed.extend(timing(line).map(|(test, result, seconds)| Timed {
+                name: test.to_owned(),
+                seconds,
+                is_unstable: result != "ok",
+            }));
+        });
+        Ran { printed, timed, result }
+    }
+
     fn command(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Command {
         let mut command = Command::new(&self.executable);
         command

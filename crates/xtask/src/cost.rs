@@ -277,27 +277,24 @@ impl Once {
 mod tests {
     use super::*;
 
+    fn cost(counts: &[(&str, Option<i64>)], instructions: Option<i64>) -> Cost {
+        let all = counts.iter().copied().chain([("instructions", instructions)]);
+        all.map(|(kind, count)| (kind.to_owned(), count)).collect()
+    }
+
     #[test]
     fn a_call_more_and_instructions_beyond_the_tolerance_are_told() {
-        let cost = |instructions: i64, calls: &[(&str, Option<i64>)]| -> Cost {
-            let all = calls.iter().copied().chain([("instructions", Some(instructions))]);
-            all.map(|(kind, count)| (kind.to_owned(), count)).collect()
-        };
         let with = |instructions, reads| {
-            cost(
-                instructions,
-                &[("mmap", None), ("openat", Some(1)), ("read", Some(reads))],
-            )
+            let calls = [("mmap", None), ("openat", Some(1)), ("read", Some(reads))];
+            cost(&calls, Some(instructions))
         };
         let was = &with(100_000, 3);
-        let few = |instructions| cost(instructions, &[]);
+        let few = |instructions| cost(&[], Some(instructions));
         assert_eq!(changed("a", &few(1000), &few(1500), true), [""; 0]);
         assert_eq!(changed("a", &few(1000), &few(499), true).len(), 1);
         assert_eq!(changed("a", was, &with(101_900, 3), true), [""; 0]);
-        assert_eq!(
-            changed("a", was, &with(102_100, 3), true),
-            ["a: 102100 instructions instead of 100000 (1.021x)"]
-        );
+        let more = "a: 102100 instructions instead of 100000 (1.021x)";
+        assert_eq!(changed("a", was, &with(102_100, 3), true), [more]);
         assert_eq!(changed("a", was, &with(500_000, 3), false), [""; 0]);
         assert_eq!(changed("a", was, &with(100_000, 4), true), ["a: read: 4 instead of 3"]);
         assert_eq!(changed("a", was, &Cost::default(), true).len(), 2);
@@ -305,15 +302,9 @@ mod tests {
 
     #[test]
     fn what_a_method_costs_beyond_nothing_is_steady_or_null() {
-        let cost = |counts: &[(&str, Option<i64>)], instructions| -> Cost {
-            let all = counts.iter().copied().chain([("instructions", instructions)]);
-            all.map(|(kind, count)| (kind.to_owned(), count)).collect()
-        };
         let nothing = cost(&[("brk", Some(3)), ("mmap", Some(10))], Some(500));
-        let counted = cost(
-            &[("brk", Some(3)), ("mmap", Some(12)), ("poll", None), ("read", Some(2))],
-            Some(700),
-        );
+        let counts = [("brk", Some(3)), ("mmap", Some(12)), ("poll", None), ("read", Some(2))];
+        let counted = cost(&counts, Some(700));
         let more = cost(&[("mmap", Some(2)), ("poll", None), ("read", Some(2))], Some(200));
         assert_eq!(beyond("m", counted, &nothing), more);
         let threaded = cost(&[("clone3", Some(1)), ("mmap", Some(12))], Some(700));

@@ -194,6 +194,7 @@ fn directory_on_disk() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use super::TestFileSystem::{Bindfs, Fuse2fs, Overlay, Tmpfs};
     use super::*;
 
     #[test]
@@ -207,16 +208,9 @@ mod tests {
     #[test]
     fn dropping_the_matrix_unmounts_and_removes_everything() {
         if let Some(reason) = why_not_here() {
-            eprintln!("skipped: {reason}");
-            return;
+            return eprintln!("skipped: {reason}");
         }
-        let wanted = [
-            TestFileSystem::Tmpfs,
-            TestFileSystem::Overlay,
-            TestFileSystem::Bindfs,
-            TestFileSystem::Fuse2fs,
-        ];
-        let matrix = Matrix::mount(&wanted).unwrap();
+        let matrix = Matrix::mount(&[Tmpfs, Overlay, Bindfs, Fuse2fs]).unwrap();
         let directory = matrix.directory.path().to_owned();
         for reason in &matrix.skipped {
             eprintln!("skipped: {reason}");

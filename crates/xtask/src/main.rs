@@ -4,9 +4,11 @@
 
 mod browser;
 mod built;
+mod changed;
 mod cost;
 mod filesystems;
 mod fuzz;
+mod hub;
 mod package;
 mod process;
 mod python;

@@ -51,8 +51,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The same, with each line of its standard output told as well as printed.
-pub fn run_reading(command: &mut Command, mut told: impl FnMut(&str) + Send) -> Result<()> {
+/// Runs a program and hands over each line of its standard output, instead of printing it. Errors as of [`run`].
+pub fn run_reading(command: &mut Command, mut read: impl FnMut(&str) + Send) -> Result<()> {
     check_interrupt()?;
     let mut child = spawn(command.stdout(Stdio::piped()))?;
     let output = child.stdout.take().context("a pipe was asked for")?;
@@ -60,9 +60,7 @@ pub fn run_reading(command: &mut Command, mut told: impl FnMut(&str) + Send) -> 
         scope.spawn(move || {
             // What is no text is passed on as far as it is.
             for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line);
-                println!("{line}");
-                told(&line);
+                read(&String::from_utf8_lossy(&line));
             }
         });
         wait(&mut child)

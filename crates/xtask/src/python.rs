@@ -15,14 +15,14 @@ use crate::process::{capture, check_interrupt, is_installed, run};
 const OLDEST: &str = "import sys, venv; sys.exit(sys.version_info < (3, 10))";
 
 /// Tests the package. Returns what was skipped.
-pub fn test() -> Result<Vec<String>> {
+pub fn test(is_long: bool) -> Result<Vec<String>> {
     if capture(Command::new("python3").args(["-c", OLDEST])).is_err() {
         return Ok(vec![
             "the Python package: there is no Python 3.10 or newer with venv".to_owned(),
         ]);
     }
     // The command of the wheel is the one that the other tests use.
-    built::build(&[])?;
+    built::build()?;
     let [tools, wheels, empty] = ["tools", "wheels", "empty"].map(|name| root().join("target/python").join(name));
     for old in [&wheels, &empty] {
         if old.exists() {
@@ -36,7 +36,17 @@ pub fn test() -> Result<Vec<String>> {
     };
     let make = |environment: &PathBuf| run(Command::new("python3").args(["-m", "venv"]).arg(environment));
     let pip = "-m pip --quiet --disable-pip-version-check";
-    let install = || run(&mut python(&format!("{pip} install -r tests/requirements.txt"), &tools));
+    let spark = if is_long {
+        " -r tests/requirements-spark.txt"
+    } else {
+        ""
+    };
+    let install = || {
+        run(&mut python(
+            &format!("{pip} install -r tests/requirements.txt{spark}"),
+            &tools,
+        ))
+    };
     if let Err(error) = make(&tools).and_then(|()| install()) {
         check_interrupt()?;
         return Ok(vec![format!(
@@ -70,6 +80,6 @@ pub fn test() -> Result<Vec<String>> {
     run(pytest.current_dir(root()).env_remove("SEEKLESS_PROFILE"))?;
     run(&mut python("-m mypy", &tools))?;
     run(python("-m pyright", &tools).env("PATH", &path))?;
-    let without_java = (!is_installed("java")).then(|| "duplicates of a fleet on Spark: there is no Java".to_owned());
+    let without_java = (is_long && !is_installed("java")).then(|| "a fleet on Spark: there is no Java".to_owned());
     Ok(without_java.into_iter().collect())
 }

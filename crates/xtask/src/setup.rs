@@ -7,7 +7,9 @@ use anyhow::{Result, anyhow};
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, or another file by its path, and the package that brings it.
-const NEEDED: [(&str, &str); 37] = [
+type Needed = (&'static str, &'static str);
+
+const NEEDED: [Needed; 35] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -38,8 +40,6 @@ const NEEDED: [(&str, &str); 37] = [
     ("pkg-config", "pkg-config"),
     ("python3", "python3"),
     ("/usr/share/doc/python3-venv/copyright", "python3-venv"),
-    ("java", "default-jre-headless"),
-    ("pg_ctlcluster", "postgresql"),
     ("jdupes", "jdupes"),
     ("rdfind", "rdfind"),
     ("fdupes", "fdupes"),
@@ -47,10 +47,14 @@ const NEEDED: [(&str, &str); 37] = [
     ("/usr/include/liburing.h", "liburing-dev"),
 ];
 
+/// What only the long form uses: Spark, and a database of the hub.
+const NEEDED_LONG: [Needed; 2] = [("java", "default-jre-headless"), ("pg_ctlcluster", "postgresql")];
+
 /// Installs what is missing where that is possible. Returns what will be missing nevertheless, and why.
-pub fn install_missing() -> Result<Vec<String>> {
-    let missing = || NEEDED.into_iter().filter(|(program, _)| !is_installed(program));
-    let packages: Vec<_> = missing().map(|(_, package)| package).collect();
+pub fn install_missing(is_long: bool) -> Result<Vec<String>> {
+    let long: &[Needed] = if is_long { &NEEDED_LONG } else { &[] };
+    let missing = || NEEDED.iter().chain(long).filter(|(program, _)| !is_installed(program));
+    let packages: Vec<_> = missing().map(|(_, package)| *package).collect();
     let installed = match why_not_installable() {
         _ if packages.is_empty() => Ok(()),
         Some(reason) => Err(anyhow!(reason)),
@@ -58,7 +62,7 @@ pub fn install_missing() -> Result<Vec<String>> {
     };
     check_interrupt()?;
     let reason = installed.map_or_else(|error| format!("{error:#}"), |()| "apt-get did not bring it".to_owned());
-    let tell = |(program, package)| format!("what needs {program} (package {package}): {reason}");
+    let tell = |(program, package): &Needed| format!("what needs {program} (package {package}): {reason}");
     Ok(missing().map(tell).collect())
 }
 

@@ -3,19 +3,24 @@
 //! It stops at the first step that fails. Skipped tests are printed when they are skipped and again at the end, with
 //! the seconds of each step, the slowest tests, and those that passed only when they were run again, alone.
 //!
-//! Nothing is compiled twice: all steps that run tests or the command use what [`built::build`] made of the whole workspace.
+//! A change must pass the short form. `--long` adds what finds little for its time. Dependencies are compiled at most three times
+//! in the short form: for Clippy and the documentation, for tests, command and wheel, and once more for this program if features
+//! differ, which a test forbids.
 
 use std::ffi::{OsStr, OsString};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::browser;
-use crate::built::{self, Built, HUB_COMMAND, SERVER, Timed, cargo_command};
+use crate::built::{self, ALL, Built, Timed, cargo_command, root};
+use crate::changed;
 use crate::cost;
 use crate::filesystems::{Matrix, Mounted, TestFileSystem};
 use crate::fuzz;
+use crate::hub;
 use crate::process::{run as run_program, value_name};
 use crate::python;
 use crate::setup;
@@ -36,10 +41,14 @@ const ON_FILE_SYSTEMS: [(&str, &[&str], bool); 3] = [
     ("storage", &["--show-output"], true),
 ];
 
-/// Seconds for each fuzz target, enough to find defects that are new since the last run of a minute. One target runs
-/// per processor.
-const FUZZ_SECONDS: u32 = 5;
-const FUZZ_SECONDS_LONG: u32 = 60;
+/// File systems of the short form: the usual one, and one with reflinks.
+const SHORT: [TestFileSystem; 2] = [TestFileSystem::Ext4, TestFileSystem::Xfs];
+
+/// Seconds for each fuzz target. One target runs per processor.
+const FUZZ_SECONDS: u32 = 60;
+
+/// Checks the types of the workspace for another system, where the script is: its standard library is built for that.
+const CHECK_TARGET: &str = "../shared/tools/check-target";
 
 /// How many of the slowest tests are shown.
 const SLOWEST: usize = 10;
@@ -47,10 +56,10 @@ const SLOWEST: usize = 10;
 /// Which of the checks to run.
 #[derive(Args)]
 pub struct Arguments {
-    /// Only formatting, lints and unit tests
+    /// Only formatting, lints and unit tests, of the packages that differ from the main branch and those that depend on them
     #[arg(long)]
     fast: bool,
-    /// Try all combinations of options and fuzz each target for a minute: for changes to code that writes files
+    /// Also all file systems and combinations of options, random trials, losses of power, fuzzing, Spark, and the hub on both databases
     #[arg(long, conflicts_with = "fast")]
     long: bool,
     /// Only this step
@@ -58,6 +67,7 @@ pub struct Arguments {
     only: Option<Step>,
 }
 
+/// A step, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Step {
     /// Install the Debian packages that the tests need
@@ -66,7 +76,7 @@ enum Step {
     Fmt,
     /// Clippy on everything, warnings denied
     Clippy,
-    /// Unit tests alone
+    /// Unit tests of what differs from the main branch
     Unit,
     /// Compile the tests and the command
     Build,
@@ -74,23 +84,54 @@ enum Step {
     Test,
     /// The examples of the documentation
     DocTest,
-    /// Contract and integration tests on ext4, XFS, btrfs and tmpfs; on overlay and FUSE, only `storage` and `cache`
+    /// Contract and integration tests on ext4 and XFS; with --long also btrfs and tmpfs, and `storage` and `cache` on overlay and FUSE
     FileSystems,
-    /// The content of a device right after an update was killed, and a few losses of power, on ext4, XFS and btrfs
+    /// The content of a device right after an update was killed, on ext4 and XFS; with --long also btrfs
     Crash,
-    /// A minute of random commands on real file systems, with disturbances (`cargo xtask torture`)
-    Torture,
-    /// Files of gigabytes, and the cost of each method, in an optimized build
-    Optimised,
-    /// Fuzzing of untrusted input for a few seconds
-    Fuzz,
-    /// Reports in a browser without a network, and the pages of a hub
+    /// The hub, if it differs from the main branch: its lints, and its tests on `SQLite`; with --long always, also on `PostgreSQL`
+    Hub,
+    /// Reports in a browser without a network; with --long also the pages of a hub
     Browser,
-    /// The wheel of the Python package, its tests, and its types
+    /// The wheel of the Python package, its tests, and its types; with --long also on Spark
     Python,
     /// rustdoc, warnings denied
     Doc,
+    /// The libraries with few of their features (--long)
+    Features,
+    /// A minute of random commands on real file systems, with disturbances, and a few losses of power (--long)
+    Torture,
+    /// Files of gigabytes, and the cost of each method, in an optimized build (--long)
+    Optimised,
+    /// Fuzzing of untrusted input (--long)
+    Fuzz,
+    /// The types on FreeBSD (--long)
+    Types,
 }
+
+impl Step {
+    const FAST: [Self; 3] = [Self::Fmt, Self::Clippy, Self::Unit];
+
+    /// Whether only the long form has it.
+    fn is_long(self) -> bool {
+        matches!(
+            self,
+            Self::Features | Self::Torture | Self::Optimised | Self::Fuzz | Self::Types
+        )
+    }
+}
+
+/// Builds of a library with few of its features, as `cargo clippy` takes them. The other steps have all.
+const FEW_FEATURES: [&str; 9] = [
+    "--package seekless --no-default-features",
+    "--package seekless-cli --no-default-features",
+    "--package seekless-cli",
+    "--package seekless-tools --no-default-features --features cache",
+    "--package seekless-tools --no-default-features --features cmp",
+    "--package seekless-tools --no-default-features --features cp",
+    "--package seekless-tools --no-default-features --features dupes",
+    "--package seekless-tools --no-default-features --features holes",
+    "--package seekless-tools --no-default-features --features update",
+];
 
 /// What a step reports besides passing.
 #[derive(Default)]
@@ -100,62 +141,123 @@ struct Found {
 }
 
 impl Step {
-    const FAST: [Self; 3] = [Self::Fmt, Self::Clippy, Self::Unit];
-
-    fn run(self, is_long: bool, found: &mut Found) -> Result<()> {
+    fn run(self, arguments: &Arguments, found: &mut Found) -> Result<()> {
+        let is_long = arguments.long;
         let long: &[_] = if is_long { &[(TEST_LONG, OsStr::new("1"))] } else { &[] };
         match self {
-            Self::SetUp => found.skipped.extend(setup::install_missing()?),
-            Self::Build => drop(built::build(&[])?),
-            Self::Test => {
-                let timed = built::run(&built::build(&[])?, |one| !is_on_file_systems(one), &[], long)?;
-                found.timed.extend(timed);
-                // It takes the place of the plain command until the next step builds that again.
-                let hub = built::build(&HUB_COMMAND)?;
-                found.timed.extend(built::run(&hub, |_| true, &[], long)?);
+            Self::SetUp => found.skipped.extend(setup::install_missing(is_long)?),
+            Self::Fmt => {
+                for manifest in ["Cargo.toml", "fuzz/Cargo.toml", "hub/Cargo.toml"] {
+                    cargo(&["fmt", "--all", "--check", "--manifest-path", manifest])?;
+                }
             }
+            Self::Clippy if arguments.fast => {
+                if let Some(selected) = differing()? {
+                    clippy(&selected)?;
+                }
+            }
+            Self::Clippy => clippy(&ALL.map(str::to_owned))?,
             Self::Unit => {
-                let units = built::build(&["--lib", "--bins"])?;
-                found.timed.extend(built::run(&units, |_| true, &[], long)?);
+                if let Some(selected) = differing()? {
+                    let selected = selected.iter().map(String::as_str);
+                    let units = built::build_with(&selected.chain(["--lib", "--bins"]).collect::<Vec<_>>())?;
+                    found.timed.extend(built::run(&units, |_| true, &[], long)?);
+                }
             }
-            Self::FileSystems => test_file_systems(long, found)?,
-            Self::Crash => test_crashes(long, found)?,
+            Self::Build => drop(built::build()?),
+            Self::Test => {
+                let timed = built::run(&built::build()?, |one| !is_on_file_systems(one), &[], long)?;
+                found.timed.extend(timed);
+            }
+            Self::DocTest => cargo(&[&["test", "--doc"][..], &ALL].concat())?,
+            Self::FileSystems => test_file_systems(is_long, long, found)?,
+            Self::Crash => test_crashes(is_long, long, found)?,
+            Self::Hub => {
+                let changes = hub::is_changed();
+                if is_long || changes.hub {
+                    hub::clippy()?;
+                    found.skipped.extend(hub::test(is_long)?);
+                } else if changes.used {
+                    hub::check()?;
+                }
+            }
+            Self::Browser => found.skipped.extend(browser::test(is_long)?),
+            Self::Python => found.skipped.extend(python::test(is_long)?),
+            Self::Doc => {
+                let mut doc = cargo_command();
+                doc.env("RUSTDOCFLAGS", "-D warnings");
+                run_program(doc.args(["doc", "--no-deps"]).args(ALL))?;
+            }
+            Self::Features => {
+                for few in FEW_FEATURES {
+                    cargo(
+                        &["clippy"]
+                            .into_iter()
+                            .chain(few.split(' '))
+                            .chain(DENIED)
+                            .collect::<Vec<_>>(),
+                    )?;
+                }
+            }
             Self::Torture => {
-                built::build(&[])?;
-                found.skipped.extend(torture(false)?);
+                built::build()?;
+                for power in [false, true] {
+                    found.skipped.extend(torture(power)?);
+                }
             }
             Self::Optimised => {
                 cargo(&["test", "--release", "-p", "seekless", "--test", "large"])?;
                 found.skipped.extend(cost::check()?);
             }
-            Self::Fuzz => {
-                let seconds = if is_long { FUZZ_SECONDS_LONG } else { FUZZ_SECONDS };
-                found.skipped.extend(fuzz::briefly(seconds)?);
-            }
-            Self::Browser => found.skipped.extend(browser::test()?),
-            Self::Python => found.skipped.extend(python::test()?),
-            Self::Fmt => {
-                cargo(&["fmt", "--all", "--check"])?;
-                cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
-            }
-            Self::Clippy => {
-                let denied = ["--", "-D", "warnings"];
-                let all = ["clippy", "--workspace", "--all-targets"];
-                cargo(&[&all[..], &SERVER, &denied].concat())?;
-                let of_hub = ["clippy", "--workspace", "--lib", "--bins"];
-                cargo(&[&of_hub[..], &SERVER, &HUB_COMMAND, &denied].concat())?;
-                let smallest = ["clippy", "--package", "seekless", "--no-default-features"];
-                cargo(&[&smallest[..], &denied].concat())?;
-            }
-            Self::DocTest => cargo(&[&["test", "--workspace", "--doc"][..], &SERVER].concat())?,
-            Self::Doc => {
-                let mut doc = cargo_command();
-                doc.env("RUSTDOCFLAGS", "-D warnings");
-                run_program(doc.args(["doc", "--workspace", "--no-deps"]).args(SERVER))?;
+            Self::Fuzz => found.skipped.extend(fuzz::briefly(FUZZ_SECONDS)?),
+            Self::Types => {
+                let script = root().join(CHECK_TARGET);
+                if script.exists() {
+                    let mut check = Command::new(script);
+                    run_program(
+                        check
+                            .args(["x86_64-unknown-freebsd", "-p", "seekless"])
+                            .current_dir(root()),
+                    )?;
+                } else {
+                    found
+                        .skipped
+                        .push(format!("the types on FreeBSD: there is no {CHECK_TARGET}"));
+                }
             }
         }
         Ok(())
     }
+}
+
+const DENIED: [&str; 3] = ["--", "-D", "warnings"];
+
+fn clippy(selected: &[String]) -> Result<()> {
+    let selected = selected.iter().map(String::as_str);
+    cargo(
+        &["clippy", "--all-targets"]
+            .into_iter()
+            .chain(selected)
+            .chain(DENIED)
+            .collect::<Vec<_>>(),
+    )
+}
+
+/// The arguments of cargo that select the packages that differ from the main branch, with all features; `None` if none differs.
+fn differing() -> Result<Option<Vec<String>>> {
+    let Some(packages) = changed::packages()? else {
+        return Ok(Some(ALL.map(str::to_owned).to_vec()));
+    };
+    println!(
+        "{}",
+        if packages.is_empty() {
+            "no package differs from the main branch".to_owned()
+        } else {
+            packages.join(", ")
+        }
+    );
+    let selected = packages.iter().map(|package| format!("--package={package}"));
+    Ok((!packages.is_empty()).then(|| selected.chain(["--all-features".to_owned()]).collect()))
 }
 
 /// Runs the steps.
@@ -165,7 +267,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         None if arguments.fast => Step::FAST.to_vec(),
         // The unit tests are among all tests.
         None => (Step::value_variants().iter().copied())
-            .filter(|step| *step != Step::Unit)
+            .filter(|step| *step != Step::Unit && (arguments.long || !step.is_long()))
             .collect(),
     };
     let mut done: Vec<(Step, Duration, &str)> = Vec::new();
@@ -176,7 +278,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("\n=== {name} ===");
         let (started, known) = (Instant::now(), all.skipped.len());
         result = step
-            .run(arguments.long, &mut all)
+            .run(arguments, &mut all)
             .with_context(|| format!("step {name} failed"));
         let elapsed = started.elapsed();
         println!("=== {name}: {:.1} s", elapsed.as_secs_f64());
@@ -221,9 +323,13 @@ fn is_on_file_systems(one: &Built) -> bool {
     ON_FILE_SYSTEMS.iter().any(|(target, ..)| *target == one.target)
 }
 
-fn test_file_systems(variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
-    let built = built::build(&[])?;
-    let matrix = Matrix::mount(TestFileSystem::value_variants())?;
+fn test_file_systems(is_long: bool, variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
+    let built = built::build()?;
+    let matrix = Matrix::mount(if is_long {
+        TestFileSystem::value_variants()
+    } else {
+        &SHORT
+    })?;
     if matrix.mounted.is_empty() {
         found
             .timed
@@ -240,17 +346,16 @@ fn test_file_systems(variables: &[(&str, &OsStr)], found: &mut Found) -> Result<
 }
 
 /// The images are on XFS, where a copy of an image is a reflink, and so a snapshot of one moment.
-fn test_crashes(variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
-    let built = built::build(&[])?;
+fn test_crashes(is_long: bool, variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
+    let built = built::build()?;
     let host = Matrix::mount(&[TestFileSystem::Xfs])?;
     if let Some(host) = host.mounted.first() {
-        let wanted = [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs];
+        let wanted = [&SHORT[..], if is_long { &[TestFileSystem::Btrfs] } else { &[] }].concat();
         let matrix = Matrix::mount_in(host.point(), &wanted)?;
         let arguments = ["--ignored", "--show-output", "on_the_device"];
         let timed = test_on(&built, "contract", matrix.mounted.iter(), &arguments, variables)?;
         found.timed.extend(timed);
         found.skipped.extend_from_slice(&matrix.skipped);
-        found.skipped.extend(torture(true)?);
     }
     let reasons = host.skipped.iter();
     found

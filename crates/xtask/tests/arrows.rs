@@ -1,5 +1,7 @@
 //! Which crate of the workspace may depend on which: data flows down the stairs.
 //!
+//! The hub is a workspace of its own, and seekless needs nothing that talks to a network.
+//!
 //! `MAY_DEPEND_ON` is the house as it shall be (ARCHITECTURE.md); `EXCEPTIONS` is what does not fit yet. An arrow that is in
 //! neither fails, and so does an exception that nothing needs any more: the list only gets shorter.
 
@@ -10,7 +12,6 @@ use serde_json::Value;
 
 const LIBRARIES: &[&str] = &[
     "seekless",
-    "seekless-hub",
     "seekless-lab",
     "seekless-method",
     "seekless-record",
@@ -22,6 +23,7 @@ const LIBRARIES: &[&str] = &[
 ];
 
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    (FEATURES_ONLY, &[]),
     ("seekless-sys", &[]),
     ("seekless-method", &[]),
     ("seekless-record", &["seekless-method"]),
@@ -42,21 +44,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "seekless-report",
         &["seekless-results", "seekless-record", "seekless-method"],
     ),
-    (
-        "seekless-hub",
-        &[
-            "seekless-report",
-            "seekless-results",
-            "seekless-record",
-            "seekless-method",
-        ],
-    ),
     ("seekless-sim", &["seekless-sys"]),
     ("seekless-capi", &["seekless"]),
     ("seekless-python", &["seekless", "seekless-tools"]),
     ("seekless-cli", LIBRARIES),
     ("xtask", &["seekless-results", "seekless-sim"]),
 ];
+
+/// It has no code: tests of every crate depend on it.
+const FEATURES_ONLY: &str = "workspace-hack";
 
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("xtask", "seekless"),
@@ -86,7 +82,8 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
         .iter()
         .map(|package| {
             let dependencies = package["dependencies"].as_array().expect("a list");
-            let ours = dependencies.iter().filter(|dependency| dependency["path"].is_string());
+            let is_ours = |dependency: &&Value| dependency["path"].is_string() && dependency["name"] != FEATURES_ONLY;
+            let ours = dependencies.iter().filter(is_ours);
             (name(package), ours.map(name).collect())
         })
         .collect()
@@ -133,5 +130,46 @@ fn the_table_of_crates_has_no_circle() {
                 }
             }
         }
+    }
+}
+
+/// What the hub may use of seekless.
+const BELOW_HUB: &[&str] = &[
+    "seekless",
+    "seekless-lab",
+    "seekless-method",
+    "seekless-record",
+    "seekless-report",
+    "seekless-results",
+];
+
+/// Crates by which programs talk to a network, or that those use.
+const OF_NETWORKS: &[&str] = &[
+    "axum",
+    "hyper",
+    "mio",
+    "native-tls",
+    "reqwest",
+    "rustls",
+    "socket2",
+    "sqlx",
+    "tokio",
+    "ureq",
+];
+
+#[test]
+fn the_hub_depends_on_what_is_below_the_command_and_seekless_on_no_network() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let text = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).expect("a file of the project");
+    let manifest = text("hub/Cargo.toml");
+    let ours = manifest.lines().filter(|line| line.contains("path = \"../"));
+    let ours: BTreeSet<&str> = ours.filter_map(|line| line.split(" = ").next()).collect();
+    assert_eq!(ours, BELOW_HUB.iter().copied().collect());
+    let lock = text("Cargo.lock");
+    for name in OF_NETWORKS {
+        assert!(
+            !lock.contains(&format!("\nname = \"{name}\"\n")),
+            "{name} is in Cargo.lock"
+        );
     }
 }

@@ -88,7 +88,8 @@ fn every_link_leads_to_a_file_and_a_heading() {
 
 #[test]
 fn every_page_that_sources_and_experiments_name_is_there() {
-    let sources = ["crates", "experiments"].map(|directory| files(&root().join(directory), &[".rs", ".toml", ".txt"]));
+    let sources = ["crates", "experiments", "hub/src", "hub/tests"]
+        .map(|directory| files(&root().join(directory), &[".rs", ".toml", ".txt"]));
     let mut missing = Vec::new();
     for path in sources.concat() {
         let text = fs::read_to_string(&path).expect("a text");

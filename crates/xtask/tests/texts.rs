@@ -12,9 +12,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("lab/src/runner/session.rs", "--methods and --size"),
     ("report/src/html/across.rs", "give several with --size"),
     ("results/src/warnings.rs", "Rerun with a larger --size"),
-    // Pages for users of the command.
-    ("hub/src/pages/texts.rs", "runs export --anonymous"),
-    ("hub/src/pages/texts.rs", "curl --compressed"),
 ];
 
 fn crates() -> &'static Path {

@@ -204,7 +204,7 @@ class Spark:
             raise ValueError(f"--master {master} is not a cluster; it is as in local[*], spark://HOST:7077 or yarn")
         if wrong := [key for key in settings if not key.startswith("spark.")]:
             raise ValueError(f"--set {wrong[0]}: settings of Spark begin with `spark.`")
-        os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
+        os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__ or ""))
         builder = SparkSession.builder.master(master).appName("seekless-fleet")
         # What Spark logs of errors are calls; they are told as they arrive here.
         defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.parquet.compression.codec": "zstd",

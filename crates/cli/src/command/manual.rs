@@ -194,11 +194,6 @@ const ENVIRONMENT: &[Row] = &[
         &["cmp"],
     ),
     (
-        "SEEKLESS_HUB",
-        "Address of the hub to share runs with and to fetch profiles from, unless --hub names one.",
-        &["runs"],
-    ),
-    (
         "SEEKLESS_LOG",
         "What to log on standard error: error, warn (the default), info, debug or trace, for all or for modules, as in \
          seekless=debug.",
@@ -230,8 +225,7 @@ const FILES: &[Row] = &[
     (
         "$XDG_CONFIG_HOME/seekless/config.toml",
         "The user's defaults, in TOML: budget = \"2m\" (of seekless bench), runs = \"/data/seekless\" (the folder of saved \
-         runs, in place of $XDG_DATA_HOME/seekless), color = \"never\" and hub = \"https://hub.example.org\". Options override \
-         them.",
+         runs, in place of $XDG_DATA_HOME/seekless) and color = \"never\". Options override them. hub is for seekless-hub.",
         &[],
     ),
     (
@@ -243,11 +237,6 @@ const FILES: &[Row] = &[
         "$XDG_DATA_HOME/seekless/imported/",
         "The runs of others.",
         &["runs", "report"],
-    ),
-    (
-        "$XDG_DATA_HOME/seekless/shared/",
-        "The receipts of shared runs, with the secrets by which they can be withdrawn.",
-        &["runs"],
     ),
     (
         "$XDG_DATA_HOME/seekless/sittings.log",

@@ -1,5 +1,7 @@
 //! The commands. The enum below is the only list of them.
 
+#[cfg(not(all(feature = "catalogue", feature = "sim")))]
+mod absent;
 mod advise;
 mod bench;
 mod cache;
@@ -9,8 +11,6 @@ mod cp;
 mod dupes;
 mod generate;
 mod holes;
-#[cfg(feature = "hub")]
-mod hub;
 mod manual;
 mod methods;
 mod profile;
@@ -28,12 +28,13 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, LineWriter};
 
 use anyhow::Context as _;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit};
 use seekless_results::visible;
 use signal_hook::consts::SIGIO;
 
-use crate::color::Color;
+use crate::color::{self, Color};
 use crate::show::shortened;
 use crate::signals::{Caught, survive};
 use crate::{call, config};
@@ -89,13 +90,14 @@ enum Command {
     Cp(Box<cp::Arguments>),
     Dupes(Box<dupes::Arguments>),
     Holes(holes::Arguments),
-    #[cfg(feature = "hub")]
-    Hub(hub::Arguments),
     Update(update::Arguments),
     Runs(runs::Arguments),
     Report(report::Arguments),
     #[cfg(feature = "sim")]
     Sim(sim::Arguments),
+    /// Simulate a disk (not in this build).
+    #[cfg(not(feature = "sim"))]
+    Sim(absent::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
     // Hidden commands that a run starts: this one runs a trial in a process of its own, controlled over pipes,
@@ -203,9 +205,19 @@ fn parsed<T: FromArgMatches>(command: clap::Command, words: &[OsString]) -> Resu
     T::from_arg_matches(&as_wide_as_the_terminal(command).try_get_matches_from(words)?)
 }
 
+/// The error for a command that `seekless-hub` has now.
+fn moved_to_hub(mut words: impl Iterator<Item = OsString>) -> Option<clap::Error> {
+    words.next();
+    let first = color::pass(&mut words)?;
+    let of_runs = first == "runs" && words.next().is_some_and(|word| word == "share" || word == "fetch");
+    let why = "this is done by another program now\nhint: `seekless-hub --help` lists its commands; docs/hub.md says how to install it\n";
+    (of_runs || first == "hub").then(|| clap::Error::raw(ErrorKind::InvalidSubcommand, why))
+}
+
 /// Parses the command line, with the user's defaults.
 pub fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
-    if let Some(error) = dupes::habits::refused(words.iter().cloned()) {
+    let refused = dupes::habits::refused(words.iter().cloned()).or_else(|| moved_to_hub(words.iter().cloned()));
+    if let Some(error) = refused {
         return Err(error);
     }
     let mut command = Cli::command();
@@ -239,11 +251,10 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
         Command::Bench(_)
         | Command::Methods(_)
         | Command::Storage(_)
+        | Command::Sim(_)
         | Command::Trial
         | Command::WatchReadAhead { .. }
         | Command::Suggest(_) => {}
-        #[cfg(feature = "sim")]
-        Command::Sim(_) => {}
         _ => crate::read_ahead::put_back([]),
     }
     let (input, output) = (|| BufReader::new(call::input()), || LineWriter::new(call::output()));
@@ -257,8 +268,6 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
         Command::Cp(arguments) => return cp::run(&arguments),
         Command::Dupes(arguments) => return dupes::run(&arguments),
         Command::Holes(arguments) => holes::run(&arguments)?,
-        #[cfg(feature = "hub")]
-        Command::Hub(arguments) => hub::run(&arguments)?,
         Command::Update(arguments) => update::run(&arguments)?,
         Command::Advise(arguments) => advise::run(&arguments)?,
         Command::Profile(arguments) => profile::run(&arguments)?,
@@ -266,6 +275,8 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
         Command::Report(arguments) => report::run(&arguments)?,
         #[cfg(feature = "sim")]
         Command::Sim(arguments) => sim::run(&arguments)?,
+        #[cfg(not(feature = "sim"))]
+        Command::Sim(_) => return Err(anyhow::anyhow!(absent::without("sim")).into()),
         Command::Generate(arguments) => generate::run(&arguments)?,
         Command::Suggest(arguments) => suggest::run(&arguments)?,
         Command::Trial => seekless_lab::trial::child::serve(&mut input(), &mut output())?,

@@ -9,6 +9,7 @@ mod comparison;
 mod contest;
 mod curve;
 mod dupes;
+#[cfg(feature = "catalogue")]
 mod elsewhere;
 mod explain;
 mod holes;
@@ -40,6 +41,7 @@ pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;
 pub use dupes::{DuplicatesForm, show_duplicates, show_failures, show_numbered};
+#[cfg(feature = "catalogue")]
 pub use elsewhere::show_elsewhere;
 pub use explain::{explained, planned_batches, tell_scan, tell_why};
 #[cfg(all(feature = "sim", target_os = "linux"))]

@@ -107,6 +107,24 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
 }
 
 #[test]
+fn a_profile_of_many_machines_is_used_where_nothing_was_measured_and_says_on_how_many_it_rests() {
+    let (place, other) = (Place::new(), Place::new());
+    bench(&place);
+    let profile = place.run(&["profile", "export"]).succeeded().stdout;
+    for machines in [2, 12] {
+        let of_many = profile.replacen('{', &format!("{{\"machines\":{machines},"), 1);
+        let name = format!("of-{machines}.json");
+        other.file(&name, of_many.as_bytes());
+        other.run(&["profile", "import", &name]).succeeded();
+    }
+    let advice = other.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
+    assert!(
+        advice.contains("not measured here") && advice.contains("by 12 machines of this kind"),
+        "{advice}"
+    );
+}
+
+#[test]
 fn updates_are_planned_by_the_costs_that_a_run_measured() {
     let place = Place::new();
     place.file("file", &vec![1; 4_000_000]);

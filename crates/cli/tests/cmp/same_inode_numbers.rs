@@ -43,8 +43,7 @@ fn cloned(directory: &Path, name: &str, byte: u8) -> PathBuf {
 /// Whether two files that differ in their second half are said to differ by all methods, and their trees too.
 fn all_differ(place: &Place, one: &str, other: &str, trees: [&str; 2]) {
     let differ = |arguments: &[&str]| {
-        let ended = place.run(arguments);
-        assert_eq!(ended.code, Some(1), "{arguments:?}: {}{}", ended.stdout, ended.stderr);
+        place.run(arguments).ended_with(1);
     };
     differ(&["cmp", "-s", one, other]);
     differ(&["cmp", one, other]);
@@ -82,8 +81,7 @@ fn files_of_two_file_systems_below_one_overlay_share_nothing_though_their_extent
     };
     all_differ(&place, "mount/a/file", "mount/b/file", ["mount/a", "mount/b"]);
     // Equal files are found to be equal.
-    let same = place.run(&["cmp", "-s", "mount/a/file", "mount/a/clone-of-file"]);
-    assert_eq!(same.code, Some(0), "{}", same.stderr);
+    place.succeeds("cmp -s mount/a/file mount/a/clone-of-file");
 }
 
 #[test]
@@ -141,10 +139,10 @@ fn files_with_one_number_are_all_met() {
         assert!(both.iter().all(|file| told.contains(file)), "{command:?}: {told}");
     }
     // There, hard links cannot be distinguished from different files with one number: each name counts.
-    let told = place.run(&["holes", "show", "-r", "mount"]).succeeded().stdout;
+    let told = place.succeeds("holes show -r mount").stdout;
     assert!(told.contains("4 files"), "{told}");
-    let told = place.run(&["cache", "show", "mount"]).succeeded().stdout;
+    let told = place.succeeds("cache show mount").stdout;
     assert!(told.contains("4 files"), "{told}");
-    let told = place.run(&["cmp", "--same-size", "mount"]).stdout;
+    let told = place.run("cmp --same-size mount").stdout;
     assert!(told.contains("4 files of 1 MiB or more"), "{told}");
 }

@@ -162,7 +162,6 @@ impl Place {
             .env("XDG_CONFIG_HOME", self.all.path().join("config"))
             .env("XDG_STATE_HOME", self.all.path().join("state"))
             .env("HOME", self.all.path().join("home"))
-            .env_remove("SEEKLESS_HUB")
             .env_remove("SEEKLESS_LOG")
             .env_remove("SEEKLESS_PROFILE")
             .stdin(Stdio::null())
@@ -247,6 +246,18 @@ impl Place {
     #[cfg(not(target_os = "linux"))]
     pub fn call_as(&self, name: &str, arguments: impl Words, input: &[u8]) -> Ended {
         self.run_as(name, arguments, input)
+    }
+
+    /// Runs the command, which must succeed.
+    #[track_caller]
+    pub fn succeeds(&self, arguments: impl Words) -> Ended {
+        self.run(arguments).succeeded()
+    }
+
+    /// Runs the command, which must end with this exit code.
+    #[track_caller]
+    pub fn fails(&self, code: i32, arguments: impl Words) -> Ended {
+        self.run(arguments).ended_with(code)
     }
 
     /// Runs the command to its end, with this on standard input.
@@ -378,9 +389,30 @@ impl Ended {
     }
 
     /// Checks that the command succeeded.
+    #[track_caller]
     pub fn succeeded(self) -> Self {
-        assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
+        self.ended_with(0)
+    }
+
+    /// Checks the exit code of the command.
+    #[track_caller]
+    pub fn ended_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
         self
+    }
+
+    /// Checks that a text is on standard output.
+    #[track_caller]
+    pub fn says(&self, text: &str) {
+        let said = &self.stdout;
+        assert!(said.contains(text), "{text:?} is not in {said}\n{}", self.stderr);
+    }
+
+    /// Checks that a text is on standard error.
+    #[track_caller]
+    pub fn warns(&self, text: &str) {
+        let said = &self.stderr;
+        assert!(said.contains(text), "{text:?} is not in {said}\n{}", self.stdout);
     }
 
     /// The error of a command that must have refused bad input.
@@ -391,6 +423,11 @@ impl Ended {
         assert!(!self.stderr.trim().is_empty(), "an error says what is wrong");
         self.stderr
     }
+}
+
+/// The words of a line, which are separated by spaces.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
 }
 
 /// Fails unless a text has all of these parts.
@@ -415,6 +452,11 @@ fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u
         let _ = pipe.read_to_end(&mut bytes);
         bytes
     })
+}
+
+/// A value for long runs, in which tests try everything, or the one for short runs.
+pub fn long_or<T>(long: T, short: T) -> T {
+    if is_long() { long } else { short }
 }
 
 /// Waits until a condition holds.

@@ -1,12 +1,10 @@
 //! `seekless dupes catalogue`, and searching against catalogues.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::disks::{btrfs, disk};
-use crate::common::place::{Loop, Place, wait_for};
+use crate::common::place::{Place, wait_for};
 
 /// Writes `c.parquet`.
 const CATALOGUE: [&str; 8] = [
@@ -41,7 +39,7 @@ fn a_run_that_is_killed_leaves_the_older_catalogue_and_the_next_one_is_complete(
         std::thread::sleep(Duration::from_millis(milliseconds));
         running.kill().unwrap();
         running.wait().unwrap();
-        place.run(&["dupes", "--against", "c.parquet", "files"]).succeeded();
+        place.succeeds("dupes --against c.parquet files");
     }
     let told = place.run(&CATALOGUE).succeeded().stdout;
     assert!(told.contains("70 files"), "{told}");
@@ -74,24 +72,11 @@ fn one_run_at_a_time_writes_a_catalogue() {
 fn what_a_catalogue_has_is_told_and_never_acted_on() {
     let place = Place::new();
     filled(&place, 8);
-    place
-        .run(&[
-            "dupes",
-            "catalogue",
-            "files",
-            "--output",
-            "c.parquet",
-            "--host",
-            "drive",
-        ])
-        .succeeded();
+    place.succeeds("dupes catalogue files --output c.parquet --host drive");
     fs::create_dir(place.path("here")).unwrap();
     fs::copy(place.path("files/0"), place.path("here/copy")).unwrap();
     fs::write(place.path("here/other"), "other").unwrap();
-    let found = place
-        .run(&["dupes", "--against", "c.parquet", "here"])
-        .succeeded()
-        .stdout;
+    let found = place.succeeds("dupes --against c.parquet here").stdout;
     assert!(
         found.starts_with("here/copy\n  same digest, 1.00 MiB: drive:/"),
         "{found}"
@@ -100,29 +85,21 @@ fn what_a_catalogue_has_is_told_and_never_acted_on() {
         found.contains("1 of 2 files have the same digest there, 1.00 MiB."),
         "{found}"
     );
-    let json = place
-        .run(&["dupes", "--against", "c.parquet", "--json", "here"])
-        .succeeded()
-        .stdout;
+    let json = place.succeeds("dupes --against c.parquet --json here").stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["summary"]["same"], 1);
     assert_eq!(json["matches"][0]["same"].as_array().unwrap().len(), 2, "files 0 and 7");
     for action in ["remove", "hardlink", "trash"] {
         let refused = place
-            .run(&["dupes", "--against", "c.parquet", "--action", action, "--yes", "here"])
+            .run(&format!("dupes --against c.parquet --action {action} --yes here"))
             .refused();
         assert!(refused.contains("a catalogue has digests and no files"), "{refused}");
     }
     assert!(place.path("here/copy").exists());
-    let mixed = place
-        .run(&["dupes", "--against", "c.parquet", "--against", "files", "here"])
-        .refused();
+    let mixed = place.run("dupes --against c.parquet --against files here").refused();
     assert!(mixed.contains("not a catalogue"), "{mixed}");
     // Files 0 and 7 are equal; of the others, the catalogue has only themselves.
-    let own = place
-        .run(&["dupes", "--against", "c.parquet", "files"])
-        .succeeded()
-        .stdout;
+    let own = place.succeeds("dupes --against c.parquet files").stdout;
     assert_eq!(own.matches("perhaps this file itself").count(), 8, "{own}");
     assert!(own.contains("2 of 8 files have the same digest there"), "{own}");
 }
@@ -135,13 +112,8 @@ fn paths_in_a_catalogue_are_without_links_and_dots() {
     let real = place.path("files/0").canonicalize().unwrap();
     for given in ["link", "files/../files", "link/0"] {
         let _ = fs::remove_file(place.path("c.parquet"));
-        place
-            .run(&["dupes", "catalogue", given, "--output", "c.parquet"])
-            .succeeded();
-        let found = place
-            .run(&["dupes", "--against", "c.parquet", "files/0"])
-            .succeeded()
-            .stdout;
+        place.succeeds(&format!("dupes catalogue {given} --output c.parquet"));
+        let found = place.succeeds("dupes --against c.parquet files/0").stdout;
         assert!(found.contains(&format!(":{}\n", real.display())), "{given}: {found}");
     }
 }
@@ -150,9 +122,7 @@ fn paths_in_a_catalogue_are_without_links_and_dots() {
 fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_called_empty() {
     let place = Place::new();
     filled(&place, 2);
-    place
-        .run(&["dupes", "catalogue", "files", "--output", "c.parquet"])
-        .succeeded();
+    place.succeeds("dupes catalogue files --output c.parquet");
     let good = fs::read(place.path("c.parquet")).unwrap();
     let changed = |from: &[u8], at: usize, to: u8| {
         let mut bytes = good.clone();
@@ -175,42 +145,7 @@ fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_calle
         ),
     ] {
         fs::write(place.path("other.parquet"), bytes).unwrap();
-        let refused = place.run(&["dupes", "--against", "other.parquet", "files"]).refused();
+        let refused = place.run("dupes --against other.parquet files").refused();
         assert!(refused.contains(why), "{refused}");
-    }
-}
-
-/// On btrfs, files of two subvolumes have the same inode numbers.
-#[test]
-fn digests_are_used_again_when_the_drive_has_another_device_number() {
-    for kind in ["ext4", "btrfs"] {
-        let place = Place::new();
-        let Some(mount) = disk(&place, kind) else { return };
-        let directories = if kind == "btrfs" {
-            ["disk/one", "disk/two"]
-        } else {
-            ["disk", "disk"]
-        };
-        for (number, directory) in directories.into_iter().enumerate() {
-            assert!(kind != "btrfs" || btrfs(&place, &["create", directory]));
-            fs::write(place.path(directory).join("a"), vec![number as u8; 5000]).unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(2100));
-        let is_read = || {
-            let all = ["dupes", "catalogue", "disk", "--output", "c.parquet", "--digest", "all"];
-            !place.run(&all).succeeded().stdout.contains("; 0 B read")
-        };
-        assert_eq!([is_read(), is_read()], [true, false], "{kind}");
-        let device = || fs::metadata(place.path("disk")).unwrap().dev();
-        let before = device();
-        // Its number is taken until here, so the drive gets another one.
-        let image = place.directory().parent().unwrap().join("image");
-        let other = Loop::attach(&image).unwrap();
-        drop(mount);
-        let again = other.mount("noatime", &place.path("disk"));
-        assert!(again.is_some());
-        // Numbers of btrfs are made up.
-        assert!(kind == "btrfs" || device() != before);
-        assert!(!is_read(), "{kind}");
     }
 }

@@ -13,8 +13,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::common::disks::{blocks_bytes, btrfs, bytes, disk, reflink, resident_bytes, sync};
-use crate::common::groups::{Groups, Names, Seen, groups};
-use crate::common::place::{Ended, Mount, Place, prepared};
+use crate::common::groups::{Groups, Seen, groups};
+use crate::common::place::{Ended, Mount, Place, long_or, prepared, words};
 
 /// Searches with many and with few threads, one processor and several, and checks that all print the same but for the proof.
 pub fn search(place: &Place, arguments: &[&str]) -> Seen {
@@ -176,7 +176,7 @@ fn what_files_share_below_an_overlay_is_no_gain() {
 
 #[test]
 fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
-    for options in [&[][..], &["-o", "use_ino"]] {
+    for options in &[&[][..], &["-o", "use_ino"]][..long_or(2, 1)] {
         let place = Place::new();
         for name in ["source/d/x", "source/d/y", "source/copy", "source/h1"] {
             fs::create_dir_all(place.path(name).parent().unwrap()).unwrap();
@@ -189,9 +189,9 @@ fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
         let Some(fuse) = Mount::bindfs(&place.path("source"), &place.path("m"), options) else {
             return;
         };
-        std::os::unix::fs::symlink("m/d", place.path("to d")).unwrap();
+        std::os::unix::fs::symlink("m/d", place.path("to_d")).unwrap();
         let all = ["m/copy m/d/x m/d/y"];
-        for arguments in [
+        let named_twice = [
             &["m"][..],
             &["m", "m"],
             &["m", "m/d"],
@@ -201,15 +201,16 @@ fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
             &["."],
             &[".", "m/d"],
             &[".", "m/d/x"],
-        ] {
+        ];
+        for arguments in named_twice.into_iter().step_by(long_or(1, 4)) {
             let mut arguments = arguments.to_vec();
             arguments.extend(["--exclude", "source"]);
             assert_eq!(search(&place, &arguments).groups, groups(&all), "{arguments:?}");
         }
-        for (arguments, expected) in [
+        let other_searches = [
             (&["m/d", "m/d"][..], &["m/d/x m/d/y"][..]),
             (&["m/d/x", "m/d/x", "m/d/../d/x"], &[]),
-            (&["to d", "m/d"], &["to d/x to d/y"]),
+            (&["to_d", "m/d"], &["to_d/x to_d/y"]),
             (&["--isolate", "m", "m"], &[]),
             (&["--isolate", "m/d", "m/d/x"], &["m/d/x m/d/y"]),
             (&["m/copy", "--against", "m/copy"], &[]),
@@ -218,23 +219,9 @@ fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
             (&["m", "--against", "m"], &[]),
             (&["m", "--against", "m/d"], &["m/copy m/d/x m/d/y"]),
             (&["m/d", "m/copy", "--against", "m/d/x"], &["m/copy m/d/x m/d/y"]),
-        ] {
-            let seen = search(&place, arguments);
-            let expected: Groups = expected
-                .iter()
-                .flat_map(|group| groups(&[&group.replace("to d", "to_d")]))
-                .collect();
-            let seen: Groups = seen
-                .groups
-                .iter()
-                .map(|group| {
-                    group
-                        .iter()
-                        .map(|names| names.iter().map(|name| name.replace(' ', "_")).collect())
-                        .collect()
-                })
-                .collect();
-            assert_eq!(seen, expected, "{arguments:?}");
+        ];
+        for (arguments, expected) in other_searches.into_iter().step_by(long_or(1, 3)) {
+            assert_eq!(search(&place, arguments).groups, groups(expected), "{arguments:?}");
         }
         // The same file by two mounts.
         let Some(bound) = Mount::bind(&place.path("m"), &place.path("bound")) else {
@@ -293,13 +280,7 @@ fn what_a_snapshot_holds_is_equal_and_frees_nothing() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "btrfs") else { return };
     assert!(btrfs(&place, &["create", "disk/one"]));
-    for (name, seed) in [
-        ("kept", 1),
-        ("changed", 2),
-        ("twice", 3),
-        ("twice, too", 3),
-        ("gone", 4),
-    ] {
+    for (name, seed) in [("kept", 1), ("changed", 2), ("twice", 3), ("twice_too", 3), ("gone", 4)] {
         fs::write(place.path("disk/one").join(name), bytes(seed, 300_000)).unwrap();
     }
     assert!(btrfs(&place, &["snapshot", "disk/one", "disk/writable"]));
@@ -312,13 +293,11 @@ fn what_a_snapshot_holds_is_equal_and_frees_nothing() {
     fs::write(place.path("disk/writable/new"), bytes(3, 300_000)).unwrap();
     sync(&place.path("disk"));
     let seen = search(&place, &["disk"]);
-    let twice = "disk/one/twice disk/one/twice,_too disk/writable/twice disk/writable/twice,_too disk/writable/new";
-    let twice = twice
-        .split(' ')
-        .map(|name| Names::from([name.replace('_', " ")]))
-        .collect();
-    let mut expected = groups(&["disk/one/kept disk/writable/kept", "disk/one/gone disk/writable/gone"]);
-    expected.insert(twice);
+    let expected = groups(&[
+        "disk/one/kept disk/writable/kept",
+        "disk/one/gone disk/writable/gone",
+        "disk/one/twice disk/one/twice_too disk/writable/twice disk/writable/twice_too disk/writable/new",
+    ]);
     assert_eq!(seen.groups, expected);
     let new_bytes = blocks_bytes(&place.path("disk/writable/new"));
     for (name, own_bytes) in &seen.own_bytes {
@@ -346,7 +325,7 @@ fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
     // The snapshot holds the blocks of the first two.
     assert_eq!(seen.gain_bytes["disk/one/a"], blocks_bytes(&place.path("disk/one/c")));
     assert_eq!(seen.summary["left_out"]["directories"], 1);
-    let text = place.run(&["dupes", "disk"]).succeeded().stdout;
+    let text = place.succeeds("dupes disk").stdout;
     assert!(text.contains("1 trash directory or snapshot (--all)"), "{text}");
     let with_all = groups(&[&format!("{here} disk/frozen/a disk/frozen/b")]);
     assert_eq!(search(&place, &["--all", "disk"]).groups, with_all);
@@ -379,7 +358,7 @@ fn read_into_memory(place: &Place, names: &[&str]) -> BTreeMap<String, u64> {
     }
     let resident = |name: &&str| resident_bytes(&place.path(name));
     assert!(names.iter().all(|name| resident(name) == 0));
-    place.run(&["dupes", "--keep-cached", "disk"]).succeeded();
+    place.succeeds("dupes --keep-cached disk");
     names.iter().map(|name| ((*name).to_owned(), resident(name))).collect()
 }
 
@@ -392,14 +371,14 @@ fn reflinks_on(kind: &str) {
     reflink(&path("a"), &path("twin"));
     fs::write(path("copy"), bytes(1, LENGTH)).unwrap();
     fs::write(path("p"), bytes(2, LENGTH)).unwrap();
-    reflink(&path("p"), &path("p, twin"));
+    reflink(&path("p"), &path("p_twin"));
     // Of one size with the others, and different.
     fs::write(path("other"), bytes(3, LENGTH)).unwrap();
     // Shared in part: the last MiB is written again with the same bytes.
     for (name, seed) in [("part", 4), ("different", 5)] {
         let whole = bytes(seed, LENGTH);
         fs::write(path(name), &whole).unwrap();
-        let other = format!("{name}, other");
+        let other = format!("{name}_other");
         reflink(&path(name), &path(&other));
         let mut end = whole[3 << 20..].to_vec();
         end[500_000] ^= u8::from(name == "different");
@@ -408,26 +387,22 @@ fn reflinks_on(kind: &str) {
     }
     sync(&place.path("disk"));
     let seen = search(&place, &["disk"]);
-    let names = |names: &[&str]| {
-        let names = names.iter().map(|name| Names::from([format!("disk/{name}")]));
-        names.collect::<BTreeSet<_>>()
-    };
-    let expected = Groups::from([
-        names(&["a", "twin", "copy"]),
-        names(&["p", "p, twin"]),
-        names(&["part", "part, other"]),
+    let expected = groups(&[
+        "disk/a disk/twin disk/copy",
+        "disk/p disk/p_twin",
+        "disk/part disk/part_other",
     ]);
     assert_eq!(seen.groups, expected, "{kind}");
     let own = |name: &str| seen.own_bytes[&format!("disk/{name}")];
-    let owned = ["a", "twin", "copy", "p", "p, twin"].map(own);
+    let owned = ["a", "twin", "copy", "p", "p_twin"].map(own);
     assert_eq!(owned, [0, 0, blocks_bytes(&path("copy")), 0, 0], "{kind}");
     // btrfs keeps all of an extent of which a part is used.
     let end = if kind == "xfs" { 1 << 20 } else { 0 };
-    assert_eq!([own("part"), own("part, other")], [end, 1 << 20], "{kind}");
+    assert_eq!([own("part"), own("part_other")], [end, 1 << 20], "{kind}");
     assert_eq!(seen.gain_bytes["disk/p"], 0, "{kind}");
-    let read = read_into_memory(&place, &["disk/p", "disk/p, twin", "disk/copy", "disk/part"]);
+    let read = read_into_memory(&place, &["disk/p", "disk/p_twin", "disk/copy", "disk/part"]);
     let few = 512 << 10;
-    assert!(read["disk/p"] < few && read["disk/p, twin"] < few, "{kind}: {read:?}");
+    assert!(read["disk/p"] < few && read["disk/p_twin"] < few, "{kind}: {read:?}");
     assert_eq!(
         [read["disk/copy"], read["disk/part"]],
         [LENGTH as u64; 2],
@@ -436,13 +411,8 @@ fn reflinks_on(kind: &str) {
 }
 
 #[test]
-fn reflinks_on_xfs_are_equal_without_being_read_and_free_nothing() {
-    reflinks_on("xfs");
-}
-
-#[test]
-fn reflinks_on_btrfs_are_equal_without_being_read_and_free_nothing() {
-    reflinks_on("btrfs");
+fn reflinks_are_equal_without_being_read_and_free_nothing() {
+    ["xfs", "btrfs"].into_iter().for_each(reflinks_on);
 }
 
 #[test]
@@ -519,7 +489,7 @@ fn content_decides_on(kind: &str) {
         ends(name).write_all_at(b"dirty", 500_000).unwrap();
     }
     // The first search meets what is dirty.
-    let seen = Seen::of(&place.run(&["dupes", "--json", "disk"]).succeeded());
+    let seen = Seen::of(&place.succeeds("dupes --json disk"));
     let expected = groups(&[
         "disk/zeros disk/unwritten disk/unwritten_twin disk/hole",
         "disk/unwritten_and_data disk/written_and_data disk/twin_and_data",
@@ -539,27 +509,22 @@ fn content_decides_on(kind: &str) {
 }
 
 #[test]
-fn what_is_unwritten_shared_or_dirty_on_xfs_is_equal_where_its_bytes_are() {
-    content_decides_on("xfs");
-}
-
-#[test]
-fn what_is_unwritten_shared_or_dirty_on_btrfs_is_equal_where_its_bytes_are() {
-    content_decides_on("btrfs");
+fn what_is_unwritten_shared_or_dirty_is_equal_where_its_bytes_are() {
+    ["xfs", "btrfs"].into_iter().for_each(content_decides_on);
 }
 
 /// A million entries, most of them links, empty files and names of few files; one process makes them.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_directory_of_a_million_entries_is_searched() {
-    const ENTRIES: u32 = 1_000_000;
+    let entries = long_or(1_000_000, 20_000);
     let place = Place::new();
     fs::create_dir(place.path("large")).unwrap();
     let Some(_mount) = Mount::tmpfs(&place.path("large"), "size=1g,nr_inodes=0") else {
         return;
     };
     let at = seekless_sys::Directory::open(&place.path("large")).unwrap();
-    for number in 0..ENTRIES {
+    for number in 0..entries {
         let name = number.to_string();
         rustix::fs::mknodat(
             &at,
@@ -570,53 +535,41 @@ fn a_directory_of_a_million_entries_is_searched() {
         )
         .unwrap();
     }
-    for (name, content) in [("5", "same"), ("500000", "same"), ("999999", "same"), ("7", "some")] {
+    for (name, content) in [("5", "same"), ("5000", "same"), ("19999", "same"), ("7", "some")] {
         fs::write(place.path("large").join(name), content).unwrap();
     }
-    let seen = Seen::of(&place.run(&["dupes", "--json", "large"]).succeeded());
-    assert_eq!(seen.groups, groups(&["large/5 large/500000 large/999999"]));
+    let seen = Seen::of(&place.succeeds("dupes --json large"));
+    assert_eq!(seen.groups, groups(&["large/5 large/5000 large/19999"]));
     assert_eq!(seen.summary["files"], 4);
     // Empty ones are equal, too.
-    let with_empty = [
-        "dupes",
-        "--min-size",
-        "0",
-        "--include",
-        "5?????",
-        "--format",
-        "fdupes",
-        "large",
-    ];
+    let with_empty = words("dupes --min-size 0 --include 5??? --format fdupes large");
     let ended = place.run(&with_empty).succeeded();
     let sizes: Vec<usize> = ended.stdout.split("\n\n").map(|group| group.lines().count()).collect();
-    assert_eq!(sizes, [100_000 - 1, 0]);
+    assert_eq!(sizes, [1_000 - 1, 0]);
 }
 
 #[test]
 fn a_hundred_thousand_names_of_one_file_are_one_file() {
-    const NAMES: u32 = 100_000;
+    let names_count = long_or(100_000, 10_000);
     let place = Place::new();
     let Some(_mount) = disk(&place, "xfs") else { return };
     let path = |name: &str| place.path("disk").join(name);
     fs::create_dir(path("links")).unwrap();
     fs::write(path("links/0"), bytes(1, 10_000)).unwrap();
-    for number in 1..NAMES {
+    for number in 1..names_count {
         fs::hard_link(path("links/0"), path("links").join(number.to_string())).unwrap();
     }
     fs::write(path("other"), bytes(1, 10_000)).unwrap();
     sync(&path(""));
-    let seen = Seen::of(&place.run(&["dupes", "--json", "disk"]).succeeded());
+    let seen = Seen::of(&place.succeeds("dupes --json disk"));
     let [group] = &Vec::from_iter(&seen.groups)[..] else {
         panic!("{} groups", seen.groups.len());
     };
     let names: Vec<usize> = group.iter().map(BTreeSet::len).collect();
-    assert_eq!(
-        (names, &seen.summary["files"]),
-        (vec![NAMES as usize, 1], &Value::from(2))
-    );
+    assert_eq!((names, &seen.summary["files"]), (vec![names_count, 1], &Value::from(2)));
     // One of the two may go: with all of its names, each frees its space.
     assert_eq!(seen.gain_bytes["disk/links/0"], blocks_bytes(&path("other")));
-    let below = Seen::of(&place.run(&["dupes", "--json", "disk/links"]).succeeded());
+    let below = Seen::of(&place.succeeds("dupes --json disk/links"));
     assert_eq!(
         (below.groups, &below.summary["files"]),
         (Groups::new(), &Value::from(1))
@@ -656,19 +609,19 @@ fn bind_mounts_in_each_other_are_searched_to_an_end() {
 
 #[test]
 fn a_tree_that_is_three_thousand_directories_deep_is_searched_to_its_end() {
-    let place = Place::new();
+    let (place, deep) = (Place::new(), long_or(1000, 300));
     place.file("top", b"same");
     let mut at = seekless_sys::Directory::open(&place.directory()).unwrap();
-    for level in 0..3000 {
+    for level in 0..3 * deep {
         at = at.create_directory("directory".as_ref(), 0o755).unwrap();
-        if level % 1000 == 999 {
+        if level % deep == deep - 1 {
             let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
             std::io::Write::write_all(&mut file, b"same").unwrap();
         }
     }
     drop(at);
     let below = |levels: usize| format!("{}file", "directory/".repeat(levels));
-    let expected = [below(1000), below(2000), below(3000), "top".to_owned()].join(" ");
+    let expected = [below(deep), below(2 * deep), below(3 * deep), "top".to_owned()].join(" ");
     let expected = groups(&[&expected]);
     assert_eq!(search(&place, &["."]).groups, expected);
     assert_eq!(search(&place, &["--paranoid", "."]).groups, expected);
@@ -684,7 +637,7 @@ fn equal_trees_that_are_deep_take_little_memory() {
     for tree in ["a", "b"] {
         fs::create_dir(place.path(tree)).unwrap();
         let mut at = seekless_sys::Directory::open(&place.path(tree)).unwrap();
-        for _ in 0..2000 {
+        for _ in 0..long_or(2000, 1000) {
             at = at.create_directory(name.as_ref(), 0o755).unwrap();
         }
         let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
@@ -807,28 +760,16 @@ fn every_format_tells_odd_names_so_that_they_are_read_back() {
         let lines = text.lines().filter(|line| line.starts_with("  "));
         assert_eq!(lines.collect::<BTreeSet<_>>().len(), wanted.len());
     }
-    // Groups of two, each behind an empty line, with the names as they are.
-    let raw = stdout(&["--format", "fdupes"]);
-    for pair in expected.iter().map(|path| path.as_os_str().as_bytes()) {
-        let line = [pair, b"\n"].concat();
-        assert!(raw.windows(line.len()).any(|part| part == line), "{pair:?}");
+    // Groups of two with an empty name behind each, and the names as they are.
+    for (format, end) in [("fdupes", b"\n"), ("paths0", b"\0")] {
+        let raw = stdout(&["--format", format]);
+        let parts = expected.iter().map(|path| path.as_os_str().as_bytes());
+        for path in parts.clone() {
+            let line = [path, end].concat();
+            assert!(raw.windows(line.len()).any(|part| part == line), "{path:?}");
+        }
+        let bytes: usize = parts.map(|path| path.len() + 1).sum();
+        assert_eq!(raw.len(), bytes + expected.len() / 2);
+        assert!(raw.ends_with(&[*end, *end].concat()));
     }
-}
-
-#[test]
-fn odd_names_of_directories_are_read_back_from_csv() {
-    let place = Place::new();
-    for name in ["copy\n1", "copy,\"2\""] {
-        fs::create_dir(place.path(name)).unwrap();
-        fs::write(place.path(name).join("x\n"), "whole directory").unwrap();
-    }
-    let text = place
-        .run(&["dupes", "--dirs", "--format", "csv", "."])
-        .succeeded()
-        .stdout;
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let rows = reader.records().map(Result::unwrap);
-    let found: Vec<_> = rows.map(|row| (row[2].to_owned(), row[5].to_owned())).collect();
-    let expected = ["./copy\n1", "./copy,\"2\""].map(|path| ("directories".to_owned(), path.to_owned()));
-    assert_eq!(found, expected);
 }

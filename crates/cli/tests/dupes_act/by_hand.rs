@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::place::Place;
+use crate::common::place::{Place, words};
 use crate::common::terminal::Terminal;
 
 /// Three pairs of equal files, of which the largest is asked for first: two in `x` and `y`, one in `x` and `z`.
@@ -66,7 +66,7 @@ fn what_is_chosen_stays_also_in_the_other_groups_of_the_same_directories() {
         ("y/big y/mid2 x/low z/low", Some(0)),
         "{printed}"
     );
-    place.run(&["dupes", "undo"]).succeeded();
+    place.succeeds("dupes undo");
     assert_eq!(left(&place).split(' ').count(), 6);
 }
 
@@ -150,17 +150,9 @@ fn an_answer_that_was_not_written_as_a_whole_is_asked_for_again() {
 #[test]
 fn a_report_is_chosen_from_too_and_what_was_chosen_may_become_a_plan() {
     let place = pairs();
-    let report = place.run(&["dupes", "--json", "."]).succeeded().stdout;
+    let report = place.succeeds("dupes --json .").stdout;
     place.file("report", report.as_bytes());
-    let from = [
-        "act",
-        "remove",
-        "--interactive",
-        "--from",
-        "report",
-        "--plan-file",
-        "plan",
-    ];
+    let from = words("act remove --interactive --from report --plan-file plan");
     let (printed, code) = answered(&place, &from, "2\nq\n");
     assert_eq!(code, Some(0), "{printed}");
     let plan = fs::read_to_string(place.path("plan")).unwrap();
@@ -172,7 +164,7 @@ fn a_report_is_chosen_from_too_and_what_was_chosen_may_become_a_plan() {
         lines[0].ends_with("/y/big") && lines[1].ends_with("/x/big") && lines.len() == 2,
         "{plan}"
     );
-    place.run(&["dupes", "act", "--plan", "plan", "--yes"]).succeeded();
+    place.succeeds("dupes act --plan plan --yes");
     assert_eq!(left(&place), "y/big x/mid y/mid2 x/low z/low");
 }
 

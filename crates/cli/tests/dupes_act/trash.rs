@@ -34,7 +34,7 @@ fn described(place: &Place) -> Vec<String> {
 fn to_trash(place: &Place) {
     let all = ["dupes", "--action", "trash", "--keep", "name:kept", "--yes", "."];
     let ended = place.run(&all).succeeded();
-    assert!(ended.stdout.contains("1 file moved to the trash."), "{}", ended.stdout);
+    ended.says("1 file moved to the trash.");
 }
 
 #[test]
@@ -45,9 +45,9 @@ fn undo_restores_a_file_from_the_trash_and_leaves_nothing_there() {
     to_trash(&place);
     assert!(!file.exists());
     assert_eq!(described(&place).len(), 1);
-    let found = place.run(&["dupes", "."]).succeeded();
-    assert!(found.stdout.contains("0 groups"), "{}", found.stdout);
-    place.run(&["dupes", "undo"]).succeeded();
+    let found = place.succeeds("dupes .");
+    found.says("0 groups");
+    place.succeeds("dupes undo");
     assert_eq!(place.content(), before);
     assert!(!trash(&place).exists());
 }
@@ -96,7 +96,7 @@ fn other_programs_list_and_restore_what_is_in_the_trash() {
         assert_eq!(fs::read(&file).unwrap(), b"same", "{name}");
         assert_eq!(described(&place).len(), 0);
         // It is back, so there is nothing to move.
-        place.run(&["dupes", "undo"]).succeeded();
+        place.succeeds("dupes undo");
         assert_eq!(fs::read(&file).unwrap(), b"same", "{name}");
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::place::{Ended, Mount, Place, prepared};
+use crate::common::place::{Ended, Mount, Place, long_or, prepared};
 
 const KINDS: [&str; 5] = ["bindfs", "mergerfs", "exfat", "ntfs-3g", "fuse2fs"];
 const IMAGE_BYTES: u64 = 48 << 20;
@@ -116,27 +116,18 @@ fn files_are_moved_beside_instead_of_removed_and_undo_moves_them_back() {
     on_each(|kind, place| {
         write(place, 3);
         let before = files(place);
-        let refused = place.run(&ACT);
-        assert_eq!(refused.code, Some(1), "{kind}: {}", refused.stderr);
-        assert!(
-            refused.stderr.contains("--without-leases"),
-            "{kind}: {}",
-            refused.stderr
-        );
+        let refused = place.run(&ACT).ended_with(1);
+        refused.warns("--without-leases");
         assert_eq!(files(place), before);
         let ended = without_leases(place).succeeded();
-        assert!(
-            ended.stdout.contains("3 files moved to .seekless-trash-"),
-            "{kind}: {}",
-            ended.stdout
-        );
+        ended.says("3 files moved to .seekless-trash-");
         let aside: Vec<PathBuf> = files(place).into_keys().filter(|path| is_aside(path)).collect();
         assert_eq!(aside.len(), 3, "{kind}: {aside:?}");
         assert!(!place.path("m/d/y/0").exists() && place.path("m/d/x/keep").exists());
         // What lies there is neither found again nor relied on.
-        let found = place.run(&["dupes", "m/d"]).succeeded();
-        assert!(found.stdout.contains("0 groups"), "{kind}: {}", found.stdout);
-        place.run(&["dupes", "undo"]).succeeded();
+        let found = place.succeeds("dupes m/d");
+        found.says("0 groups");
+        place.succeeds("dupes undo");
         assert_eq!(files(place), before, "{kind}");
     });
 }
@@ -171,7 +162,7 @@ fn a_kill_at_any_moment_loses_nothing_and_undo_restores_all() {
             assert!(settles(has_all), "{kind}, {millis}");
             // Nothing may have been begun.
             let is_undone = || {
-                place.run(&["dupes", "undo"]);
+                place.run("dupes undo");
                 files(place) == before
             };
             assert!(settles(is_undone), "{kind}, {millis}: {:?}", files(place).keys());
@@ -184,7 +175,7 @@ fn a_kill_at_any_moment_loses_nothing_and_undo_restores_all() {
 fn what_others_append_or_save_at_the_same_time_is_not_lost() {
     on_each(|kind, place| {
         let (mut appended, mut saved) = (0, 0);
-        for _ in 0..3 {
+        for _ in 0..long_or(3, 1) {
             write(place, 20);
             let is_over = AtomicBool::new(false);
             let wrote = thread::scope(|scope| {
@@ -212,7 +203,7 @@ fn what_others_append_or_save_at_the_same_time_is_not_lost() {
                     wrote
                 });
                 without_leases(place);
-                place.run(&["dupes", "undo"]);
+                place.run("dupes undo");
                 is_over.store(true, Ordering::Relaxed);
                 disturbing.join().unwrap()
             });

@@ -7,4 +7,3 @@ mod exports;
 mod outputs;
 mod pages;
 mod saved;
-mod sharing;

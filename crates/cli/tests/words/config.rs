@@ -18,7 +18,12 @@ fn write(place: &Place, text: &str) -> PathBuf {
 fn the_file_gives_defaults_which_options_override() {
     let place = Place::new();
     let runs = place.path("elsewhere");
-    write(&place, &format!("budget = \"7m\"\nruns = \"{}\"\n", runs.display()));
+    // The last key is one of the program `seekless-hub`.
+    let hub = "hub = \"https://hub.example.org\"";
+    write(
+        &place,
+        &format!("budget = \"7m\"\nruns = \"{}\"\n{hub}\n", runs.display()),
+    );
     let help = place.call("bench --help").succeeded().stdout;
     assert_contains(&help, &["[default: 7m]"]);
     place.bench("--name first").succeeded();

@@ -72,6 +72,15 @@ fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
 }
 
 #[test]
+fn commands_of_hubs_are_answered_with_the_program_that_has_them() {
+    let place = Place::new();
+    for words in [&["hub", "serve"][..], &["runs", "share", "--yes"], &["runs", "fetch"]] {
+        let sentence = place.run(words).refused();
+        assert!(sentence.contains("hint: `seekless-hub --help`"), "{sentence}");
+    }
+}
+
+#[test]
 fn the_list_names_every_built_in_experiment() {
     let place = Place::new();
     let list = place.call("bench --list").succeeded().stdout;

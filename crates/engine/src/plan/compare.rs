@@ -224,46 +224,25 @@ mod tests {
         let with = |files| Facts { files, ..FACTS };
         let warm = with([file(Some(1.0)), file(Some(0.95))]);
         let other_device = FileFacts { device: 2, ..COLD };
+        let by = |processors, can_map| Facts {
+            process: ProcessFacts {
+                can_map,
+                processors,
+                ..PROCESS
+            },
+            ..warm
+        };
+        let seeking = |seeks| Facts { seeks, ..FACTS };
         let threads = "compare/sync,threads=2,block=1M";
+        let apart = with([COLD, other_device]);
         let table = [
             ("warm", warm, "compare/mmap,threads=2,block=8M"),
-            (
-                "one processor",
-                Facts {
-                    process: ProcessFacts {
-                        processors: 1,
-                        ..PROCESS
-                    },
-                    ..warm
-                },
-                "compare/mmap,block=8M",
-            ),
-            (
-                "no maps",
-                Facts {
-                    process: ProcessFacts {
-                        can_map: false,
-                        ..PROCESS
-                    },
-                    ..warm
-                },
-                threads,
-            ),
+            ("one processor", by(1, true), "compare/mmap,block=8M"),
+            ("no maps", by(2, false), threads),
             ("cold", FACTS, threads),
-            (
-                "seeking",
-                Facts {
-                    seeks: Some(seeks(9)),
-                    ..FACTS
-                },
-                "compare/sync,block=1M,window=32M",
-            ),
-            ("unmeasured", Facts { seeks: None, ..FACTS }, "compare/sync,block=4M"),
-            (
-                "two devices",
-                with([COLD, other_device]),
-                "compare/sync,block=1M,order=parallel",
-            ),
+            ("seeking", seeking(Some(seeks(9))), "compare/sync,block=1M,window=32M"),
+            ("unmeasured", seeking(None), "compare/sync,block=4M"),
+            ("two devices", apart, "compare/sync,block=1M,order=parallel"),
             ("half", with([file(Some(1.0)), COLD]), threads),
             ("unknown", with([file(None); 2]), threads),
             ("sparse", with([sparse, file(Some(1.0))]), threads),

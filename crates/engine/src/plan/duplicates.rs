@@ -143,7 +143,7 @@ mod tests {
             ("turning disk, not measured", facts(Some(true), false, None), true),
             ("virtual disk", facts(Some(true), true, None), false),
             (
-                "virtual disk on a turning one",
+                "virtual, on a turning one",
                 facts(Some(true), true, seeks(200, 9000)),
                 true,
             ),
@@ -163,10 +163,8 @@ mod tests {
             assert_eq!(plan.batch.threads == 1, is_by_place, "{name}");
         }
         let both = [facts(Some(false), false, None), disk];
-        assert!(
-            duplicates(batch(&process), &process, &both, 8 << 30).is_by_place(),
-            "the slower decides"
-        );
+        let plan = duplicates(batch(&process), &process, &both, 8 << 30);
+        assert!(plan.is_by_place(), "the slower decides");
         assert!(!duplicates(batch(&process), &process, &[], 8 << 30).is_by_place());
         for memory in [0, 64 << 20, 1 << 40] {
             let plan = duplicates(batch(&process), &process, &[disk], memory);
@@ -182,12 +180,8 @@ mod tests {
             (vec![1000; 1000], 1 << 20),
             (vec![1 << 30; 65], FIRST_BYTES as u64),
         ] {
-            assert_eq!(
-                plan.fetched_bytes(sizes.iter().copied()),
-                Some(fetched),
-                "{} files",
-                sizes.len()
-            );
+            let found = plan.fetched_bytes(sizes.iter().copied());
+            assert_eq!(found, Some(fetched), "{} files", sizes.len());
         }
         for open_files_max in [0, 24, 64, 256, 1024, 1 << 20] {
             let process = ProcessFacts {

@@ -162,70 +162,27 @@ fn plans_follow_from_the_storage() {
     );
     let one_by_one = "compare/sync,block=1M,window=32M";
     let (mapped, mapped_alone) = ("compare/mmap,threads=4,block=8M", "compare/mmap,block=8M");
+    let cached = |compare| [read, write, durable_write, copy, durable_copy, compare];
+    let read_directly = [DIRECT_READ, write, durable_write, copy, durable_copy, IN_TURN];
+    let directly = [DIRECT_READ, write, DIRECT_WRITE, copy, DIRECT_COPY, IN_TURN];
+    let allocated = [DIRECT_READ, full, full_durable, copy, durable_copy, IN_TURN];
+    let (clone, durable_clone) = ("copy/reflink", "copy/reflink,fsync");
+    let cloned = [DIRECT_READ, write, durable_write, clone, durable_clone, IN_TURN];
+    let in_little_memory = [read, write, durable_write, copy, DIRECT_COPY, IN_TURN];
+    let by_one = [read, write, DIRECT_WRITE, copy, durable_copy, mapped_alone];
     let table = [
-        (
-            "turning",
-            TURNING,
-            [read, write, durable_write, copy, durable_copy, one_by_one],
-        ),
-        (
-            "SATA",
-            SATA,
-            [DIRECT_READ, write, durable_write, copy, durable_copy, IN_TURN],
-        ),
-        (
-            "NVMe",
-            NVME,
-            [DIRECT_READ, write, DIRECT_WRITE, copy, DIRECT_COPY, IN_TURN],
-        ),
-        ("tmpfs", TMPFS, [read, write, durable_write, copy, durable_copy, mapped]),
-        (
-            "network",
-            NETWORK,
-            [read, write, durable_write, copy, durable_copy, IN_TURN],
-        ),
-        (
-            "throttled",
-            THROTTLED,
-            [DIRECT_READ, write, durable_write, copy, durable_copy, IN_TURN],
-        ),
-        (
-            "that reads far ahead",
-            far,
-            [read, write, durable_write, copy, durable_copy, IN_TURN],
-        ),
-        (
-            "shingled",
-            SHINGLED,
-            [read, write, durable_write, copy, durable_copy, one_by_one],
-        ),
-        (
-            "nearly full",
-            NEARLY_FULL,
-            [DIRECT_READ, full, full_durable, copy, durable_copy, IN_TURN],
-        ),
-        (
-            "tiny memory",
-            TINY_MEMORY,
-            [read, write, durable_write, copy, DIRECT_COPY, IN_TURN],
-        ),
-        (
-            "one processor",
-            ONE_PROCESSOR,
-            [read, write, DIRECT_WRITE, copy, durable_copy, mapped_alone],
-        ),
-        (
-            "that shares blocks",
-            shared,
-            [
-                DIRECT_READ,
-                write,
-                durable_write,
-                "copy/reflink",
-                "copy/reflink,fsync",
-                IN_TURN,
-            ],
-        ),
+        ("turning", TURNING, cached(one_by_one)),
+        ("SATA", SATA, read_directly),
+        ("NVMe", NVME, directly),
+        ("tmpfs", TMPFS, cached(mapped)),
+        ("network", NETWORK, cached(IN_TURN)),
+        ("throttled", THROTTLED, read_directly),
+        ("that reads far ahead", far, cached(IN_TURN)),
+        ("shingled", SHINGLED, cached(one_by_one)),
+        ("nearly full", NEARLY_FULL, allocated),
+        ("tiny memory", TINY_MEMORY, in_little_memory),
+        ("one processor", ONE_PROCESSOR, by_one),
+        ("that shares blocks", shared, cloned),
     ];
     for (name, facts, methods) in table {
         for (operation, method) in OPERATIONS.into_iter().zip(methods) {
@@ -344,16 +301,8 @@ fn costs_at(bounds: &Costs, parts: &[f64]) -> Costs {
 
 fn storages() -> impl Strategy<Value = Facts> {
     let resident = prop_oneof![Just(None), (0.0..=1.0).prop_map(Some)];
-    let of = prop::sample::select(vec![
-        TURNING,
-        SATA,
-        NVME,
-        TMPFS,
-        NETWORK,
-        THROTTLED,
-        SHINGLED,
-        TINY_MEMORY,
-    ]);
+    let known = [TURNING, SATA, NVME, TMPFS, NETWORK, THROTTLED, SHINGLED, TINY_MEMORY];
+    let of = prop::sample::select(known.to_vec());
     (of, resident, any::<bool>(), any::<bool>()).prop_map(|(mut facts, resident, can_share, is_measured)| {
         facts.files[0].resident = resident;
         facts.can_share = can_share;

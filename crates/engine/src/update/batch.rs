@@ -146,6 +146,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if crate::is_long() { 256 } else { 64 }))]
+
         #[test]
         fn the_last_given_wins_in_every_byte_however_small_the_memory(
             given in proptest::collection::vec((0u64..400, proptest::collection::vec(any::<u8>(), 0..100)), 0..150),

@@ -210,6 +210,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if crate::is_long() { 256 } else { 64 }))]
+
         #[test]
         fn every_order_writes_what_a_naive_file_holds(
             given in proptest::collection::vec((0u64..3000, proptest::collection::vec(any::<u8>(), 1..60)), 1..30),

@@ -9,16 +9,15 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless::full_text;
 use seekless::method::Choice;
 use seekless::update::{
-    Batch, Commit, Recovered, Safety, StepKind, Updates, Watch, WatchedStep, commit_watched, journal_path, recover,
-    recover_watched,
+    Recovered, Safety, StepKind, Updates, WatchedStep, commit, commit_watched, journal_path, recover, recover_watched,
 };
 use tempfile::TempDir;
 
+use super::watches::{Before, assert_alone, at, before_nth, both, by, failing, full, updates_of};
 use super::{directories, file_of, sample};
 
 const METHODS: [&str; 3] = ["update/sync", "update/sync,gap=64", "update/io_uring,depth=2,gap=0"];
@@ -26,11 +25,8 @@ const METHODS: [&str; 3] = ["update/sync", "update/sync,gap=64", "update/io_urin
 const CHILD: &str = "SEEKLESS_TEST_CRASH";
 
 pub fn updates() -> Updates {
-    let mut batch = Batch::new();
-    for offset in [20_000, 0, 50, 4000, 4090, 9998, 10_050] {
-        batch.push(offset, b"updated").unwrap();
-    }
-    batch.resolve().unwrap()
+    let offsets = [20_000, 0, 50, 4000, 4090, 9998, 10_050];
+    updates_of(offsets.map(|offset| (offset, b"updated")))
 }
 
 pub fn wanted() -> Vec<u8> {
@@ -43,24 +39,6 @@ pub fn wanted() -> Vec<u8> {
     bytes
 }
 
-fn how(method: &str, safety: Safety) -> Commit {
-    Commit::by(method.parse::<Choice>().unwrap()).safety(safety).growing()
-}
-
-/// Kills the process before a step.
-struct Killing {
-    steps_left: AtomicU64,
-}
-
-impl Watch for Killing {
-    fn before(&self, _step: &WatchedStep<'_>) -> std::io::Result<()> {
-        if self.steps_left.fetch_sub(1, Ordering::Relaxed) == 0 {
-            std::process::abort();
-        }
-        Ok(())
-    }
-}
-
 /// Not a test of its own: what the child of the tests below does.
 #[test]
 fn child_that_is_killed() {
@@ -69,17 +47,15 @@ fn child_that_is_killed() {
     let [action, method, steps, path] = words.as_slice() else {
         panic!("{words:?}")
     };
-    let killing = Killing {
-        steps_left: steps.parse::<u64>().unwrap().into(),
-    };
+    let killing = before_nth(|_| true, steps.parse::<u64>().unwrap() + 1, || std::process::abort());
     let path = Path::new(path);
+    let update = |updates: &Updates, safety| {
+        commit_watched(path, updates, &by(method, safety), &killing).unwrap();
+    };
     match *action {
-        "spilled" => {
-            let (updates, _) = super::spilling::spilled();
-            let _ = commit_watched(path, &updates, &how(method, Safety::Journal), &killing).unwrap();
-        }
-        "journal" => drop(commit_watched(path, &updates(), &how(method, Safety::Journal), &killing).unwrap()),
-        "replace" => drop(commit_watched(path, &updates(), &how(method, Safety::Replace), &killing).unwrap()),
+        "spilled" => update(&super::spilling::spilled().0, Safety::Journal),
+        "journal" => update(&updates(), Safety::Journal),
+        "replace" => update(&updates(), Safety::Replace),
         _ => drop(recover_watched(path, &killing).unwrap()),
     }
 }
@@ -108,6 +84,35 @@ fn is_missing(method: &str, directory: &Path) -> bool {
         .is_some_and(|method| !super::is_available(method, directory))
 }
 
+/// Kills an update by a journal before each of its steps, or before some of them, and holds what is recovered against the
+/// file before and after. Returns how often an update was finished, and the number of kills.
+pub fn finished_after_kills(
+    directory: &TempDir,
+    [action, method]: [&str; 2],
+    every: usize,
+    [before, after]: [&[u8]; 2],
+) -> [u64; 2] {
+    let mut finished = 0;
+    for steps in (0..).step_by(every) {
+        let path = file_of(directory, "file", before);
+        let killed = is_killed(action, method, steps, &path);
+        let recovered = recover(&path).unwrap();
+        finished += u64::from(matches!(recovered, Recovered::Finished(_)));
+        // Without a journal, nothing was begun yet, or all is done.
+        let is_after = recovered != Recovered::Undone && finished > 0;
+        let found = std::fs::read(&path).unwrap();
+        let expected = if is_after { after } else { before };
+        assert!(found == expected, "{method}, killed before step {steps}: {recovered:?}");
+        assert!(!journal_path(&path).exists());
+        assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
+        if !killed {
+            assert!(found == after);
+            return [finished, steps];
+        }
+    }
+    unreachable!("an update ends")
+}
+
 #[test]
 fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
     for directory in directories() {
@@ -115,31 +120,10 @@ fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted(
             if is_missing(method, directory.path()) {
                 continue;
             }
-            let mut seen = Vec::new();
-            for steps in 0.. {
-                let path = file_of(&directory, "file", &sample(10_000));
-                let killed = is_killed("journal", method, steps, &path);
-                let recovered = recover(&path).unwrap();
-                let found = std::fs::read(&path).unwrap();
-                let expected = match recovered {
-                    Recovered::Finished(_) => wanted(),
-                    Recovered::Nothing if found == wanted() => wanted(),
-                    Recovered::Undone | Recovered::Nothing => sample(10_000),
-                };
-                assert!(found == expected, "{method}, killed before step {steps}: {recovered:?}");
-                assert!(!journal_path(&path).exists());
-                assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
-                seen.push(recovered);
-                if !killed {
-                    assert!(found == wanted());
-                    break;
-                }
-            }
-            assert!(
-                seen.iter().any(|seen| matches!(seen, Recovered::Finished(_))),
-                "{method}: {seen:?}"
-            );
-            println!("{method}: killed before each of {} steps", seen.len() - 1);
+            let contents = [&sample(10_000)[..], &wanted()];
+            let [finished, steps] = finished_after_kills(&directory, ["journal", method], 1, contents);
+            assert!(finished > 0, "{method}");
+            println!("{method}: killed before each of {steps} steps");
         }
     }
 }
@@ -195,91 +179,62 @@ fn a_recovery_that_is_killed_is_recovered() {
     }
 }
 
-/// Fails a step of a file, and keeps all of them.
-struct Failing<'a> {
-    nth: (StepKind, u64),
-    seen: Mutex<Vec<(StepKind, PathBuf)>>,
-    file: &'a Path,
-}
-
-impl Watch for Failing<'_> {
-    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
-        let mut seen = self.seen.lock().unwrap();
-        seen.push((step.kind, step.path.to_owned()));
-        let same = seen
-            .iter()
-            .filter(|(kind, path)| (*kind, path.as_path()) == (self.nth.0, self.file));
-        if same.count() as u64 == self.nth.1 && step.kind == self.nth.0 && step.path == self.file {
-            return Err(std::io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
-    }
+/// A file as it is announced to watches.
+fn file_in(directory: &TempDir) -> PathBuf {
+    file_of(directory, "file", &sample(10_000)).canonicalize().unwrap()
 }
 
 #[test]
-fn an_update_that_fails_is_undone_or_says_how_far_it_went() {
+fn an_update_in_place_that_fails_says_how_far_it_went_and_a_replacement_never_writes_to_the_old_file() {
     let directory = &directories()[0];
     for method in METHODS {
         if is_missing(method, directory.path()) {
             continue;
         }
-        for (safety, nth) in [(Safety::InPlace, 3), (Safety::Journal, 3), (Safety::Replace, 1)] {
-            let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
-            let failing = Failing {
-                nth: (StepKind::Write, nth),
-                seen: Mutex::default(),
-                file: &path,
-            };
-            let result = commit_watched(&path, &updates(), &how(method, safety), &failing);
-            let found = std::fs::read(&path).unwrap();
-            if safety == Safety::Replace {
-                // Nothing is ever written to the old file.
-                assert!(result.is_ok() && found == wanted());
-                continue;
-            }
-            let error = result.unwrap_err().to_string();
-            if safety == Safety::Journal {
-                assert!(error.contains("unchanged"), "{error}");
-                assert!(found == sample(10_000), "{method}");
-                assert!(!journal_path(&path).exists());
-            } else {
-                assert!(error.contains("the first "), "{error}");
-                assert!(found != sample(10_000), "{method}: {error}");
-            }
-        }
+        let failed = |safety, nth| {
+            let path = file_in(directory);
+            let done = commit_watched(
+                &path,
+                &updates(),
+                &by(method, safety),
+                &failing(&path, StepKind::Write, nth),
+            );
+            (done, std::fs::read(&path).unwrap())
+        };
+        let (done, found) = failed(Safety::Replace, 1);
+        assert!(done.is_ok() && found == wanted());
+        let (done, found) = failed(Safety::InPlace, 3);
+        let error = done.unwrap_err().to_string();
+        assert!(error.contains("the first "), "{error}");
+        assert!(found != sample(10_000), "{method}: {error}");
     }
 }
 
 #[test]
-fn a_file_that_a_failed_update_made_longer_is_cut_by_its_journal_whichever_write_failed() {
+fn an_update_by_a_journal_is_undone_and_the_file_is_as_long_as_before_whichever_write_failed() {
     let directory = &directories()[0];
     for method in METHODS {
         if is_missing(method, directory.path()) {
             continue;
         }
-        let mut failures = 0;
-        loop {
-            let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
-            let failing = Failing {
-                nth: (StepKind::Write, failures + 1),
-                seen: Mutex::default(),
-                file: &path,
-            };
-            let result = commit_watched(&path, &updates(), &how(method, Safety::Journal), &failing);
+        for failures in 0.. {
+            let path = file_in(directory);
+            let failing = failing(&path, StepKind::Write, failures + 1);
+            let done = commit_watched(&path, &updates(), &by(method, Safety::Journal), &failing);
             let found = std::fs::read(&path).unwrap();
             assert!(!journal_path(&path).exists());
-            if result.is_ok() {
+            let Err(error) = done else {
                 assert!(found == wanted(), "{method}");
+                assert!(failures > 3, "{method}: {failures} writes failed");
                 break;
-            }
-            failures += 1;
+            };
+            assert!(error.to_string().contains("unchanged"), "{error}");
             assert!(
                 found == sample(10_000),
                 "{method}, write {failures}: {} bytes",
                 found.len()
             );
         }
-        assert!(failures > 3, "{method}: {failures} writes failed");
     }
 }
 
@@ -287,13 +242,9 @@ fn a_file_that_a_failed_update_made_longer_is_cut_by_its_journal_whichever_write
 fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
     let directory = &directories()[0];
     for method in ["update/sync,fsync", "update/mmap,fsync"] {
-        let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
-        let failing = Failing {
-            nth: (StepKind::Sync, 1),
-            seen: Mutex::default(),
-            file: &path,
-        };
-        let result = commit_watched(&path, &updates(), &how(method, Safety::InPlace), &failing);
+        let path = file_in(directory);
+        let failing = failing(&path, StepKind::Sync, 1);
+        let result = commit_watched(&path, &updates(), &by(method, Safety::InPlace), &failing);
         let error = full_text(&result.unwrap_err());
         let made = "all 7 writes reached the page cache, but may be missing from the device";
         assert!(error.contains("fsync failed") && error.contains(made), "{error}");
@@ -304,96 +255,63 @@ fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
 #[test]
 fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
     let directory = &directories()[0];
-    let path = file_of(directory, "file", b"").canonicalize().unwrap();
+    let path = file_in(directory);
     let journal = journal_path(&path);
-    let cases = [
+    let removing = "removing the journal failed";
+    for (safety, kind, nth, file, words) in [
         (Safety::Replace, StepKind::Sync, 1, &path, "may have it again"),
-        (
-            Safety::Journal,
-            StepKind::Sync,
-            3,
-            &journal,
-            "removing the journal failed",
-        ),
-        (
-            Safety::Journal,
-            StepKind::Remove,
-            1,
-            &journal,
-            "removing the journal failed",
-        ),
-    ];
-    for (safety, kind, nth, file, words) in cases {
+        (Safety::Journal, StepKind::Sync, 3, &journal, removing),
+        (Safety::Journal, StepKind::Remove, 1, &journal, removing),
+    ] {
         std::fs::write(&path, sample(10_000)).unwrap();
-        let failing = Failing {
-            nth: (kind, nth),
-            seen: Mutex::default(),
-            file,
-        };
-        let error = commit_watched(&path, &updates(), &how("update/sync", safety), &failing).unwrap_err();
+        let failing = failing(file, kind, nth);
+        let error = commit_watched(&path, &updates(), &by("update/sync", safety), &failing).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("all updates") && error.contains(words), "{error}");
         assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
         recover(&path).unwrap();
         assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert_alone(&path);
     }
 }
 
 #[test]
 fn a_journal_that_cannot_be_removed_when_all_is_undone_is_told() {
     let directory = &directories()[0];
-    let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
-    let journal = journal_path(&path);
-    let failing = Failing {
-        nth: (StepKind::Remove, 1),
-        seen: Mutex::default(),
-        file: &journal,
-    };
-    let full = Full(&failing);
-    let error = commit_watched(&path, &updates(), &how("update/sync", Safety::Journal), &full).unwrap_err();
+    let path = file_in(directory);
+    let no_write = Before(|step: &WatchedStep<'_>| if step.kind == StepKind::Write { full() } else { Ok(()) });
+    let watch = both(no_write, at(StepKind::Remove, 1, full));
+    let error = commit_watched(&path, &updates(), &by("update/sync", Safety::Journal), &watch).unwrap_err();
     let error = error.to_string();
-    assert!(
-        error.contains("the file is unchanged; its journal may still exist"),
-        "{error}"
-    );
+    let words = "the file is unchanged; its journal may still exist";
+    assert!(error.contains(words), "{error}");
     assert!(std::fs::read(&path).unwrap() == sample(10_000));
-}
-
-/// Fails each write to the file, too.
-struct Full<'a>(&'a Failing<'a>);
-
-impl Watch for Full<'_> {
-    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
-        if step.kind == StepKind::Write {
-            return Err(std::io::ErrorKind::StorageFull.into());
-        }
-        self.0.before(step)
-    }
 }
 
 #[test]
 fn a_journal_is_on_the_device_before_the_file_changes_and_gone_only_after_the_file_is() {
     let directory = &directories()[0];
-    let path = file_of(directory, "file", &sample(10_000)).canonicalize().unwrap();
-    let watch = Failing {
-        nth: (StepKind::Make, u64::MAX),
-        seen: Mutex::default(),
-        file: &path,
-    };
-    commit_watched(&path, &updates(), &how("update/sync,gap=16K", Safety::Journal), &watch).unwrap();
+    let path = file_in(directory);
+    let steps = Mutex::new(Vec::new());
+    let watch = Before(|step: &WatchedStep<'_>| {
+        steps.lock().unwrap().push((step.kind, step.path.to_owned()));
+        Ok(())
+    });
+    commit_watched(&path, &updates(), &by("update/sync,gap=16K", Safety::Journal), &watch).unwrap();
     let journal = journal_path(&path);
-    let steps: Vec<_> = watch.seen.lock().unwrap().clone();
     let expected = [
-        (StepKind::Make, journal.clone()),
-        (StepKind::Sync, journal.clone()),
-        (StepKind::Sync, journal.clone()),
-        (StepKind::Write, path.clone()),
-        (StepKind::Sync, path.clone()),
-        (StepKind::Remove, journal.clone()),
-        (StepKind::Sync, journal),
+        (StepKind::Make, &journal),
+        (StepKind::Sync, &journal),
+        (StepKind::Sync, &journal),
+        (StepKind::Write, &path),
+        (StepKind::Sync, &path),
+        (StepKind::Remove, &journal),
+        (StepKind::Sync, &journal),
     ];
-    assert_eq!(steps, expected);
+    assert_eq!(
+        steps.into_inner().unwrap(),
+        expected.map(|(kind, path)| (kind, path.clone()))
+    );
 }
 
 #[test]
@@ -403,12 +321,7 @@ fn journals_of_others_and_damaged_ones_are_refused_with_what_to_do() {
     assert!(is_killed("journal", "update/sync", 5, &path));
     let journal = journal_path(&path);
     let whole = std::fs::read(&journal).unwrap();
-    let refused = commit_watched(
-        &path,
-        &updates(),
-        &how("update/sync", Safety::InPlace),
-        &Killing { steps_left: 100.into() },
-    );
+    let refused = commit(&path, &updates(), &by("update/sync", Safety::InPlace));
     assert!(refused.unwrap_err().to_string().contains("recover the file first"));
     let refused = |what: &str| {
         let error = recover(&path).unwrap_err().to_string();

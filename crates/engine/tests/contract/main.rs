@@ -5,6 +5,7 @@
 
 mod changing;
 mod comparing;
+mod consumers;
 mod copying;
 mod crashing;
 mod front_door;
@@ -22,10 +23,13 @@ mod sparse;
 mod spilling;
 mod updating;
 mod visiting;
+
+mod watches;
 mod writing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
 
 use seekless::method::{CachePolicy, Durability, Hint, MECHANISMS, Operation};
@@ -57,6 +61,15 @@ fn methods(operation: Operation, directory: &Path) -> Vec<Method> {
         directory.display()
     );
     found
+}
+
+/// Each directory with each of the methods of an operation, as [`methods`] gives them.
+fn each_method(operation: Operation) -> impl Iterator<Item = (Rc<TempDir>, Method)> {
+    let directories = directories().into_iter().map(Rc::new);
+    directories.flat_map(move |directory| {
+        let methods = methods(operation, directory.path());
+        methods.into_iter().map(move |method| (directory.clone(), method))
+    })
 }
 
 /// Those of some methods that work in a directory. Says which do not and why.
@@ -129,19 +142,22 @@ impl<'a> Tried<'a> {
 const BLOCKS: [u64; 3] = [4 << 10, 12 << 10, 64 << 10];
 
 /// The sizes and blocks that a method is tried with: sizes around every edge of a block, and blocks in turn. A method with
-/// at most one option is tried with each size of each block.
+/// at most one option is tried with each size of each block; one that waits for the device with one size of three, but
+/// for the long run.
 fn cases(method: &Method) -> Vec<(Method, usize)> {
     let options = method.options();
     let departures = usize::from(options.cache() != CachePolicy::Cached)
         + usize::from(options.hint() != Hint::None)
         + usize::from(options.preallocate() != Method::plain(method.mechanism()).options().preallocate())
         + usize::from(options.durability() != Durability::None);
+    let is_fast = options.durability() == Durability::None && departures <= 1;
     let blocks: Vec<Method> = BLOCKS.iter().filter_map(|&block| with_block(method, block)).collect();
     let mut cases = Vec::new();
     for (at, method) in blocks.iter().enumerate() {
         let block = method.options().block_bytes().unwrap_or(4096);
         let all = sizes(block).into_iter().enumerate();
-        let sizes = all.filter(|(size, _)| departures <= 1 || size % blocks.len() == at);
+        let is_tried_with_all = is_fast || pairs::is_long() && departures <= 1;
+        let sizes = all.filter(|(size, _)| is_tried_with_all || size % blocks.len() == at);
         cases.extend(sizes.map(|(_, size)| (*method, size as usize)));
     }
     if cases.is_empty() {

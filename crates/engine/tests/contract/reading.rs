@@ -1,44 +1,21 @@
 //! Reading.
 
 use std::ops::ControlFlow;
-use std::sync::Mutex;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seekless::method::{AccessPattern, Operation};
-use seekless::{Chunk, Consumer, Job, Method, Part, Reader, sequential};
+use seekless::{Chunk, Job, Method, Part, Reader, sequential};
 
+use super::consumers::{ForEach, Kept};
 use super::marks::Marks;
-use super::{cases, directories, file_of, methods, sample, with_block};
-
-/// Keeps chunks at their offsets; takes them in any order.
-struct Keep(Mutex<Vec<u8>>);
-
-impl Consumer for Keep {
-    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        let mut kept = self.0.lock().unwrap();
-        chunk.for_each_slice(|start, bytes| {
-            let at = offset as usize + start;
-            assert!(
-                kept[at..at + bytes.len()].iter().all(|&byte| byte == 0),
-                "byte {at} came twice"
-            );
-            kept[at..at + bytes.len()].copy_from_slice(bytes);
-            ControlFlow::Continue(())
-        })
-    }
-
-    fn needs_order(&self) -> bool {
-        false
-    }
-}
+use super::{cases, directories, each_method, file_of, methods, sample, with_block};
 
 #[test]
 fn every_method_reads_what_std_reads_whatever_the_size_and_block() {
-    for directory in directories() {
-        for method in methods(Operation::Read, directory.path()) {
-            for (method, size) in cases(&method) {
-                reads_like_std(&directory, &method, size);
-            }
+    for (directory, method) in each_method(Operation::Read) {
+        for (method, size) in cases(&method) {
+            reads_like_std(&directory, &method, size);
         }
     }
 }
@@ -46,15 +23,11 @@ fn every_method_reads_what_std_reads_whatever_the_size_and_block() {
 fn reads_like_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
     let path = file_of(directory, "file", &sample(size));
     let expected = std::fs::read(&path).unwrap();
-    // The sample has no long runs of zeros, so bytes that are not read are found, as they stay zero.
-    let keep = Keep(Mutex::new(vec![0; size]));
-    let transfer = Reader::prepare_for(method, size as u64).unwrap().read(&path, &keep);
+    let kept = Kept::default();
+    let transfer = Reader::prepare_for(method, size as u64).unwrap().read(&path, &kept);
     let transfer = transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
     assert_eq!(transfer.bytes, size as u64, "{method}");
-    assert!(
-        keep.0.into_inner().unwrap() == expected,
-        "{method} read {size} bytes wrong"
-    );
+    assert!(kept.bytes() == expected, "{method} read {size} bytes wrong");
 }
 
 #[test]
@@ -108,24 +81,10 @@ fn a_closure_gets_the_bytes_in_order() {
     }
 }
 
-/// Ends the read after some chunks.
-struct Enough {
-    seen: AtomicUsize,
-    after: usize,
-}
-
-impl Consumer for Enough {
-    fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
-        if self.seen.fetch_add(1, Ordering::SeqCst) + 1 >= self.after {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-
-    fn needs_order(&self) -> bool {
-        false
-    }
+fn read_again(reader: &mut Reader, path: &Path) -> Vec<u8> {
+    let kept = Kept::default();
+    reader.read(path, &kept).unwrap();
+    kept.bytes()
 }
 
 #[test]
@@ -138,21 +97,20 @@ fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
             let mut reader = Reader::prepare_for(&method, 1 << 20).unwrap();
             let whole_map = method.mechanism().name == "mmap" && method.options().block_bytes().is_none();
             for after in if whole_map { vec![1] } else { vec![1, 2, 7] } {
-                let enough = Enough {
-                    seen: AtomicUsize::new(0),
-                    after,
-                };
+                let seen = AtomicUsize::new(0);
+                let enough = ForEach(|_: Option<Chunk<'_>>| match seen.fetch_add(1, Ordering::SeqCst) + 1 {
+                    seen if seen >= after => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                });
                 let transfer = reader.read(&path, &enough).unwrap();
                 assert!(
                     transfer.stopped && transfer.bytes < bytes.len() as u64 || whole_map,
                     "{method}"
                 );
                 // Parallel ranges each finish their current block.
-                assert!(enough.seen.into_inner() <= after + 2, "{method}");
+                assert!(seen.into_inner() <= after + 2, "{method}");
             }
-            let keep = Keep(Mutex::new(vec![0; bytes.len()]));
-            reader.read(&path, &keep).unwrap();
-            assert!(keep.0.into_inner().unwrap() == bytes, "{method} after an early end");
+            assert!(read_again(&mut reader, &path) == bytes, "{method} after an early end");
         }
     }
 }
@@ -164,9 +122,7 @@ fn a_reader_prepared_for_small_files_reads_a_larger_one() {
         let path = file_of(&directory, "file", &bytes);
         for method in methods(Operation::Read, directory.path()) {
             let mut reader = Reader::prepare_for(&method, 1).unwrap();
-            let keep = Keep(Mutex::new(vec![0; bytes.len()]));
-            reader.read(&path, &keep).unwrap();
-            assert!(keep.0.into_inner().unwrap() == bytes, "{method}");
+            assert!(read_again(&mut reader, &path) == bytes, "{method}");
         }
     }
 }
@@ -186,20 +142,6 @@ fn a_block_larger_than_the_file_is_right() {
     }
 }
 
-/// Panics at the second chunk.
-struct Panicking(AtomicUsize);
-
-impl Consumer for Panicking {
-    fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
-        assert!(self.0.fetch_add(1, Ordering::SeqCst) == 0, "as asked");
-        ControlFlow::Continue(())
-    }
-
-    fn needs_order(&self) -> bool {
-        false
-    }
-}
-
 #[test]
 fn a_consumer_that_panics_leaves_a_reader_that_reads_on() {
     for directory in directories() {
@@ -208,12 +150,15 @@ fn a_consumer_that_panics_leaves_a_reader_that_reads_on() {
         for method in methods(Operation::Read, directory.path()) {
             let mut reader = Reader::prepare_for(&method, bytes.len() as u64).unwrap();
             let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                let _ = reader.read(&path, Panicking(AtomicUsize::new(0)));
+                let seen = AtomicUsize::new(0);
+                let panicking = ForEach(|_: Option<Chunk<'_>>| {
+                    assert!(seen.fetch_add(1, Ordering::SeqCst) == 0, "as asked");
+                    ControlFlow::Continue(())
+                });
+                let _ = reader.read(&path, &panicking);
             }));
             assert!(read.is_err(), "{method} swallowed a panic");
-            let keep = Keep(Mutex::new(vec![0; bytes.len()]));
-            reader.read(&path, &keep).unwrap();
-            assert!(keep.0.into_inner().unwrap() == bytes, "{method} after a panic");
+            assert!(read_again(&mut reader, &path) == bytes, "{method} after a panic");
         }
     }
 }

@@ -8,12 +8,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use seekless::Method;
-use seekless::update::{Batch, Commit, Recovered, Safety, commit, journal_path, recover};
-
+use seekless::update::{Recovered, Safety, commit, journal_path, recover};
 use seekless_sys::{self as sys, Support};
 
 use super::crashing::{is_killed, updates, wanted};
+use super::watches::{assert_alone, by, updates_of};
 use super::{directories, file_of, sample};
 
 /// A file with some of its updates, and its journal.
@@ -77,10 +76,8 @@ fn an_update_through_a_link_that_was_made_later_is_not_overwritten() {
             continue;
         }
         // The old bytes in the journal.
-        let mut batch = Batch::new();
-        batch.push(50, &sample(10_000)[50..51]).unwrap();
-        let exact = Commit::by(Method::known("update/sync"));
-        commit(&link, &batch.resolve().unwrap(), &exact).unwrap();
+        let old = updates_of([(50, &sample(10_000)[50..51])]);
+        commit(&link, &old, &by("update/sync", Safety::InPlace)).unwrap();
         refused(&path, "has 2 hard links and had 1");
         fs::remove_file(&link).unwrap();
         assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
@@ -93,13 +90,10 @@ fn a_lease_that_ends_in_a_moment_is_waited_for() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
         let held = File::options().read(true).write(true).open(&path).unwrap();
-        match sys::take_lease(&held, sys::LeaseKind::Exclusive) {
-            Ok(Support::Available(())) => {}
-            other => {
-                println!("skipped: {}: no lease: {other:?}", directory.path().display());
-                continue;
-            }
-        }
+        let Ok(Support::Available(())) = sys::take_lease(&held, sys::LeaseKind::Exclusive) else {
+            println!("skipped: no lease in {}", directory.path().display());
+            continue;
+        };
         let holder = thread::spawn(|| {
             thread::sleep(Duration::from_millis(700));
             drop(held);
@@ -203,13 +197,11 @@ fn a_file_that_a_flag_keeps_from_being_changed_is_left_alone_and_the_flag_is_nam
             let path = file_of(&directory, "file", &sample(10_000));
             let Some(set) = Flag::set(&path, flag) else { continue };
             for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
-                let how = Commit::by("update/sync".parse::<seekless::Choice>().unwrap())
-                    .safety(safety)
-                    .growing();
-                let error = commit(&path, &updates(), &how).unwrap_err().to_string();
+                let error = commit(&path, &updates(), &by("update/sync", safety)).unwrap_err();
+                let error = error.to_string();
                 assert!(error.contains(words) && error.contains("open for writing"), "{error}");
                 assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
-                assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "{safety:?}");
+                assert_alone(&path);
             }
             let error = recover(&path).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

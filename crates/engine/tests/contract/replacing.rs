@@ -1,29 +1,27 @@
 //! Replacing a file while others have it open.
 
-use std::fs::File;
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Mutex;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use seekless::full_text;
-use seekless::method::Durability;
-use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Recovered, Safety, StepKind, Updates, Watch, WatchedStep, commit, commit_watched,
-    recover,
-};
+use seekless::update::{Commit, Look, PlanLimits, Recovered, Safety, StepKind, Updates, WatchedStep};
+use seekless::update::{commit, commit_watched, recover};
 
+use super::pairs::is_long;
+use super::watches::{Before, LIMITS, assert_alone, at, by, updates_of};
 use super::{directories, file_of, wait_until_closed};
 
 fn one_byte() -> Updates {
-    let mut batch = Batch::new();
-    batch.push(0, b"B").unwrap();
-    batch.resolve().unwrap()
+    updates_of([(0, b"B")])
 }
 
 fn replace() -> Commit {
-    Commit::by("update/sync".parse::<seekless::Choice>().unwrap()).safety(Safety::Replace)
+    by("update/sync", Safety::Replace)
 }
 
 pub fn has_leases(path: &Path) -> bool {
@@ -48,7 +46,7 @@ fn a_file_that_others_write_to_is_not_replaced_and_one_that_they_read_is() {
         let writer = File::options().write(true).open(&path).unwrap();
         let error = full_text(&commit(&path, &one_byte(), &replace()).unwrap_err());
         assert!(error.contains("open for writing"), "{error}");
-        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        assert_eq!(fs::read(&path).unwrap(), b"before");
         let unsafely = replace().unsafely();
         commit(&path, &one_byte(), &unsafely).unwrap();
         drop(writer);
@@ -75,9 +73,9 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
         recover(&path).unwrap();
         Look::measured(&path, &LIMITS).unwrap();
         for path in &theirs {
-            assert_eq!(std::fs::read(path).unwrap(), b"precious", "{}", path.display());
+            assert_eq!(fs::read(path).unwrap(), b"precious", "{}", path.display());
         }
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1 + theirs.len());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1 + theirs.len());
     }
 }
 
@@ -85,57 +83,21 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
 fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
     for directory in directories() {
         let path = file_of(&directory, &"n".repeat(250), b"before");
-        for (safety, is_done) in [
-            (Safety::InPlace, true),
-            (Safety::Journal, false),
-            (Safety::Replace, true),
-        ] {
-            std::fs::write(&path, b"before").unwrap();
+        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+            let is_done = safety != Safety::Journal;
+            fs::write(&path, b"before").unwrap();
             wait_until_closed(&path);
             let how = replace().safety(safety);
-            match commit(&path, &one_byte(), &how) {
-                Ok(_) => assert!(is_done),
-                Err(error) => assert!(
-                    !is_done && error.to_string().contains("the file name is too long"),
-                    "{error}"
-                ),
-            }
+            let error = commit(&path, &one_byte(), &how).err().map(|error| error.to_string());
+            let is_right = error
+                .as_ref()
+                .is_none_or(|error| error.contains("the file name is too long"));
+            assert_eq!((error.is_none(), is_right), (is_done, true), "{error:?}");
             let expected: &[u8] = if is_done { b"Before" } else { b"before" };
-            assert_eq!(std::fs::read(&path).unwrap(), expected);
+            assert_eq!(fs::read(&path).unwrap(), expected);
             assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
             Look::measured(&path, &LIMITS).unwrap();
         }
-    }
-}
-
-const LIMITS: PlanLimits = PlanLimits {
-    durability: Durability::Fsync,
-    amplification_max: None,
-    is_exact: false,
-    safety: Safety::InPlace,
-};
-
-/// Starts another update at the first write.
-struct Second<'a> {
-    path: &'a Path,
-    how: Commit,
-    refused: Mutex<Option<String>>,
-}
-
-impl Watch for Second<'_> {
-    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
-        let mut refused = self.refused.lock().unwrap();
-        if step.kind == StepKind::Write && refused.is_none() {
-            let limits = PlanLimits {
-                safety: self.how.safety,
-                ..LIMITS
-            };
-            let look = Look::assuming(self.path, &limits);
-            assert!(look.unwrap_err().to_string().contains("is running"));
-            let second = commit(self.path, &one_byte(), &self.how);
-            *refused = Some(second.unwrap_err().to_string());
-        }
-        Ok(())
     }
 }
 
@@ -146,50 +108,34 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
         if !has_leases(&path) {
             continue;
         }
-        let in_place = Commit::by("update/sync,gap=64".parse::<seekless::Choice>().unwrap());
-        let mut batch = Batch::new();
-        batch.push(0, b"B").unwrap();
-        batch.push(11, b"M").unwrap();
-        let both = batch.resolve().unwrap();
-        for (first, second) in [
-            (replace(), replace()),
+        let in_place = by("update/sync,gap=64", Safety::InPlace);
+        let both = updates_of([(0, b"B"), (11, b"M")]);
+        let all = [
             (replace(), in_place),
             (in_place, replace()),
+            (replace(), replace()),
             (in_place, in_place),
-        ] {
-            std::fs::write(&path, b"before and more").unwrap();
+        ];
+        // Each waits a second for the first to end.
+        for (first, second) in all.into_iter().take(if is_long() { 4 } else { 2 }) {
+            fs::write(&path, b"before and more").unwrap();
             wait_until_closed(&path);
-            let watch = Second {
-                path: &path,
-                how: second,
-                refused: Mutex::default(),
-            };
+            let watch = at(StepKind::Write, 1, || {
+                let limits = PlanLimits {
+                    safety: second.safety,
+                    ..LIMITS
+                };
+                let look = Look::assuming(&path, &limits).unwrap_err().to_string();
+                assert!(look.contains("is running"), "{look}");
+                let refused = commit(&path, &one_byte(), &second).unwrap_err().to_string();
+                assert!(refused.contains("another update of this file is running"), "{refused}");
+                Ok(())
+            });
             let done = commit_watched(&path, &both, &first, &watch).unwrap();
-            let refused = watch.refused.into_inner().unwrap().unwrap();
-            assert!(refused.contains("another update of this file is running"), "{refused}");
             // An update in place writes exactly the updates from then on.
             assert_eq!(done.requested_bytes, 2, "{first:?} {second:?}");
-            assert_eq!(std::fs::read(&path).unwrap(), b"Before and More");
+            assert_eq!(fs::read(&path).unwrap(), b"Before and More");
         }
-    }
-}
-
-/// Opens the file for writing while the new one is written.
-struct Opening<'a> {
-    path: &'a Path,
-    writer: Mutex<Option<JoinHandle<File>>>,
-}
-
-impl Watch for Opening<'_> {
-    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
-        if step.kind == StepKind::Write {
-            let path = self.path.to_owned();
-            let open = move || File::options().write(true).open(path).unwrap();
-            *self.writer.lock().unwrap() = Some(std::thread::spawn(open));
-            // It waits for the lease; this waits until the kernel has noticed it.
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        Ok(())
     }
 }
 
@@ -200,26 +146,27 @@ fn who_comes_to_write_while_a_file_is_replaced_gets_the_file_that_keeps_the_name
         if !has_leases(&path) {
             continue;
         }
-        let watch = Opening {
-            path: &path,
-            writer: Mutex::new(None),
-        };
+        let writer = Mutex::new(None);
+        let watch = at(StepKind::Write, 1, || {
+            let path = path.clone();
+            let open = move || File::options().write(true).open(path).unwrap();
+            *writer.lock().unwrap() = Some(std::thread::spawn(open));
+            // It waits for the lease; this waits until the kernel has noticed it.
+            std::thread::sleep(Duration::from_millis(200));
+            Ok(())
+        });
         let error = commit_watched(&path, &one_byte(), &replace(), &watch).unwrap_err();
-        assert!(
-            error.to_string().contains("another process opened it for writing"),
-            "{error}"
-        );
-        let writer = watch.writer.into_inner().unwrap().unwrap().join().unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&writer, b"theirs", 0).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
-        let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
-        assert_eq!(left.len(), 1, "{left:?}");
+        let error = error.to_string();
+        assert!(error.contains("another process opened it for writing"), "{error}");
+        let writer = writer.lock().unwrap().take().unwrap().join().unwrap();
+        writer.write_all_at(b"theirs", 0).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"theirs");
+        assert_alone(&path);
     }
 }
 
 #[test]
 fn a_file_with_holes_is_replaced_by_one_with_holes() {
-    use std::os::unix::fs::{FileExt, MetadataExt};
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
         let file = File::options().write(true).open(&path).unwrap();
@@ -227,7 +174,7 @@ fn a_file_with_holes_is_replaced_by_one_with_holes() {
         file.write_all_at(b"the end", (1 << 30) - 7).unwrap();
         drop(file);
         wait_until_closed(&path);
-        if std::fs::metadata(&path).unwrap().blocks() * 512 > 1 << 20 {
+        if fs::metadata(&path).unwrap().blocks() * 512 > 1 << 20 {
             println!("skipped: no holes here");
             continue;
         }
@@ -264,10 +211,9 @@ fn list_with_user_1234() -> Vec<u8> {
 #[cfg(target_os = "linux")]
 fn a_replaced_file_lets_nobody_in_whom_its_directory_would_let_into_new_files() {
     use std::os::fd::AsFd;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let attributes = |path: &Path| {
             let file = File::open(path).unwrap();
             seekless_sys::extended_attributes(file.as_fd())
@@ -286,9 +232,9 @@ fn a_replaced_file_lets_nobody_in_whom_its_directory_would_let_into_new_files() 
             continue;
         }
         commit(&path, &one_byte(), &replace()).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"Before");
+        assert_eq!(fs::read(&path).unwrap(), b"Before");
         assert_eq!(attributes(&path), before, "{}", directory.path().display());
-        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
     }
 }
 
@@ -296,12 +242,9 @@ fn a_replaced_file_lets_nobody_in_whom_its_directory_would_let_into_new_files() 
 #[cfg(target_os = "linux")]
 fn a_replaced_file_keeps_its_flags() {
     let flags_of = |path: &Path| {
-        let output = std::process::Command::new("lsattr").arg(path).output().unwrap();
+        let output = Command::new("lsattr").arg(path).output().unwrap();
         let flags = String::from_utf8(output.stdout).unwrap();
-        let xfs = std::process::Command::new("xfs_io")
-            .args(["-r", "-c", "stat"])
-            .arg(path)
-            .output();
+        let xfs = Command::new("xfs_io").args(["-r", "-c", "stat"]).arg(path).output();
         let xfs = xfs.map_or_else(|_| String::new(), |output| String::from_utf8(output.stdout).unwrap());
         // The number repeats the letters. X marks a file that has had extended attributes.
         let is_kept = |line: &&str| line.starts_with("fsxattr.") && !line.contains("nextents");
@@ -319,79 +262,51 @@ fn a_replaced_file_keeps_its_flags() {
         for [program, flag] in flags.into_iter().chain(xfs.map(|words| ["xfs_io -c", words])) {
             let path = directory.path().join("file");
             File::create(&path).unwrap();
-            let mut set = std::process::Command::new(program.split(' ').next().unwrap());
+            let mut set = Command::new(program.split(' ').next().unwrap());
             let set = set.args(program.split(' ').skip(1)).arg(flag).arg(&path).output();
             // xfs_io always exits with 0.
             if !set.is_ok_and(|set| set.status.success() && set.stderr.is_empty()) {
                 println!("skipped: {} does not take {program} {flag}", directory.path().display());
                 continue;
             }
-            std::fs::write(&path, b"before").unwrap();
+            fs::write(&path, b"before").unwrap();
             let before = flags_of(&path);
             commit(&path, &one_byte(), &replace()).unwrap();
-            assert_eq!(std::fs::read(&path).unwrap(), b"Before");
+            assert_eq!(fs::read(&path).unwrap(), b"Before");
             assert_eq!(flags_of(&path), before, "{flag} in {}", directory.path().display());
-            std::fs::remove_file(&path).unwrap();
+            fs::remove_file(&path).unwrap();
         }
-    }
-}
-
-/// Changes the mode of the old file before the new one takes its name.
-struct Chmod<'a>(&'a Path);
-
-impl Watch for Chmod<'_> {
-    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
-        use std::os::unix::fs::PermissionsExt;
-        if step.kind == StepKind::Sync {
-            std::fs::set_permissions(self.0, std::fs::Permissions::from_mode(0o600))?;
-        }
-        Ok(())
     }
 }
 
 #[test]
-fn a_mode_that_others_change_while_a_file_is_replaced_stays() {
-    use std::os::unix::fs::MetadataExt;
-    for directory in directories() {
-        let path = file_of(&directory, "file", b"before").canonicalize().unwrap();
-        let refused = commit_watched(&path, &one_byte(), &replace(), &Chmod(&path));
-        let error = refused.unwrap_err().to_string();
-        assert!(error.contains("changed or replaced the file meanwhile"), "{error}");
-        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
-        assert_eq!(std::fs::read(&path).unwrap(), b"before");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
-    }
-}
-
-/// Changes the mode of the old file after the new one has taken its name, like a chmod that waited for the exchange.
-struct LateChmod<'a>(&'a Path);
-
-impl Watch for LateChmod<'_> {
-    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
-        use std::os::unix::fs::PermissionsExt;
-        if step.kind != StepKind::Sync || std::fs::read(self.0)? != b"Before" {
-            return Ok(());
+fn a_mode_that_others_change_before_or_after_the_names_are_exchanged_stays() {
+    let narrow = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o600));
+    // The second waits for the exchange, and then changes the old file.
+    let early = |_: &Path| true;
+    let late = |path: &Path| fs::read(path).unwrap() == b"Before";
+    for (is_time, words) in [
+        (early as fn(&Path) -> bool, "changed or replaced the file meanwhile"),
+        (late, "that version is kept"),
+    ] {
+        for directory in directories() {
+            let path = file_of(&directory, "file", b"before").canonicalize().unwrap();
+            let inode = fs::metadata(&path).unwrap().ino();
+            let watch = Before(|step: &WatchedStep<'_>| {
+                let entries = fs::read_dir(path.parent().unwrap())?;
+                let is_old = |path: &Path| fs::metadata(path).is_ok_and(|found| found.ino() == inode);
+                let mut paths = entries.map(|entry| entry.unwrap().path());
+                match paths.find(|path| is_old(path)) {
+                    Some(old) if step.kind == StepKind::Sync && is_time(&path) => narrow(&old),
+                    _ => Ok(()),
+                }
+            });
+            let refused = commit_watched(&path, &one_byte(), &replace(), &watch);
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+            assert_eq!(fs::read(&path).unwrap(), b"before");
+            assert_alone(&path);
         }
-        for entry in std::fs::read_dir(self.0.parent().unwrap())? {
-            let entry = entry?;
-            if entry.path() != self.0 {
-                std::fs::set_permissions(entry.path(), std::fs::Permissions::from_mode(0o600))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-#[test]
-fn a_mode_that_others_change_when_the_names_are_exchanged_already_stays() {
-    use std::os::unix::fs::MetadataExt;
-    for directory in directories() {
-        let path = file_of(&directory, "file", b"before").canonicalize().unwrap();
-        let refused = commit_watched(&path, &one_byte(), &replace(), &LateChmod(&path));
-        let error = refused.unwrap_err().to_string();
-        assert!(error.contains("that version is kept"), "{error}");
-        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
-        assert_eq!(std::fs::read(&path).unwrap(), b"before");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

@@ -9,7 +9,7 @@ use seekless::cache::CachedFile;
 use seekless::method::Operation;
 use seekless::{Chunk, Consumer, Error, Method, ScanFile, Scanner};
 
-use super::{directories, file_of, methods, sample, sizes, with_block};
+use super::{directories, each_method, file_of, methods, sample, sizes, with_block};
 
 /// Keeps the bytes of a file, which must come in order.
 #[derive(Default)]
@@ -60,18 +60,16 @@ fn evict(path: &Path) {
 
 #[test]
 fn every_method_scans_what_std_reads_whether_files_are_in_memory_or_not() {
-    for directory in directories() {
-        for method in methods(Operation::Scan, directory.path()) {
-            for block_bytes in [4 << 10, 16 << 10] {
-                let method = with_block(&method, block_bytes).unwrap();
-                let files = files(&directory, block_bytes);
-                let expected: Vec<Vec<u8>> = files.iter().map(|(path, _)| fs::read(path).unwrap()).collect();
-                for cold_every in [1, 3, usize::MAX] {
-                    files.iter().step_by(cold_every).for_each(|(path, _)| evict(path));
-                    let (bytes, found) = scanned(&method, &files).unwrap();
-                    assert!(found == expected, "{method}, every {cold_every} cold");
-                    assert_eq!(bytes, files.iter().map(|(_, bytes)| bytes).sum::<u64>(), "{method}");
-                }
+    for (directory, method) in each_method(Operation::Scan) {
+        for block_bytes in [4 << 10, 16 << 10] {
+            let method = with_block(&method, block_bytes).unwrap();
+            let files = files(&directory, block_bytes);
+            let expected: Vec<Vec<u8>> = files.iter().map(|(path, _)| fs::read(path).unwrap()).collect();
+            for cold_every in [1, 3, usize::MAX] {
+                files.iter().step_by(cold_every).for_each(|(path, _)| evict(path));
+                let (bytes, found) = scanned(&method, &files).unwrap();
+                assert!(found == expected, "{method}, every {cold_every} cold");
+                assert_eq!(bytes, files.iter().map(|(_, bytes)| bytes).sum::<u64>(), "{method}");
             }
         }
     }
@@ -79,23 +77,21 @@ fn every_method_scans_what_std_reads_whether_files_are_in_memory_or_not() {
 
 #[test]
 fn a_scan_ends_with_the_file_that_is_missing_or_shorter_than_it_was() {
-    for directory in directories() {
-        for method in methods(Operation::Scan, directory.path()) {
-            let mut files = files(&directory, 4 << 10);
-            files[70].1 += 1;
-            let error = scanned(&method, &files).unwrap_err();
-            assert!(
-                matches!(&error, Error::Resized { path, .. } if *path == files[70].0),
-                "{method}: {error}"
-            );
-            files[70].1 -= 1;
-            fs::remove_file(&files[7].0).unwrap();
-            let error = scanned(&method, &files).unwrap_err();
-            assert!(
-                error.to_string().contains(files[7].0.to_str().unwrap()),
-                "{method}: {error}"
-            );
-        }
+    for (directory, method) in each_method(Operation::Scan) {
+        let mut files = files(&directory, 4 << 10);
+        files[70].1 += 1;
+        let error = scanned(&method, &files).unwrap_err();
+        assert!(
+            matches!(&error, Error::Resized { path, .. } if *path == files[70].0),
+            "{method}: {error}"
+        );
+        files[70].1 -= 1;
+        fs::remove_file(&files[7].0).unwrap();
+        let error = scanned(&method, &files).unwrap_err();
+        assert!(
+            error.to_string().contains(files[7].0.to_str().unwrap()),
+            "{method}: {error}"
+        );
     }
 }
 

@@ -1,21 +1,22 @@
 //! Files with holes: with `holes=skip`, every mechanism reads what std reads, and a copy has the holes of its source.
 
 use std::fs::File;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use seekless::method::{CachePolicy, MECHANISMS, Operation, Setting};
-use seekless::{Chunk, Consumer, Copier, Destination, Error, Method, Reader, sequential};
+use seekless::{Chunk, Copier, Destination, Error, Method, Reader, sequential};
 use seekless_sys as sys;
 use tempfile::TempDir;
 
+use super::consumers::{ForEach, Kept};
 use super::marks::Marks;
+use super::pairs::is_long;
 use super::{available, directories, is_available, sample, with_block};
 
 /// The methods that skip holes, with each cache policy, and with an odd and an even block.
@@ -81,47 +82,6 @@ fn make(path: &Path, layout: &[Piece], is_synced: bool) -> Vec<u8> {
     bytes
 }
 
-/// Takes data and zeros, each byte once.
-struct Keep(Mutex<(Vec<u8>, Vec<bool>)>);
-
-impl Keep {
-    fn new(bytes: usize) -> Self {
-        Self(Mutex::new((vec![0xaa; bytes], vec![false; bytes])))
-    }
-
-    fn take(&self, range: Range<usize>, write: impl FnOnce(&mut [u8])) {
-        let (bytes, seen) = &mut *self.0.lock().unwrap();
-        assert!(!seen[range.clone()].contains(&true), "{range:?} came twice");
-        seen[range.clone()].fill(true);
-        write(&mut bytes[range]);
-    }
-
-    fn bytes(self) -> Vec<u8> {
-        let (bytes, seen) = self.0.into_inner().unwrap();
-        assert!(!seen.contains(&false), "a byte never came");
-        bytes
-    }
-}
-
-impl Consumer for Keep {
-    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        chunk.for_each_slice(|start, bytes| {
-            let at = offset as usize + start;
-            self.take(at..at + bytes.len(), |kept| kept.copy_from_slice(bytes));
-            ControlFlow::Continue(())
-        })
-    }
-
-    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
-        self.take(offset as usize..(offset + length) as usize, |kept| kept.fill(0));
-        ControlFlow::Continue(())
-    }
-
-    fn needs_order(&self) -> bool {
-        false
-    }
-}
-
 /// Bytes outside the data that the file system reports.
 fn told_hole_bytes(path: &Path) -> u64 {
     let (file, mut at, mut holes) = (File::open(path).unwrap(), 0, 0);
@@ -147,11 +107,11 @@ fn every_method_that_skips_holes_reads_what_std_reads() {
             let expected = make(&path, &layout, is_synced);
             assert!(std::fs::read(&path).unwrap() == expected);
             for method in &methods {
-                let keep = Keep::new(expected.len());
+                let kept = Kept::default();
                 let holes_before = told_hole_bytes(&path);
                 let mut reader = Reader::prepare_for(method, expected.len() as u64).unwrap();
-                let transfer = reader.read(&path, &keep).unwrap();
-                prop_assert!(keep.bytes() == expected, "{method}");
+                let transfer = reader.read(&path, &kept).unwrap();
+                prop_assert!(kept.bytes() == expected, "{method}");
                 prop_assert_eq!(transfer.bytes, expected.len() as u64);
                 // Direct I/O writes back dirty data, after which the file system may report more or fewer holes.
                 if method.options().cache() == CachePolicy::Cached {
@@ -244,12 +204,12 @@ fn data_that_waits_to_be_written_and_data_in_reserved_blocks_is_read_and_what_is
                 file.write_all_at(b"waiting", at).unwrap();
                 expected[at as usize..at as usize + 7].copy_from_slice(b"waiting");
             }
-            let keep = Keep::new(expected.len());
+            let kept = Kept::default();
             let transfer = Reader::prepare_for(&method, 2 << 20)
                 .unwrap()
-                .read(&path, &keep)
+                .read(&path, &kept)
                 .unwrap();
-            assert!(keep.bytes() == expected, "{method}");
+            assert!(kept.bytes() == expected, "{method}");
             assert!(transfer.hole_bytes > 0, "{method}: {transfer:?}");
         }
     }
@@ -299,29 +259,16 @@ fn a_file_that_loses_its_end_in_a_hole_is_an_error() {
         let (path, _) = paths(&directory);
         for method in skipping(Operation::Read, directory.path()) {
             make(&path, &[Piece::Data(70_000), Piece::Hole(1 << 20)], true);
-            let consumer = CutAtHole(&path);
+            let consumer = ForEach(|data: Option<Chunk<'_>>| {
+                if data.is_none() {
+                    let file = File::options().write(true).open(&path).unwrap();
+                    file.set_len(500_000).unwrap();
+                }
+                ControlFlow::Continue(())
+            });
             let read = Reader::prepare_for(&method, 2 << 20).unwrap().read(&path, &consumer);
             assert!(matches!(read, Err(Error::Resized { .. })), "{method}: {read:?}");
         }
-    }
-}
-
-/// Truncates a file when a hole comes.
-struct CutAtHole<'a>(&'a Path);
-
-impl Consumer for CutAtHole<'_> {
-    fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn zeros(&self, _offset: u64, _length: u64) -> ControlFlow<()> {
-        let file = File::options().write(true).open(self.0).unwrap();
-        file.set_len(500_000).unwrap();
-        ControlFlow::Continue(())
-    }
-
-    fn needs_order(&self) -> bool {
-        false
     }
 }
 
@@ -349,7 +296,7 @@ fn child_that_copies() {
 }
 
 /// Kills that must come in the middle of a copy by each method, and how often that is tried.
-const KILLS: u32 = 3;
+const KILLS_LONG: u32 = 3;
 const ATTEMPTS: u32 = 60;
 
 #[test]
@@ -357,6 +304,7 @@ fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
     const PIECE_BYTES: usize = 64 << 10;
     let pieces = [Piece::Data(PIECE_BYTES as u64), Piece::Hole(PIECE_BYTES as u64)];
     let layout = pieces.repeat(64);
+    let most = if is_long() { KILLS_LONG } else { 1 };
     for directory in directories() {
         let (source, target) = paths(&directory);
         let expected = make(&source, &layout, true);
@@ -377,11 +325,11 @@ fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
                     "{method}, attempt {attempt}"
                 );
                 kills += u32::from(!is_whole);
-                if kills == KILLS {
+                if kills == most {
                     break;
                 }
             }
-            assert_eq!(kills, KILLS, "{method}: killed in the middle, of {ATTEMPTS} attempts");
+            assert_eq!(kills, most, "{method}: killed in the middle, of {ATTEMPTS} attempts");
             let mut again = Copier::prepare(&method.parse().unwrap()).unwrap();
             let transfer = again.copy(&source, &target, Destination::Overwrite).unwrap();
             assert_eq!(transfer.hole_bytes, 64 * PIECE_BYTES as u64);

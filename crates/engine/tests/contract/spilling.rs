@@ -1,18 +1,15 @@
 //! Updates that do not fit into memory: they are sorted on the disk and written window by window.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless::Method;
 use seekless::error::UpdateErrorKind;
 use seekless::method::{Durability, Hint, Operation, UpdateOrder};
-use seekless::update::{
-    Batch, Look, PlanLimits, Recovered, Safety, StepKind, Updates, Watch, WatchedStep, commit, commit_watched, cost,
-    recover,
-};
+use seekless::update::{Batch, Look, Safety, StepKind, Updates, commit, commit_watched, cost};
 
-use super::crashing::is_killed;
-use super::updating::how;
+use super::crashing::finished_after_kills;
+use super::pairs::is_long;
+use super::watches::{LIMITS, assert_alone, at, by, full, how};
 use super::{directories, file_of, methods, sample};
 
 const FILE_BYTES: usize = 300_000;
@@ -70,10 +67,9 @@ fn a_journal_and_a_new_file_leave_the_same() {
     for directory in directories() {
         for safety in [Safety::Journal, Safety::Replace] {
             let path = file_of(&directory, "file", &sample(FILE_BYTES));
-            let method: seekless::method::Choice = "update/planned,fsync".parse().unwrap();
-            commit(&path, &updates, &how(method, safety)).unwrap();
+            commit(&path, &updates, &by("update/planned,fsync", safety)).unwrap();
             assert!(std::fs::read(&path).unwrap() == after, "{safety:?}");
-            assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "{safety:?}");
+            assert_alone(&path);
         }
     }
 }
@@ -83,62 +79,25 @@ fn what_is_planned_is_what_is_written() {
     let (updates, _) = spilled();
     let directory = &directories()[0];
     let path = file_of(directory, "file", &sample(FILE_BYTES));
-    let limits = PlanLimits {
-        durability: Durability::Fsync,
-        amplification_max: None,
-        is_exact: false,
-        safety: Safety::InPlace,
-    };
-    let look = Look::assuming(&path, &limits).unwrap();
-    let plan = look.plan(&updates, &limits).unwrap();
+    let look = Look::assuming(&path, &LIMITS).unwrap();
+    let plan = look.plan(&updates, &LIMITS).unwrap();
     let done = commit(&path, &updates, &how(plan.plan.method, Safety::InPlace)).unwrap();
     assert_eq!(
         (done.writes, done.written_bytes),
         (plan.cost.work.writes, plan.cost.work.written_bytes)
     );
-    let exact = cost(
-        &updates,
-        &look.facts,
-        &Method::known("update/sync,gap=0"),
-        Safety::InPlace,
-    )
-    .unwrap();
+    let exact = Method::known("update/sync,gap=0");
+    let exact = cost(&updates, &look.facts, &exact, Safety::InPlace).unwrap();
     assert_eq!(exact.work.written_bytes, updates.requested_bytes());
 }
 
 #[test]
 fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
-    let (_, after) = spilled();
-    let directory = &directories()[0];
-    let mut finished = 0;
-    for steps in 0.. {
-        let path = file_of(directory, "file", &sample(FILE_BYTES));
-        let killed = is_killed("spilled", "update/sync,gap=4K", steps, &path);
-        let recovered = recover(&path).unwrap();
-        let found = std::fs::read(&path).unwrap();
-        let is_after = matches!(recovered, Recovered::Finished(_)) || (recovered == Recovered::Nothing && steps > 3);
-        let expected = if is_after { &after } else { &sample(FILE_BYTES) };
-        assert!(&found == expected, "killed before step {steps}: {recovered:?}");
-        finished += u64::from(matches!(recovered, Recovered::Finished(_)));
-        if !killed {
-            break;
-        }
-    }
-    assert!(finished > 4, "one write of each window at least");
-}
-
-/// Fails one write.
-struct Failing {
-    writes_left: AtomicU64,
-}
-
-impl Watch for Failing {
-    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
-        if step.kind == StepKind::Write && self.writes_left.fetch_sub(1, Ordering::Relaxed) == 0 {
-            return Err(std::io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
-    }
+    let contents = [&sample(FILE_BYTES)[..], &spilled().1];
+    let every = if is_long() { 1 } else { 2 };
+    let update = ["spilled", "update/sync,gap=4K"];
+    let [finished, _] = finished_after_kills(&directories()[0], update, every, contents);
+    assert!(finished > 4 / every as u64, "one write of each window at least");
 }
 
 #[test]
@@ -146,9 +105,7 @@ fn an_update_in_place_that_fails_says_how_far_all_of_it_went() {
     let (updates, after) = spilled();
     let directory = &directories()[0];
     let failed = |path: &Path| {
-        let watch = Failing {
-            writes_left: AtomicU64::new(2),
-        };
+        let watch = at(StepKind::Write, 3, full);
         let method = Method::known("update/sync,gap=4K");
         commit_watched(path, &updates, &how(method, Safety::InPlace), &watch)
     };

@@ -1,20 +1,18 @@
 //! Updating.
 
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use seekless::Method;
 use seekless::error::UpdateErrorKind;
-use seekless::method::{CachePolicy, Choice, Durability, Operation, Preallocate};
-use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Safety, StepKind, Updates, Watch, WatchedStep, commit, commit_watched, cost,
-};
+use seekless::method::{CachePolicy, Operation, Preallocate};
+use seekless::update::{Batch, Look, PlanLimits, Safety, StepKind, Updates, WatchedStep, commit, commit_watched, cost};
 
-use super::{Setting, cases, directories, file_of, is_available, methods, sample, wait_until_closed};
+use super::pairs::is_long;
+use super::watches::{Before, LIMITS, assert_alone, at, by, how, updates_of};
+use super::{Setting, cases, directories, each_method, file_of, is_available, sample, wait_until_closed};
 
 /// Updates of all kinds in and behind a file of this many bytes, and the file's new content.
 fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
@@ -38,34 +36,28 @@ fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
     (batch.resolve().unwrap(), after)
 }
 
-pub fn how(method: impl Into<Choice>, safety: Safety) -> Commit {
-    Commit::by(method).safety(safety).growing()
-}
-
 #[test]
 fn every_method_leaves_what_a_naive_file_holds() {
-    for directory in directories() {
-        for method in methods(Operation::Update, directory.path()) {
-            let cases = cases(&method);
-            let step = (cases.len() / 3).max(1);
-            for (method, size) in cases.into_iter().step_by(step) {
-                for is_dense in [true, false] {
-                    let before = sample(size);
-                    let path = file_of(&directory, "file", &before);
-                    let (updates, after) = updated(&before, is_dense);
-                    let facts = Look::assuming(&path, &LIMITS).unwrap().facts;
-                    let told = cost(&updates, &facts, &method, Safety::InPlace).unwrap();
-                    let done = commit(&path, &updates, &how(method, Safety::InPlace))
-                        .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
-                    let done = (done.writes, done.requested_bytes, done.written_bytes);
-                    let told = (told.work.writes, told.requested_bytes, told.work.written_bytes);
-                    assert_eq!(done, told, "what {method} did of {size} bytes, and what was told");
-                    assert!(
-                        std::fs::read(&path).unwrap() == after,
-                        "{method} left {size} bytes wrong"
-                    );
-                    std::fs::remove_file(&path).unwrap();
-                }
+    for (directory, method) in each_method(Operation::Update) {
+        let cases = cases(&method);
+        let step = (cases.len() / 3).max(1);
+        for (method, size) in cases.into_iter().step_by(step) {
+            for is_dense in [true, false] {
+                let before = sample(size);
+                let path = file_of(&directory, "file", &before);
+                let (updates, after) = updated(&before, is_dense);
+                let facts = Look::assuming(&path, &LIMITS).unwrap().facts;
+                let told = cost(&updates, &facts, &method, Safety::InPlace).unwrap();
+                let done = commit(&path, &updates, &how(method, Safety::InPlace))
+                    .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+                let done = (done.writes, done.requested_bytes, done.written_bytes);
+                let told = (told.work.writes, told.requested_bytes, told.work.written_bytes);
+                assert_eq!(done, told, "what {method} did of {size} bytes, and what was told");
+                assert!(
+                    std::fs::read(&path).unwrap() == after,
+                    "{method} left {size} bytes wrong"
+                );
+                std::fs::remove_file(&path).unwrap();
             }
         }
     }
@@ -73,52 +65,40 @@ fn every_method_leaves_what_a_naive_file_holds() {
 
 #[test]
 fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
-    for directory in directories() {
-        for method in methods(Operation::Update, directory.path()) {
-            for safety in [Safety::Journal, Safety::Replace] {
-                if method.options().cache() == CachePolicy::Direct
-                    || method.options().preallocate() == Preallocate::Both
-                {
-                    continue;
-                }
-                let before = sample(40_000);
-                let path = file_of(&directory, "file", &before);
-                let (updates, after) = updated(&before, false);
-                let limits = PlanLimits { safety, ..LIMITS };
-                let facts = Look::assuming(&path, &limits).unwrap().facts;
-                let told = cost(&updates, &facts, &method, safety).unwrap();
-                let done = commit(&path, &updates, &how(method, safety));
-                let done = done.unwrap_or_else(|error| panic!("{method}: {error}"));
-                assert!(std::fs::read(&path).unwrap() == after, "{method}, {safety:?}");
-                assert_eq!(done.safety_bytes(), told.safety_bytes, "{method}, {safety:?}");
-                let is_shared = safety == Safety::Replace && facts.copied_bytes == 0;
-                assert_eq!(done.safety_bytes() == 0, is_shared, "{method}, {safety:?}: {done:?}");
-                assert!(
-                    is_shared || done.amplification() > 2.0,
-                    "{method}, {safety:?}: {done:?}"
-                );
-                assert_eq!(names(directory.path()), ["file"], "{method}, {safety:?}");
-                std::fs::remove_file(&path).unwrap();
+    for (directory, method) in each_method(Operation::Update) {
+        for safety in [Safety::Journal, Safety::Replace] {
+            if method.options().cache() == CachePolicy::Direct || method.options().preallocate() == Preallocate::Both {
+                continue;
             }
+            let before = sample(40_000);
+            let path = file_of(&directory, "file", &before);
+            let (updates, after) = updated(&before, false);
+            let limits = PlanLimits { safety, ..LIMITS };
+            let facts = Look::assuming(&path, &limits).unwrap().facts;
+            let told = cost(&updates, &facts, &method, safety).unwrap();
+            let done = commit(&path, &updates, &how(method, safety));
+            let done = done.unwrap_or_else(|error| panic!("{method}: {error}"));
+            assert!(std::fs::read(&path).unwrap() == after, "{method}, {safety:?}");
+            assert_eq!(done.safety_bytes(), told.safety_bytes, "{method}, {safety:?}");
+            let is_shared = safety == Safety::Replace && facts.copied_bytes == 0;
+            assert_eq!(done.safety_bytes() == 0, is_shared, "{method}, {safety:?}: {done:?}");
+            assert!(
+                is_shared || done.amplification() > 2.0,
+                "{method}, {safety:?}: {done:?}"
+            );
+            assert_alone(&path);
+            std::fs::remove_file(&path).unwrap();
         }
     }
 }
 
-fn names(directory: &Path) -> Vec<std::ffi::OsString> {
-    let entries = std::fs::read_dir(directory).unwrap();
-    entries.map(|entry| entry.unwrap().file_name()).collect()
-}
-
 #[test]
 fn what_a_replaced_file_is_stays_and_its_other_names_are_not_cut_off() {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        let mut batch = Batch::new();
-        batch.push(0, b"B").unwrap();
-        let updates = batch.resolve().unwrap();
-        let replace = how(Method::known("update/sync"), Safety::Replace);
+        let updates = updates_of([(0, b"B")]);
+        let replace = by("update/sync", Safety::Replace);
         commit(&path, &updates, &replace).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         std::fs::hard_link(&path, directory.path().join("other")).unwrap();
@@ -131,12 +111,9 @@ fn what_a_replaced_file_is_stays_and_its_other_names_are_not_cut_off() {
 fn gaps_are_written_back_only_where_others_are_kept_out() {
     let directory = &directories()[0];
     let path = file_of(directory, "file", &sample(10_000));
-    let mut batch = Batch::new();
-    batch.push(10, b"one").unwrap();
-    batch.push(100, b"two").unwrap();
-    let updates = batch.resolve().unwrap();
+    let updates = updates_of([(10, b"one"), (100, b"two")]);
     let reader = std::fs::File::open(&path).unwrap();
-    let gaps = how(Method::known("update/sync,gap=4K"), Safety::InPlace);
+    let gaps = by("update/sync,gap=4K", Safety::InPlace);
     let refused = commit(&path, &updates, &gaps).unwrap_err();
     assert!(refused.not_exclusive().is_some(), "{refused:?}");
     assert!(std::fs::read(&path).unwrap() == sample(10_000));
@@ -157,25 +134,13 @@ fn a_second_updater_is_refused() {
     let path = file_of(directory, "file", b"before");
     let first = std::fs::File::open(&path).unwrap();
     first.lock().unwrap();
-    let mut batch = Batch::new();
-    batch.push(0, b"x").unwrap();
-    let updates = batch.resolve().unwrap();
     for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
-        let refused = commit(&path, &updates, &how(Method::known("update/sync"), safety));
-        assert!(
-            refused.unwrap_err().to_string().contains("another update"),
-            "{safety:?}"
-        );
+        let refused = commit(&path, &updates_of([(0, b"x")]), &by("update/sync", safety));
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("another update"), "{safety:?}: {refused}");
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"before");
 }
-
-const LIMITS: PlanLimits = PlanLimits {
-    durability: Durability::Fsync,
-    amplification_max: None,
-    is_exact: false,
-    safety: Safety::InPlace,
-};
 
 /// A file that is not in memory, updates all along it, optionally with one of its last four bytes, and its new content.
 fn cold(directory: &Path, bytes: usize, reaches_end: bool) -> (PathBuf, Updates, Vec<u8>) {
@@ -211,26 +176,9 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
             let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
             assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", look.facts);
             println!("{}: {bytes} bytes: {method}", directory.path().display());
-            let planned: Choice = "update/planned,fsync".parse().unwrap();
-            commit(&path, &updates, &how(planned, Safety::InPlace)).unwrap();
+            commit(&path, &updates, &by("update/planned,fsync", Safety::InPlace)).unwrap();
             assert!(std::fs::read(&path).unwrap() == after, "{method}");
         }
-    }
-}
-
-/// Tries to open the file before the second write.
-struct Opening {
-    writes: AtomicU64,
-}
-
-impl Watch for Opening {
-    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
-        if step.kind == StepKind::Write && self.writes.fetch_add(1, Ordering::Relaxed) == 1 {
-            let how = seekless_sys::Opening::plain(seekless_sys::Access::Read);
-            // Does not wait; the lease begins to end.
-            assert!(seekless_sys::open(step.path, how).is_err());
-        }
-        Ok(())
     }
 }
 
@@ -244,45 +192,22 @@ fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_upd
         println!("skipped: it is planned as {method}");
         return;
     }
-    let watch = || Opening {
-        writes: AtomicU64::new(0),
+    let watch = || {
+        at(StepKind::Write, 2, || {
+            let how = seekless_sys::Opening::plain(seekless_sys::Access::Read);
+            // Does not wait; the lease begins to end.
+            assert!(seekless_sys::open(&path, how).is_err());
+            Ok(())
+        })
     };
     let partly = commit_watched(&path, &updates, &how(method, Safety::InPlace), &watch());
     let partly = partly.unwrap_err();
     let is_told = matches!(partly.update_kind(), Some(UpdateErrorKind::PartlyUpdated { .. }));
     assert!(is_told, "{partly:?}");
     drop_from_memory(&path);
-    let planned: Choice = "update/planned,fsync".parse().unwrap();
-    commit_watched(&path, &updates, &how(planned, Safety::InPlace), &watch()).unwrap();
+    let planned = by("update/planned,fsync", Safety::InPlace);
+    commit_watched(&path, &updates, &planned, &watch()).unwrap();
     assert!(std::fs::read(&path).unwrap() == after);
-}
-
-/// Another process, which opens the file before a write, waits for the lease, and then writes bytes.
-struct Waiting<'a> {
-    comes_at: usize,
-    at: &'a [usize],
-    first: Once,
-    going: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Watch for Waiting<'_> {
-    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
-        if step.offset < self.comes_at as u64 {
-            return Ok(());
-        }
-        self.first.call_once(|| {
-            let (path, at) = (step.path.to_owned(), self.at.to_vec());
-            *self.going.lock().unwrap() = Some(std::thread::spawn(move || {
-                let file = std::fs::File::options().write(true).open(path).unwrap();
-                for at in at {
-                    file.write_all_at(b"!", at as u64).unwrap();
-                }
-            }));
-        });
-        // Time for it to open the file, and to write once it may.
-        std::thread::sleep(Duration::from_millis(8));
-        Ok(())
-    }
 }
 
 #[test]
@@ -314,17 +239,25 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
             }
             let path = file_of(&directory, "file", &sample(30 * STEP));
             wait_until_closed(&path);
-            let watch = Waiting {
-                comes_at: 9 * STEP,
-                at: &[8, 10, 12, 28].map(|n| n * STEP + 50),
-                first: Once::new(),
-                going: Mutex::default(),
-            };
+            let places = [8, 10, 12, 28].map(|n| n * STEP + 50);
+            let (first, going) = (Once::new(), Mutex::new(None));
+            // Another process, which opens the file before a write, waits for the lease, and then writes bytes.
+            let watch = Before(|step: &WatchedStep<'_>| {
+                if step.offset >= 9 * STEP as u64 {
+                    first.call_once(|| {
+                        let path = step.path.to_owned();
+                        let write = move || write_marks(&path, &places).unwrap();
+                        *going.lock().unwrap() = Some(std::thread::spawn(write));
+                    });
+                    // Time for it to open the file, and to write once it may.
+                    std::thread::sleep(Duration::from_millis(8));
+                }
+                Ok(())
+            });
             let done = commit_watched(&path, &batch.resolve().unwrap(), &how(method, Safety::InPlace), &watch);
-            let waiting = watch.going.lock().unwrap().take();
-            waiting.unwrap().join().unwrap();
+            going.into_inner().unwrap().unwrap().join().unwrap();
             let found = std::fs::read(&path).unwrap();
-            for &at in watch.at {
+            for at in places {
                 assert_eq!(found[at], b'!', "{method} undid byte {at}");
                 after[at] = b'!';
             }
@@ -340,28 +273,10 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
     }
 }
 
-/// Before one write, waits until another thread has opened the file, waited for the lease and written: as if this
-/// process was stopped for longer than its lease lasts.
-struct Stopped<'a> {
-    path: &'a Path,
-    at: &'a [usize],
-    writes: AtomicU64,
-    stops_before: u64,
-}
-
-impl Watch for Stopped<'_> {
-    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
-        if step.kind != StepKind::Write || self.writes.fetch_add(1, Ordering::Relaxed) != self.stops_before {
-            return Ok(());
-        }
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| {
-                let file = std::fs::File::options().write(true).open(self.path)?;
-                self.at.iter().try_for_each(|&at| file.write_all_at(b"!", at as u64))
-            });
-            other.join().expect("the other does not panic")
-        })
-    }
+/// Marks bytes of a file that may have to be waited for.
+fn write_marks(path: &Path, places: &[usize]) -> std::io::Result<()> {
+    let file = std::fs::File::options().write(true).open(path)?;
+    places.iter().try_for_each(|&at| file.write_all_at(b"!", at as u64))
 }
 
 #[test]
@@ -372,42 +287,40 @@ fn what_others_wrote_while_an_update_was_stopped_for_longer_than_its_lease_stays
         return;
     };
     for directory in directories() {
-        for method in [
-            "update/sync,gap=4K",
-            "update/io_uring,depth=1,gap=4K",
-            "update/io_uring,depth=4,gap=4K",
+        for (method, in_short) in [
+            ("update/sync,gap=4K", 3),
+            ("update/io_uring,depth=1,gap=4K", 3),
+            ("update/io_uring,depth=4,gap=4K", 0),
         ] {
             let method: Method = method.parse().unwrap();
             if !is_available(&method, directory.path()) {
                 continue;
             }
-            for stops_before in [0, 3] {
-                let (mut batch, mut after) = (Batch::new(), sample(6 * STEP));
-                let mut at = Vec::new();
-                for n in 0..6 {
-                    for offset in [n * STEP, n * STEP + 100] {
-                        batch.push(offset as u64, b"upda").unwrap();
-                        after[offset..offset + 4].copy_from_slice(b"upda");
-                    }
-                    after[n * STEP + 50] = b'!';
-                    at.push(n * STEP + 50);
+            // Each stop takes the second of a lease.
+            for stops_before in [0, 3].into_iter().filter(|&stop| is_long() || stop == in_short) {
+                let mut after = sample(6 * STEP);
+                let offsets: Vec<usize> = (0..6).flat_map(|n| [n * STEP, n * STEP + 100]).collect();
+                for &offset in &offsets {
+                    after[offset..offset + 4].copy_from_slice(b"upda");
+                }
+                let marks: Vec<usize> = (0..6).map(|n| n * STEP + 50).collect();
+                for &at in &marks {
+                    after[at] = b'!';
                 }
                 let path = file_of(&directory, "file", &sample(6 * STEP));
                 wait_until_closed(&path);
-                let watch = Stopped {
-                    path: &path,
-                    at: &at,
-                    writes: AtomicU64::new(0),
-                    stops_before,
-                };
-                commit_watched(&path, &batch.resolve().unwrap(), &how(method, Safety::InPlace), &watch).unwrap();
+                // As if this process was stopped for longer than its lease lasts.
+                let watch = at(StepKind::Write, stops_before + 1, || {
+                    let other = || write_marks(&path, &marks);
+                    std::thread::scope(|scope| scope.spawn(other).join().expect("the other does not panic"))
+                });
+                let updates = updates_of(offsets.iter().map(|&offset| (offset as u64, b"upda")));
+                commit_watched(&path, &updates, &how(method, Safety::InPlace), &watch).unwrap();
                 let found = std::fs::read(&path).unwrap();
-                let lost: Vec<_> = at.iter().filter(|&&at| found[at] != b'!').collect();
-                assert!(
-                    lost.is_empty(),
-                    "{method}, stopped before write {stops_before}: lost {lost:?}"
-                );
-                assert!(found == after, "{method}, stopped before write {stops_before}");
+                let lost: Vec<_> = marks.iter().filter(|&&at| found[at] != b'!').collect();
+                let case = format!("{method}, stopped before write {stops_before}");
+                assert!(lost.is_empty(), "{case}: lost {lost:?}");
+                assert!(found == after, "{case}");
             }
         }
     }

@@ -1,13 +1,12 @@
 //! Blocks in random order: some of a file's, each once, and a time for each.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
-use std::sync::Mutex;
 
 use seekless::method::{AccessPattern, Durability, Operation, Preallocate};
-use seekless::{Chunk, Consumer, Error, Method, Reader, Visits, Writer};
+use seekless::{Error, Method, Reader, Visits, Writer};
 
+use super::consumers::Kept;
 use super::{directories, file_of, methods, sample, with_block};
 
 const BLOCK: u64 = 4096;
@@ -21,27 +20,6 @@ fn at_random(operation: Operation, directory: &tempfile::TempDir) -> Vec<Method>
     // Preallocation is for new files.
     let in_place = random.filter(|method| method.options().preallocate() == Preallocate::None);
     in_place.filter_map(|method| with_block(&method, BLOCK)).collect()
-}
-
-/// Keeps each block with its offset.
-#[derive(Default)]
-struct Kept(Mutex<BTreeMap<u64, Vec<u8>>>);
-
-impl Consumer for Kept {
-    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        let mut bytes = Vec::new();
-        let _ = chunk.for_each_slice(|_, slice| {
-            bytes.extend_from_slice(slice);
-            ControlFlow::Continue(())
-        });
-        let before = self.0.lock().unwrap().insert(offset, bytes);
-        assert!(before.is_none(), "the block at {offset} came twice");
-        ControlFlow::Continue(())
-    }
-
-    fn needs_order(&self) -> bool {
-        false
-    }
 }
 
 #[test]
@@ -63,7 +41,7 @@ fn the_blocks_that_were_drawn_are_read_each_once_and_timed() {
                 for _ in 0..2 {
                     let kept = Kept::default();
                     let transfer = reader.visit(&path, &visits, &kept).unwrap();
-                    assert!(kept.0.into_inner().unwrap() == expected, "{method}");
+                    assert!(kept.chunks() == expected, "{method}");
                     assert_eq!(transfer.bytes, visits.bytes(), "{method}");
                     let latencies = visits.latencies_ns();
                     assert_eq!(latencies.len(), expected.len(), "{method}");

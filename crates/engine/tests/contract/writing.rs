@@ -3,15 +3,13 @@
 use seekless::method::{CachePolicy, Operation, Preallocate};
 use seekless::{Destination, Method, Producer, Writer, full_text};
 
-use super::{cases, directories, file_of, methods, sample};
+use super::{cases, directories, each_method, file_of, methods, sample};
 
 #[test]
 fn every_method_writes_what_std_reads_back_whatever_the_size_and_block() {
-    for directory in directories() {
-        for method in methods(Operation::Write, directory.path()) {
-            for (method, size) in cases(&method) {
-                writes_for_std(&directory, &method, size);
-            }
+    for (directory, method) in each_method(Operation::Write) {
+        for (method, size) in cases(&method) {
+            writes_for_std(&directory, &method, size);
         }
     }
 }
@@ -25,18 +23,14 @@ fn writes_for_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
         transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
     };
     assert_eq!(write(Destination::New).bytes, size as u64);
-    assert!(
-        std::fs::read(&path).unwrap() == bytes,
-        "{method} wrote {size} bytes wrong"
-    );
+    let is_right = std::fs::read(&path).unwrap() == bytes;
+    assert!(is_right, "{method} wrote {size} bytes wrong");
     // Over a longer file, and over a shorter one.
     for before in [size + 5000, size / 2] {
         std::fs::write(&path, vec![0xaa; before]).unwrap();
         write(Destination::Overwrite);
-        assert!(
-            std::fs::read(&path).unwrap() == bytes,
-            "{method} wrote {size} bytes over {before} wrong"
-        );
+        let is_right = std::fs::read(&path).unwrap() == bytes;
+        assert!(is_right, "{method} wrote {size} bytes over {before} wrong");
     }
     std::fs::remove_file(&path).unwrap();
 }
@@ -67,86 +61,79 @@ fn a_new_file_is_never_written_over_and_an_existing_one_never_made() {
 
 #[test]
 fn a_full_file_system_is_an_error_that_names_the_path() {
-    for directory in directories() {
-        for method in methods(Operation::Write, directory.path()) {
-            let path = directory.path().join("target");
-            let bytes = 1 << 60;
-            if method.mechanism().name == "mmap" || method.options().cache() == CachePolicy::Direct {
-                continue;
-            }
-            // Those that allocate reach the limit at once. The others would fill the file system under the tests that run
-            // beside this one.
-            if !matches!(
-                method.options().preallocate(),
-                Preallocate::Allocate | Preallocate::Both
-            ) {
-                continue;
-            }
-            let zeros: &dyn Producer = &|_: u64, bytes: &mut [u8]| {
-                bytes.fill(0);
-                Ok(())
-            };
-            let written = Writer::prepare_for(&method, 1 << 20)
-                .and_then(|mut writer| writer.write(&path, Destination::New, bytes, zeros));
-            let error = written.expect_err("no file system here holds an exbibyte").to_string();
-            assert!(error.contains("target"), "{error}");
-            let _ = std::fs::remove_file(&path);
+    for (directory, method) in each_method(Operation::Write) {
+        let path = directory.path().join("target");
+        let bytes = 1 << 60;
+        if method.mechanism().name == "mmap" || method.options().cache() == CachePolicy::Direct {
+            continue;
         }
+        // Those that allocate reach the limit at once. The others would fill the file system under the tests that run
+        // beside this one.
+        if !matches!(
+            method.options().preallocate(),
+            Preallocate::Allocate | Preallocate::Both
+        ) {
+            continue;
+        }
+        let zeros: &dyn Producer = &|_: u64, bytes: &mut [u8]| {
+            bytes.fill(0);
+            Ok(())
+        };
+        let written = Writer::prepare_for(&method, 1 << 20)
+            .and_then(|mut writer| writer.write(&path, Destination::New, bytes, zeros));
+        let error = written.expect_err("no file system here holds an exbibyte").to_string();
+        assert!(error.contains("target"), "{error}");
+        let _ = std::fs::remove_file(&path);
     }
 }
 
 #[test]
 fn a_producer_that_fails_ends_the_write_with_its_reason_and_no_file() {
-    for directory in directories() {
-        for method in methods(Operation::Write, directory.path()) {
-            let path = directory.path().join("target");
-            let failing = |offset: u64, bytes: &mut [u8]| {
-                if offset >= 300_000 {
-                    return Err(std::io::Error::other("the source is gone"));
-                }
-                bytes.fill(1);
-                Ok(())
-            };
-            let mut writer = Writer::prepare_for(&method, 3 << 20).unwrap();
-            let error = writer.write(&path, Destination::New, 3 << 20, &failing).unwrap_err();
-            let error = full_text(&error);
-            let is_named = error.contains("the source is gone");
-            assert!(
-                is_named || method.options().block_bytes().is_some_and(|block| block > 300_000),
-                "{method}: {error}"
-            );
-            assert!(!path.exists(), "{method} left half a file");
-            // And the writer writes on.
-            let bytes = sample(1_000_000);
-            writer
-                .write(&path, Destination::New, 1_000_000, &bytes.as_slice())
-                .unwrap();
-            assert!(std::fs::read(&path).unwrap() == bytes, "{method} after a failure");
-            std::fs::remove_file(&path).unwrap();
-        }
+    for (directory, method) in each_method(Operation::Write) {
+        let path = directory.path().join("target");
+        let failing = |offset: u64, bytes: &mut [u8]| {
+            if offset >= 300_000 {
+                return Err(std::io::Error::other("the source is gone"));
+            }
+            bytes.fill(1);
+            Ok(())
+        };
+        let mut writer = Writer::prepare_for(&method, 3 << 20).unwrap();
+        let error = writer.write(&path, Destination::New, 3 << 20, &failing).unwrap_err();
+        let error = full_text(&error);
+        let is_named = error.contains("the source is gone");
+        assert!(
+            is_named || method.options().block_bytes().is_some_and(|block| block > 300_000),
+            "{method}: {error}"
+        );
+        assert!(!path.exists(), "{method} left half a file");
+        // And the writer writes on.
+        let bytes = sample(1_000_000);
+        writer
+            .write(&path, Destination::New, 1_000_000, &bytes.as_slice())
+            .unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes, "{method} after a failure");
+        std::fs::remove_file(&path).unwrap();
     }
 }
 
 #[test]
 fn a_producer_that_panics_leaves_a_writer_that_writes_on() {
-    for directory in directories() {
-        for method in methods(Operation::Write, directory.path()) {
-            let path = directory.path().join("target");
-            let mut writer = Writer::prepare_for(&method, 8 << 20).unwrap();
-            let panicking = |offset: u64, _: &mut [u8]| -> std::io::Result<()> {
-                if offset > 0 { panic!("as asked") } else { Ok(()) }
-            };
-            let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                let _ = writer.write(&path, Destination::New, 8 << 20, &panicking);
-            }));
-            assert!(written.is_err(), "{method} swallowed a panic");
-            let _ = std::fs::remove_file(&path);
-            let bytes = sample(1_000_000);
-            writer
-                .write(&path, Destination::New, 1_000_000, &bytes.as_slice())
-                .unwrap();
-            assert!(std::fs::read(&path).unwrap() == bytes, "{method} after a panic");
-            std::fs::remove_file(&path).unwrap();
-        }
+    for (directory, method) in each_method(Operation::Write) {
+        let path = directory.path().join("target");
+        let mut writer = Writer::prepare_for(&method, 8 << 20).unwrap();
+        let panicking =
+            |offset: u64, _: &mut [u8]| -> std::io::Result<()> { if offset > 0 { panic!("as asked") } else { Ok(()) } };
+        let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _ = writer.write(&path, Destination::New, 8 << 20, &panicking);
+        }));
+        assert!(written.is_err(), "{method} swallowed a panic");
+        let _ = std::fs::remove_file(&path);
+        let bytes = sample(1_000_000);
+        writer
+            .write(&path, Destination::New, 1_000_000, &bytes.as_slice())
+            .unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes, "{method} after a panic");
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -31,16 +31,21 @@ mod tests {
     fn what_stands_in_any_field_does_not_get_out() {
         let document: Value = serde_json::from_str(FULL).unwrap();
         let mut planted = 0;
-        for place in string_places(&document) {
+        // In the short run, one field of five, with each text in turn.
+        let is_long = crate::is_long();
+        let places = string_places(&document).into_iter().enumerate();
+        for (number, place) in places.step_by(if is_long { 1 } else { 5 }) {
             let before = document.pointer(&place).unwrap().as_str().unwrap();
-            for text in [
+            let texts = [
                 MARKER.to_owned(),
                 format!("{before}{MARKER}"),
                 format!("{before} {MARKER}"),
                 format!("{before},{MARKER}"),
                 format!("{before}-{MARKER}"),
                 format!("/{MARKER}/{before}"),
-            ] {
+            ];
+            let texts = texts.into_iter().enumerate();
+            for (_, text) in texts.filter(|(at, _)| is_long || number % 6 == *at) {
                 let mut changed = document.clone();
                 *changed.pointer_mut(&place).unwrap() = json!(text);
                 // A field that takes only certain words takes no other.
@@ -53,7 +58,7 @@ mod tests {
                 assert!(is_of_maker || !out.contains(MARKER), "{place}, from {text}: it got out");
             }
         }
-        assert!(planted > 200, "{planted}");
+        assert!(planted > if is_long { 200 } else { 10 }, "{planted}");
     }
 
     #[test]

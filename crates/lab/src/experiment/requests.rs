@@ -124,61 +124,35 @@ mod tests {
 
     fn methods(requests: &Requests, name: &str) -> Vec<String> {
         let asked = requests.of(&Experiment::builtin(name).unwrap());
-        asked
-            .contests
-            .iter()
-            .flat_map(|plan| plan.methods().map(|choice| choice.to_string()).collect::<Vec<_>>())
-            .collect()
+        let methods = asked.contests.iter().flat_map(ContestPlan::methods);
+        methods.map(|choice| choice.to_string()).collect()
     }
 
     #[test]
     fn blocks_depths_and_threads_replace_those_of_the_experiment() {
-        let of = |requests: &Requests| methods(requests, "random");
-        let blocks = of(&Requests {
-            blocks: vec![8192, 16_384],
-            ..Requests::default()
-        });
-        assert!(
-            blocks.len() == 30
-                && blocks
-                    .iter()
-                    .all(|method| method.contains("block=8K") || method.contains("block=16K"))
-        );
-        let depths = of(&Requests {
-            depths: vec![16],
-            ..Requests::default()
-        });
+        let of = |blocks: &[u64], depths: &[u32], threads: &[u32], name| {
+            let requests = Requests {
+                blocks: blocks.to_vec(),
+                depths: depths.to_vec(),
+                threads: threads.to_vec(),
+                ..Requests::default()
+            };
+            methods(&requests, name)
+        };
+        let blocks = of(&[8192, 16_384], &[], &[], "random");
+        let has_block = |method: &String| method.contains("block=8K") || method.contains("block=16K");
+        assert!(blocks.len() == 30 && blocks.iter().all(has_block), "{blocks:?}");
+        let depths = of(&[], &[16], &[], "random");
         assert!(depths.contains(&"read/io_uring,depth=16,direct,block=4K,access=random".to_owned()));
         assert!(depths.iter().all(|method| method.contains("depth=16")), "{depths:?}");
-        let threads = of(&Requests {
-            threads: vec![1, 4],
-            ..Requests::default()
-        });
+        let threads = of(&[], &[], &[1, 4], "random");
         assert!(threads.contains(&"read/threads=4,direct,block=4K,access=random".to_owned()));
         assert!(threads.contains(&"write/sync,block=4K,access=random,fsync".to_owned()));
         assert!(!threads.iter().any(|method| method.contains("io_uring")), "{threads:?}");
-        let appends = methods(
-            &Requests {
-                threads: vec![8],
-                blocks: vec![4096],
-                ..Requests::default()
-            },
-            "commit",
-        );
-        assert!(
-            appends.contains(&"write/threads=8,block=4K,fdatasync-each".to_owned()),
-            "{appends:?}"
-        );
-        assert!(
-            methods(
-                &Requests {
-                    depths: vec![2],
-                    ..Requests::default()
-                },
-                "read"
-            )
-            .is_empty()
-        );
+        let appends = of(&[4096], &[], &[8], "commit");
+        let wanted = "write/threads=8,block=4K,fdatasync-each".to_owned();
+        assert!(appends.contains(&wanted), "{appends:?}");
+        assert!(of(&[], &[2], &[], "read").is_empty());
     }
 
     #[test]

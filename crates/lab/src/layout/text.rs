@@ -151,6 +151,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if crate::is_long() { 256 } else { 64 }))]
+
         #[test]
         fn what_is_printed_reads_the_same(layout in any_layout()) {
             prop_assert_eq!(layout.to_string().parse::<Layout>(), Ok(layout));

@@ -72,7 +72,7 @@ mod tests {
         assert!(!are_used(&[directory.path()], GLANCE));
         std::thread::scope(|scope| {
             let grows = scope.spawn(|| {
-                for reads in 10..100 {
+                for reads in 10..50 {
                     tell(reads);
                     std::thread::sleep(Duration::from_millis(5));
                 }

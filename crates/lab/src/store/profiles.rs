@@ -57,7 +57,7 @@ impl Store {
 
     fn renew(&self, storages: &[Storage], directory: &Path, mode: u32) -> Result<Vec<PathBuf>, StoreError> {
         let lock = directory.join(".lock");
-        let _lock = locked(&lock).map_err(system(&lock, "lock"))?;
+        let _lock = locked(&lock, PATIENCE).map_err(system(&lock, "lock"))?;
         let mut written = Vec::new();
         for storage in storages {
             let Some(name) = name_of(storage) else { continue };
@@ -162,7 +162,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes the lock, so that the process that lists the runs last also writes last. Fails on a FIFO or a symbolic link
 /// instead of waiting for or following it.
-fn locked(path: &Path) -> io::Result<File> {
+fn locked(path: &Path, patience: Duration) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let mut open = File::options();
     open.write(true).create(true).truncate(false).mode(0o600);
@@ -172,7 +172,7 @@ fn locked(path: &Path) -> io::Result<File> {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 100),
+            Err(TryLockError::WouldBlock) if began.elapsed() < patience => std::thread::sleep(patience / 100),
             Err(TryLockError::WouldBlock) => {
                 return Err(io::Error::new(ErrorKind::TimedOut, "another process holds the lock"));
             }
@@ -242,7 +242,7 @@ pub fn keep_fetched_profile(profile: Profile, name: &str, directory: &Path) -> R
 fn borrow(text: &str, name: &str, directory: &Path, replaces: bool) -> Result<(PathBuf, bool), StoreError> {
     make_directory(directory)?;
     let lock = directory.join(".lock");
-    let _lock = locked(&lock).map_err(system(&lock, "lock"))?;
+    let _lock = locked(&lock, PATIENCE).map_err(system(&lock, "lock"))?;
     let directory = directory_of_borrowed(directory);
     make_directory(&directory)?;
     tidy(&directory);
@@ -285,16 +285,49 @@ mod tests {
             uuid: Some("0-1".to_owned()),
             ..StorageId::default()
         });
+        let full = seekless_record::from_json(simulation::FULL.as_bytes()).unwrap();
         for entry in &mut run.contests[0].entries {
-            entry.summary.clone_from(
-                &seekless_record::from_json(simulation::FULL.as_bytes())
-                    .unwrap()
-                    .contests[0]
-                    .entries[0]
-                    .summary,
-            );
+            entry.summary.clone_from(&full.contests[0].entries[0].summary);
         }
         run
+    }
+
+    /// A store and the profiles of its runs, of which the first is saved.
+    struct Stored {
+        place: tempfile::TempDir,
+        store: Store,
+        directory: PathBuf,
+    }
+
+    impl Stored {
+        fn new() -> Self {
+            let place = tempfile::tempdir().unwrap();
+            let store = Store::new(place.path().join("data"));
+            store.save(&run(1)).unwrap();
+            let directory = place.path().join("profiles");
+            Self {
+                place,
+                store,
+                directory,
+            }
+        }
+
+        fn renewed(&self) -> Result<Vec<PathBuf>, StoreError> {
+            self.store.renew_profiles(&run(1).storages, &self.directory)
+        }
+
+        fn profile(&self) -> PathBuf {
+            self.renewed().unwrap().remove(0)
+        }
+
+        fn remove(&self, id: &str) {
+            self.store.remove(&self.store.find(id.as_ref()).unwrap()).unwrap();
+        }
+    }
+
+    fn make_fifo(path: &Path) {
+        let status = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(status.unwrap().success());
     }
 
     fn sittings(path: &Path) -> u32 {
@@ -303,34 +336,27 @@ mod tests {
 
     #[test]
     fn a_profile_follows_the_runs_that_are_saved_and_removed() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::new(place.path().join("data"));
-        let directory = place.path().join("profiles");
-        let renew = |number| store.renew_profiles(&run(number).storages, &directory).unwrap();
-        store.save(&run(1)).unwrap();
-        let path = renew(1).remove(0);
+        let stored = Stored::new();
+        let path = stored.profile();
         assert_eq!(sittings(&path), 1);
-        store.save(&run(3)).unwrap();
-        renew(3);
+        stored.store.save(&run(3)).unwrap();
+        stored.profile();
         assert_eq!(sittings(&path), 2);
-        let index = fs::read(place.path().join("data/index.json")).unwrap();
-        store.remove(&store.find("2026-003".as_ref()).unwrap()).unwrap();
-        renew(3);
+        let index = || fs::read(stored.place.path().join("data/index.json")).unwrap();
+        let before = index();
+        stored.remove("2026-003");
+        stored.profile();
         assert_eq!(sittings(&path), 1);
-        assert_ne!(fs::read(place.path().join("data/index.json")).unwrap(), index);
-        store.remove(&store.find("2026-001".as_ref()).unwrap()).unwrap();
-        assert!(renew(1).is_empty() && !path.exists());
+        assert_ne!(index(), before);
+        stored.remove("2026-001");
+        assert!(stored.renewed().unwrap().is_empty() && !path.exists());
     }
 
     #[test]
     fn an_imported_profile_is_kept_apart_without_what_identifies_its_storage() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::new(place.path().join("data"));
-        store.save(&run(1)).unwrap();
-        let own = place.path().join("own");
-        let path = store.renew_profiles(&run(1).storages, &own).unwrap().remove(0);
-        let directory = place.path().join("profiles");
-        let named = place.path().join("a b.json");
+        let stored = Stored::new();
+        let (path, directory) = (stored.profile(), stored.place.path().join("elsewhere"));
+        let named = stored.place.path().join("a b.json");
         fs::copy(&path, &named).unwrap();
         let (imported, is_new) = import_profile(&named, &directory).unwrap();
         assert_eq!((&imported, is_new), (&directory.join("borrowed/a_b.json"), true));
@@ -347,65 +373,53 @@ mod tests {
             let mut profile = found.profile();
             profile.head.newest_unix_seconds = number as u64;
             fs::write(&named, profile.to_text().unwrap()).unwrap();
-            assert_eq!(
-                import_profile(&named, &directory).is_ok(),
-                number < MOST_BORROWED,
-                "{number}"
-            );
+            let imported = import_profile(&named, &directory);
+            assert_eq!(imported.is_ok(), number < MOST_BORROWED, "{number}");
         }
     }
 
     #[test]
     fn a_shared_profile_can_be_read_by_all_and_written_by_its_owner() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::new(place.path().join("data"));
-        store.save(&run(1)).unwrap();
+        let Stored { place, store, .. } = Stored::new();
         let directory = place.path().join("lib/profiles");
-        let path = store
-            .renew_shared_profiles(&run(1).storages, &directory)
-            .unwrap()
-            .remove(0);
+        let renewed = || store.renew_shared_profiles(&run(1).storages, &directory);
+        let path = renewed().unwrap().remove(0);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
-        assert_eq!(
-            (mode(&path), mode(&directory), mode(&place.path().join("lib"))),
-            (0o644, 0o755, 0o755)
-        );
+        let modes = [&path, &directory, &place.path().join("lib")].map(|path| mode(path));
+        assert_eq!(modes, [0o644, 0o755, 0o755]);
         assert_eq!(sittings(&path), 1);
         fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
-        let refused = store.renew_shared_profiles(&run(1).storages, &directory).unwrap_err();
+        let refused = renewed().unwrap_err();
         assert!(matches!(refused, StoreError::System { .. }), "{refused}");
     }
 
     #[test]
     fn a_profile_that_is_damaged_or_newer_is_named_and_stays() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::new(place.path().join("data"));
-        let directory = place.path().join("profiles");
-        store.save(&run(1)).unwrap();
-        let path = store.renew_profiles(&run(1).storages, &directory).unwrap().remove(0);
+        let stored = Stored::new();
+        let path = stored.profile();
         let text = fs::read_to_string(&path).unwrap();
         let version = format!("\"version\":{PROFILE_VERSION}");
         for changed in ["{".to_owned(), text.replacen(&version, "\"version\":99", 1)] {
             fs::write(&path, &changed).unwrap();
-            let refused = store.renew_profiles(&run(1).storages, &directory).unwrap_err();
+            let refused = stored.renewed().unwrap_err();
             assert!(refused.to_string().contains(path.to_str().unwrap()), "{refused}");
             assert_eq!(fs::read_to_string(&path).unwrap(), changed);
         }
         fs::write(&path, text.replacen(&version, "\"version\":1", 1)).unwrap();
-        store.renew_profiles(&run(1).storages, &directory).unwrap();
+        stored.profile();
         assert_eq!(fs::read_to_string(&path).unwrap(), text, "an older one is made again");
         // An index that cannot be read is made again.
         fs::remove_file(&path).unwrap();
-        fs::write(place.path().join("data/index.json"), "{").unwrap();
-        store.renew_profiles(&run(1).storages, &directory).unwrap();
+        fs::write(stored.place.path().join("data/index.json"), "{").unwrap();
+        stored.profile();
         assert_eq!(sittings(&path), 1);
     }
 
     #[test]
     fn removing_older_runs_of_another_kernel_leaves_the_profile_of_the_newest() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::new(place.path().join("data"));
-        let directory = place.path().join("profiles");
+        let stored = Stored::new();
+        let (store, directory) = (&stored.store, &stored.directory);
+        stored.remove("2026-001");
         let of_kernel = |number: u32, kernel: &str| {
             let mut run = run(number);
             run.storages[0].id.as_mut().unwrap().kernel = kernel.to_owned();
@@ -413,24 +427,20 @@ mod tests {
         };
         let older = [1, 3].map(|number| of_kernel(number, "6.1"));
         let newest = of_kernel(5, "6.18");
-        older
-            .iter()
-            .chain([&newest])
-            .for_each(|run| drop(store.save(run).unwrap()));
-        let path = store.renew_profiles(&newest.storages, &directory).unwrap().remove(0);
+        for run in older.iter().chain([&newest]) {
+            store.save(run).unwrap();
+        }
+        let path = store.renew_profiles(&newest.storages, directory).unwrap().remove(0);
         let before = fs::read(&path).unwrap();
-        store.remove(&store.find("2026-001".as_ref()).unwrap()).unwrap();
-        store.renew_profiles(&older[0].storages, &directory).unwrap();
+        stored.remove("2026-001");
+        store.renew_profiles(&older[0].storages, directory).unwrap();
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 
     #[test]
     fn files_that_killed_processes_left_and_the_oldest_profiles_without_a_uuid_go() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::new(place.path().join("data"));
-        let directory = place.path().join("profiles");
-        store.save(&run(1)).unwrap();
-        let path = store.renew_profiles(&run(1).storages, &directory).unwrap().remove(0);
+        let stored = Stored::new();
+        let (path, directory) = (stored.profile(), &stored.directory);
         let text = fs::read(&path).unwrap();
         let tmpfs = |number: usize| directory.join(format!("tmpfs-none-{number:08x}.json"));
         let now = std::time::SystemTime::now();
@@ -440,7 +450,7 @@ mod tests {
             File::open(tmpfs(number)).unwrap().set_modified(made).unwrap();
         }
         fs::write(directory.join(".seekless-a1b2c3"), "{").unwrap();
-        store.renew_profiles(&run(1).storages, &directory).unwrap();
+        stored.profile();
         assert!(!directory.join(".seekless-a1b2c3").exists() && path.exists());
         assert!(!tmpfs(0).exists() && tmpfs(2).exists());
         assert!(tmpfs(1).exists(), "what cannot be read is left alone");
@@ -448,59 +458,47 @@ mod tests {
 
     #[test]
     fn what_a_killed_import_left_is_no_profile() {
-        let place = tempfile::tempdir().unwrap();
-        let store = Store::new(place.path().join("data"));
-        let directory = place.path().join("profiles");
-        store.save(&run(1)).unwrap();
-        let file = store.renew_profiles(&run(1).storages, &directory).unwrap().remove(0);
-        let (imported, is_new) = import_profile(&file, &directory).unwrap();
+        let stored = Stored::new();
+        let (file, directory) = (stored.profile(), &stored.directory);
+        let (imported, is_new) = import_profile(&file, directory).unwrap();
         assert!(is_new);
         let left = imported.with_file_name(".seekless-left");
         fs::rename(&imported, &left).unwrap();
-        let fifo = imported.with_file_name("fifo.json");
-        assert!(
-            std::process::Command::new("mkfifo")
-                .arg(&fifo)
-                .status()
-                .unwrap()
-                .success()
-        );
-        assert!(import_profile(&file, &directory).unwrap().1 && !left.exists());
+        make_fifo(&imported.with_file_name("fifo.json"));
+        assert!(import_profile(&file, directory).unwrap().1 && !left.exists());
     }
 
     #[test]
     fn nobody_waits_long_for_a_lock_or_for_what_is_none() {
         let place = tempfile::tempdir().unwrap();
         let lock = place.path().join(".lock");
-        let held = locked(&lock).unwrap();
-        assert_eq!(locked(&lock).unwrap_err().kind(), ErrorKind::TimedOut);
+        let locked = || locked(&lock, Duration::from_millis(50));
+        let held = locked().unwrap();
+        assert_eq!(locked().unwrap_err().kind(), ErrorKind::TimedOut);
         drop(held);
-        locked(&lock).unwrap();
+        locked().unwrap();
         fs::remove_file(&lock).unwrap();
-        let status = std::process::Command::new("mkfifo").arg(&lock).status();
-        assert!(status.unwrap().success());
-        locked(&lock).unwrap_err();
+        make_fifo(&lock);
+        locked().unwrap_err();
         fs::remove_file(&lock).unwrap();
         std::os::unix::fs::symlink(place.path().join("elsewhere"), &lock).unwrap();
-        locked(&lock).unwrap_err();
+        locked().unwrap_err();
         assert!(!place.path().join("elsewhere").exists());
     }
 
     #[test]
     fn of_benches_that_end_at_the_same_time_none_is_missing_in_the_profile() {
-        for _ in 0..10 {
-            let place = tempfile::tempdir().unwrap();
-            let store = Store::new(place.path().join("data"));
-            let directory = place.path().join("profiles");
+        for _ in 0..if crate::is_long() { 10 } else { 2 } {
+            let stored = Stored::new();
             let paths = std::thread::scope(|scope| {
                 let bench = |number: u32| {
-                    let (store, directory) = (&store, &directory);
+                    let Stored { store, directory, .. } = &stored;
                     scope.spawn(move || {
                         store.save(&run(number)).unwrap();
                         store.renew_profiles(&run(number).storages, directory).unwrap()
                     })
                 };
-                let benches = [1, 3, 5, 7].map(bench);
+                let benches = [3, 5, 7].map(bench);
                 benches.map(|bench| bench.join().unwrap())
             });
             assert_eq!(sittings(&paths[0][0]), 4);

@@ -145,13 +145,16 @@ fn a_sample_has_both_ends_and_other_pieces_each_time() {
         change_byte(&path, at).unwrap();
         let wrong = Err(format!("byte {at} is wrong"));
         assert_eq!(checked(TestPart::Whole), wrong);
-        let found = (0..200)
+        let most = if crate::is_long() { 200 } else { 60 };
+        let found = (0..most)
             .filter(|&seed| checked(TestPart::Sample(seed)) == wrong)
-            .count();
-        assert!(
-            if always { found == 200 } else { (2..40).contains(&found) },
-            "{found} at {at}"
-        );
+            .count() as u64;
+        let is_right = if always {
+            found == most
+        } else {
+            (1..most / 5).contains(&found)
+        };
+        assert!(is_right, "{found} at {at}");
         change_byte(&path, at).unwrap();
     }
 }

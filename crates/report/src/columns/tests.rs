@@ -1,9 +1,8 @@
 //! Which measurements share a table, and which never do.
 
 use seekless_method::{Durability, Operation};
-use seekless_record::{
-    Cache, Column, Contest, Draw, Entry, Finding, Interval, Status, Subject, Summary, Target, UpdatePattern,
-};
+use seekless_record::{Cache, Column, Contest, Draw, Entry, Finding, Target, UpdatePattern};
+use seekless_results::ranking::conclude_all;
 use seekless_results::{Line, simulation};
 
 use super::*;
@@ -20,58 +19,22 @@ fn column(name: &str, operation: Operation, draw: Option<Draw>, methods: &str) -
 }
 
 fn entry(method: &str, seconds: f64) -> Entry {
-    Entry {
-        subject: Subject::Method(method.to_owned()),
-        label: None,
-        status: Status::Measured,
-        summary: Some(Summary {
-            rounds: 6,
-            invalid: 0,
-            seconds: Interval {
-                low: seconds,
-                median: seconds,
-                high: seconds,
-                coverage: Some(0.97),
-            },
-            mean_seconds: seconds,
-            deviation_seconds: None,
-            p90_seconds: None,
-            bytes_per_second: 1.0,
-            cpu_seconds: 0.0,
-            fsync_seconds: 0.0,
-            setup_seconds: 0.0,
-            user_seconds: None,
-            system_seconds: None,
-            calls: None,
-            device_reads: None,
-            device_request_bytes: None,
-            amplification: None,
-            predicted_seconds: None,
-            planned: None,
-            latency: None,
-            read_latency: None,
-            system: None,
-        }),
-        standing: None,
-    }
+    let mut run = simulation::run(&[(method, seconds)], 6);
+    conclude_all(&mut run);
+    run.contests[0].entries.remove(0)
 }
 
-fn contest(
-    operation: Operation,
-    size_bytes: u64,
-    draw: Option<Draw>,
-    durability: Durability,
-    entries: Vec<Entry>,
-) -> Contest {
+/// A contest of updates in an order, or of writes.
+fn contest(size_bytes: u64, draw: Option<Draw>, durability: Durability, entries: Vec<Entry>) -> Contest {
+    let (operation, cache, target) = match draw {
+        Some(_) => (Operation::Update, Cache::Warm, Target::Overwrite),
+        None => (Operation::Write, Cache::None, Target::Fresh),
+    };
     Contest {
         experiment: "saving".to_owned(),
         operation,
-        cache: if draw.is_some() { Cache::Warm } else { Cache::None },
-        target: if draw.is_some() {
-            Target::Overwrite
-        } else {
-            Target::Fresh
-        },
+        cache,
+        target,
         durability,
         files: 2,
         updates: draw.map(|draw| UpdatePattern {
@@ -86,14 +49,10 @@ fn contest(
 /// Two sizes, two buffers of the initial write, one way of updating, written through; and one write that is not.
 fn run() -> Run {
     let mut run = simulation::run(&[], 0);
+    let (drawn, other) = (Some(Draw::Shuffled), Some(Draw::Ascending));
     run.columns = vec![
         column("Initial write", Operation::Write, None, "write/sync*"),
-        column(
-            "Random",
-            Operation::Update,
-            Some(Draw::Shuffled),
-            "update/sync*as-given",
-        ),
+        column("Random", Operation::Update, drawn, "update/sync*as-given"),
     ];
     run.contests.clear();
     for (size_bytes, factor) in [(4_000_000, 1.0), (400_000, 0.1)] {
@@ -102,37 +61,14 @@ fn run() -> Run {
             entry("write/sync,block=1M,write-through", 0.02 * factor),
             entry("write/mmap,block=1M", 9.0),
         ];
-        run.contests.push(contest(
-            Operation::Write,
-            size_bytes,
-            None,
-            Durability::WriteThrough,
-            writes,
-        ));
-        let updates = vec![entry("update/sync,block=1M,write-through,order=as-given", 2.0 * factor)];
-        let (drawn, other) = (Some(Draw::Shuffled), Some(Draw::Ascending));
-        run.contests.push(contest(
-            Operation::Update,
-            size_bytes,
-            drawn,
-            Durability::WriteThrough,
-            updates.clone(),
-        ));
-        run.contests.push(contest(
-            Operation::Update,
-            size_bytes,
-            other,
-            Durability::WriteThrough,
-            vec![entry(&updates[0].name(), 7.0)],
-        ));
+        let updates = |seconds| vec![entry("update/sync,block=1M,write-through,order=as-given", seconds)];
+        for (draw, entries) in [(None, writes), (drawn, updates(2.0 * factor)), (other, updates(7.0))] {
+            let through = contest(size_bytes, draw, Durability::WriteThrough, entries);
+            run.contests.push(through);
+        }
     }
-    run.contests.push(contest(
-        Operation::Write,
-        400_000,
-        None,
-        Durability::None,
-        vec![entry("write/sync,block=4K", 0.004)],
-    ));
+    let unsynced = vec![entry("write/sync,block=4K", 0.004)];
+    run.contests.push(contest(400_000, None, Durability::None, unsynced));
     run
 }
 
@@ -142,12 +78,13 @@ fn a_buffer_and_a_durability_have_a_table_each_and_what_has_one_buffer_stands_in
     let shown = Visible::of(&run);
     let tables = View::of(&shown).columns;
     let titles: Vec<String> = tables.iter().map(Table::title).collect();
+    let through = "write-through, buffer ";
     assert_eq!(
         titles,
         [
             "not synced, buffer 4K",
-            "write-through, buffer 4K",
-            "write-through, buffer 1M"
+            &format!("{through}4K"),
+            &format!("{through}1M")
         ]
     );
     let seconds = |table: &Table<'_>| {
@@ -162,13 +99,15 @@ fn a_buffer_and_a_durability_have_a_table_each_and_what_has_one_buffer_stands_in
     };
     // A trial has two files.
     assert_eq!(seconds(&tables[0]), [(400_000, vec![Some(0.002), None])]);
-    assert_eq!(
-        seconds(&tables[2]),
-        [
-            (400_000, vec![Some(0.001), Some(0.1)]),
-            (4_000_000, vec![Some(0.01), Some(1.0)])
-        ]
-    );
+    let small = (400_000, vec![Some(0.001), Some(0.1)]);
+    assert_eq!(seconds(&tables[2]), [small, (4_000_000, vec![Some(0.01), Some(1.0)])]);
+}
+
+/// The lines of each table.
+fn blocks(run: &Run) -> Vec<Vec<String>> {
+    let text = to_columns(run).unwrap();
+    let blocks = text.split("\n\n");
+    blocks.map(|block| block.lines().map(str::to_owned).collect()).collect()
 }
 
 #[test]
@@ -179,15 +118,12 @@ fn the_export_has_the_columns_of_the_document_a_line_for_each_size() {
         extents: Some(extents),
         ..simulation::trial(0, 0, 0.4)
     }));
-    let text = to_columns(&run).unwrap();
-    let blocks: Vec<Vec<&str>> = text.split("\n\n").map(|block| block.lines().collect()).collect();
+    let blocks = blocks(&run);
     assert_eq!(blocks.len(), 3);
-    assert!(blocks[1][0].starts_with("# simulated: /a\\nb, "), "{}", blocks[1][0]);
-    assert!(
-        blocks[1][0].ends_with("write-through, buffer 4K; milliseconds of a file"),
-        "{}",
-        blocks[1][0]
-    );
+    let title = &blocks[1][0];
+    assert!(title.starts_with("# simulated: /a\\nb, "), "{title}");
+    let end = "write-through, buffer 4K; milliseconds of a file";
+    assert!(title.ends_with(end), "{title}");
     assert_eq!(
         blocks[1][1..],
         [
@@ -223,22 +159,15 @@ fn what_was_published_of_a_table_stands_below_what_was_measured() {
         machine: machine.to_owned(),
         findings,
     };
+    let first = [finding("Initial write", "4K", 1.5), finding("Random", "4K", 300.0)];
+    let second = [finding("Random", "4K", 2.0), finding("Nothing", "4K", 1.0)];
+    let third = [finding("Random", "64K", 2.0), finding("Random", "4K", f64::NAN)];
     run.published = vec![
-        of_machine(
-            "a\tdisk",
-            vec![finding("Initial write", "4K", 1.5), finding("Random", "4K", 300.0)],
-        ),
-        of_machine(
-            "another",
-            vec![finding("Random", "4K", 2.0), finding("Nothing", "4K", 1.0)],
-        ),
-        of_machine(
-            "a third",
-            vec![finding("Random", "64K", 2.0), finding("Random", "4K", f64::NAN)],
-        ),
+        of_machine("a\tdisk", first.to_vec()),
+        of_machine("another", second.to_vec()),
+        of_machine("a third", third.to_vec()),
     ];
-    let text = to_columns(&run).unwrap();
-    let blocks: Vec<Vec<&str>> = text.split("\n\n").map(|block| block.lines().collect()).collect();
+    let blocks = blocks(&run);
     assert_eq!(
         blocks[1][1..],
         [

@@ -21,6 +21,11 @@ use super::page::Frame;
 use super::{comparison_page, run_page, to_html};
 use crate::to_markdown;
 
+/// Whether tests try everything, however long it takes.
+fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_TEST_LONG").is_some()
+}
+
 /// Stores in each contest the conclusions from its trials.
 fn concluded(mut run: Run) -> Run {
     conclude_all(&mut run);
@@ -80,15 +85,8 @@ const SITE: Frame<'_> = Frame::Site(&[("Hub", "/"), ("About", "/about?a=1&b=\"2\
 
 /// Whether nothing of a page needs more than a policy that allows the linked style alone.
 fn is_of_site(page: &str) -> bool {
-    let unwanted = [
-        "<script",
-        "<style",
-        " style=",
-        "Content-Security-Policy",
-        "\"data:",
-        "http://",
-        "https://",
-    ];
+    let inline = ["<script", "<style", " style=", "\"data:"];
+    let unwanted = [&inline[..], &["Content-Security-Policy", "http://", "https://"]].concat();
     page.contains("href=\"/style.css\"") && !unwanted.iter().any(|unwanted| page.contains(unwanted))
 }
 
@@ -101,10 +99,8 @@ fn pages_of_a_site_have_its_navigation_and_neither_script_nor_style() {
     assert!(page.contains(r#"href="/api/v1/runs/1""#) && page.contains("Use read/sync,block=128K: the best"));
     let comparison = compare(&run, &run).expect("the same contests");
     let compared = comparison_page(&comparison, &[], SITE).into_string();
-    assert!(
-        is_of_site(&compared) && !compared.contains(r#"id="notes""#),
-        "{compared}"
-    );
+    let has_notes = compared.contains(r#"id="notes""#);
+    assert!(is_of_site(&compared) && !has_notes, "{compared}");
     assert!([page, compared].iter().all(|page| page.contains("&lt;a note&gt;")));
 }
 
@@ -122,12 +118,8 @@ fn pages_of_usual_runs_on_a_site_are_small() {
 #[test]
 fn a_heat_map_is_drawn_where_there_are_two_blocks_and_not_where_there_is_one() {
     let has_blocks = |methods: &[(&str, f64)]| page(&concluded(run(methods, 6))).contains("id=\"blocks-0\"");
-    assert!(has_blocks(&[
-        ("read/sync,block=4K", 1.0),
-        ("read/sync,block=1M", 1.0),
-        ("read/mmap", 1.0)
-    ]));
-    assert!(!has_blocks(&[("read/sync,block=4K", 1.0), ("read/mmap", 1.0)]));
+    let methods = ["read/sync,block=1M", "read/sync,block=4K", "read/mmap"].map(|method| (method, 1.0));
+    assert!(has_blocks(&methods) && !has_blocks(&methods[1..]));
 }
 
 #[test]
@@ -139,15 +131,9 @@ fn cold_stands_beside_warm_only_where_nothing_else_differs() {
             cache: Cache::Warm,
             ..warm
         });
-        let warm: Vec<Trial> = run
-            .trials
-            .iter()
-            .map(|trial| Trial {
-                contest: 1,
-                ..trial.clone()
-            })
-            .collect();
-        run.trials.extend(warm);
+        for trial in run.trials.clone() {
+            run.trials.push(Trial { contest: 1, ..trial });
+        }
         page(&concluded(run)).contains("Cold and warm")
     };
     assert!(with_twin(64 << 20));
@@ -168,40 +154,34 @@ fn a_published_method_is_held_against_the_best_of_its_kind_here() {
         page(&run)
     };
     let plain = told("read_plain", FindingKind::Synchronous);
-    assert!(
-        plain.contains("<td class=\"slow\"> 1.20x</td>")
-            && plain.contains("block=64K<wbr></td><td class=\"w\">55.9 MB/s</td>"),
-        "its best block is 64K"
-    );
-    assert!(
-        plain.contains("<td class=\"w\">their server</td>")
-            && plain.contains(">the best synchronous, block 4K to 256K</td>")
-    );
-    assert!(
-        told("read_async_plain", FindingKind::Overlapping)
-            .contains("<td class=\"best\">◆ best</td></tr></tbody></table></div></details>")
-    );
+    for cell in [
+        "<td class=\"slow\"> 1.20x</td>",
+        // Its best block is 64K.
+        "block=64K<wbr></td><td class=\"w\">55.9 MB/s</td>",
+        "<td class=\"w\">their server</td>",
+        ">the best synchronous, block 4K to 256K</td>",
+    ] {
+        assert!(plain.contains(cell), "{cell}");
+    }
+    let best = "<td class=\"best\">◆ best</td></tr></tbody></table></div></details>";
+    assert!(told("read_async_plain", FindingKind::Overlapping).contains(best));
     for missing in ["read_mmap_plain", "no such name"] {
         assert!(told(missing, FindingKind::Any).contains("not among the methods of this run"));
     }
     let mut large = run(&methods, 8);
     large.contests[0].size_bytes = 256 << 20;
     large.published = vec![published("read_plain", FindingKind::Synchronous)];
-    assert!(
-        !page(&concluded(large)).contains("Published, and here"),
-        "it is about smaller files"
-    );
+    let page = page(&concluded(large));
+    assert!(!page.contains("Published, and here"), "it is about smaller files");
 }
 
 #[test]
 fn published_figures_stand_beside_those_of_the_same_program_here() {
-    let mut run = run(
-        &[
-            ("compare/stdio,order=preload", 1.5),
-            ("compare/sync,block=4K,order=preload", 0.5),
-        ],
-        6,
-    );
+    let methods = [
+        ("compare/stdio,order=preload", 1.5),
+        ("compare/sync,block=4K,order=preload", 0.5),
+    ];
+    let mut run = run(&methods, 6);
     let labels = ["compare-with-extra-read", "block-compare-with-extra-read-4k"];
     for (entry, label) in run.contests[0].entries.iter_mut().zip(labels) {
         entry.label = Some(label.to_owned());
@@ -213,11 +193,13 @@ fn published_figures_stand_beside_those_of_the_same_program_here() {
     figures.machine = "HDD 2009: a disk".to_owned();
     run.published = vec![figures];
     let page = page(&concluded(run));
-    assert!(
-        page.contains("9.64 s") && page.contains("1.50 s, 750.0 ms of CPU"),
-        "{page}"
-    );
-    assert!(page.contains(">HDD 2009</td>") && page.contains("HDD 2009: a disk. a document</li>"));
+    let figures = ["9.64 s", "1.50 s, 750.0 ms of CPU"];
+    for text in figures
+        .into_iter()
+        .chain([">HDD 2009</td>", "HDD 2009: a disk. a document</li>"])
+    {
+        assert!(page.contains(text), "{page}");
+    }
 }
 
 #[test]
@@ -235,13 +217,8 @@ fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
     elsewhere.findings[0].seconds = Some(9.0);
     elsewhere.findings[0].at_least_bytes = Some(4_000_000);
     let own = page(&run);
-    assert_eq!(
-        (
-            own.matches("class=\"column s0\"").count(),
-            own.matches("class=\"hollow").count()
-        ),
-        (1, 0)
-    );
+    let lines = ["class=\"column s0\"", "class=\"hollow"].map(|class| own.matches(class).count());
+    assert_eq!(lines, [1, 0]);
     run.published = vec![elsewhere.clone()];
     let both = page(&run);
     assert!(both.contains("<title>Plain &amp; simple, 4 MB: 9 s, their server</title>"));
@@ -261,14 +238,15 @@ fn resuming_is_marked_where_it_happened() {
 
 #[test]
 fn thousands_of_entries_and_contests_stay_one_page_of_bounded_plots() {
-    let names: Vec<String> = (0..3000).map(|block| format!("read/sync,block={block}K")).collect();
+    let (entries, contests) = if is_long() { (3000, 2000) } else { (500, 400) };
+    let names: Vec<String> = (0..entries).map(|block| format!("read/sync,block={block}K")).collect();
     let methods: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1.0)).collect();
     let mut run = concluded(run(&methods, 1));
     let empty = contest(1 << 20, Vec::new());
-    run.contests.extend(std::iter::repeat_n(empty, 2000));
+    run.contests.extend(std::iter::repeat_n(empty, contests));
     let page = page(&run);
     assert!(page.matches("<svg").count() < 100 && page.contains("more contests are not shown"));
-    assert_eq!(carried(&page).contests.len(), 2001);
+    assert_eq!(carried(&page).contests.len(), contests + 1);
 }
 
 /// Texts with markup.
@@ -387,7 +365,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if is_long() { 64 } else { 16 }))]
 
     #[test]
     fn no_run_breaks_what_is_made_of_it(run in hostile_run()) {

@@ -46,11 +46,8 @@ fn measure(run: &mut Run, decider: &mut Decider, seconds: Seconds, stop_at: f64)
             }
         }
     }
-    let rounds: HashSet<_> = run
-        .trials
-        .iter()
-        .map(|trial| (trial.contest, trial.entry, trial.round))
-        .collect();
+    let trials = run.trials.iter();
+    let rounds: HashSet<_> = trials.map(|trial| (trial.contest, trial.entry, trial.round)).collect();
     assert_eq!(
         rounds.len(),
         run.trials.len(),
@@ -60,10 +57,8 @@ fn measure(run: &mut Run, decider: &mut Decider, seconds: Seconds, stop_at: f64)
 
 /// How many trials an entry had.
 fn count(run: &Run, contest: usize, entry: usize) -> usize {
-    let trials = run.trials.iter();
-    trials
-        .filter(|trial| (trial.contest, trial.entry) == (contest, entry))
-        .count()
+    let is_its = |trial: &&Trial| (trial.contest, trial.entry) == (contest, entry);
+    run.trials.iter().filter(is_its).count()
 }
 
 fn decider_for(run: &Run, groups: Vec<Group>, budget_seconds: u64) -> Decider {
@@ -74,30 +69,16 @@ fn decider_for(run: &Run, groups: Vec<Group>, budget_seconds: u64) -> Decider {
 fn rounds_of_all_groups_take_turns_and_the_winners_are_measured_again() {
     let (mut run, groups) = contests(2, Duration::ZERO);
     let mut decider = Decider::new(&run, groups, Some(2), Duration::ZERO, 1);
-    assert_eq!(
-        decider.next(&mut run, Duration::ZERO, |_| true),
-        Some(Next::Files(vec![0, 1]))
-    );
+    let next = decider.next(&mut run, Duration::ZERO, |_| true);
+    assert_eq!(next, Some(Next::Files(vec![0, 1])));
     measure(&mut run, &mut decider, |_, entry| [1.0, 0.5][entry], f64::MAX);
-    let rounds: Vec<(usize, u32, Phase)> = run
-        .trials
-        .chunks(2)
-        .map(|round| (round[0].contest, round[0].round, round[0].phase))
+    let rounds = run.trials.iter().step_by(2);
+    let rounds: Vec<_> = rounds
+        .map(|trial| (trial.phase, [trial.contest, trial.round as usize]))
         .collect();
-    let (first, again) = (Phase::Screening, Phase::Confirming);
-    assert_eq!(
-        rounds,
-        [
-            (0, 0, first),
-            (1, 0, first),
-            (0, 1, first),
-            (1, 1, first),
-            (0, 2, again),
-            (0, 3, again),
-            (1, 2, again),
-            (1, 3, again)
-        ]
-    );
+    let first = [[0, 0], [1, 0], [0, 1], [1, 1]].map(|round| (Phase::Screening, round));
+    let again = [[0, 2], [0, 3], [1, 2], [1, 3]].map(|round| (Phase::Confirming, round));
+    assert_eq!(rounds, [first, again].concat());
 }
 
 #[test]
@@ -119,10 +100,8 @@ fn the_rows_of_a_latin_square_are_balanced() {
             assert_eq!(met.len(), count, "each comes once in place {place} of {count}");
         }
         let follows: HashSet<_> = rows.iter().flat_map(|row| row.windows(2)).collect();
-        assert!(
-            count % 2 == 1 || follows.len() == count * (count - 1),
-            "each follows each"
-        );
+        let follow = count * (count - 1);
+        assert!(count % 2 == 1 || follows.len() == follow, "each follows each");
     }
 }
 
@@ -137,10 +116,8 @@ fn rounds_end_with_the_files_that_are_read_once_and_some_are_kept_for_the_winner
         let seconds: Seconds = |_, _| 1.0 + fastrand::f64() * 20.0;
         measure(&mut run, &mut decider, seconds, f64::MAX);
         let of_phase = |is_confirming: bool| {
-            let trials = run.trials.iter().filter(|trial| trial.entry == 0);
-            trials
-                .filter(|trial| (trial.phase == Phase::Confirming) == is_confirming)
-                .count() as u32
+            let is_of = |trial: &&Trial| (trial.phase == Phase::Confirming) == is_confirming && trial.entry == 0;
+            run.trials.iter().filter(is_of).count() as u32
         };
         assert_eq!(of_phase(false), contending, "{files}");
         assert_eq!(of_phase(true), (files - contending).min(CONFIRMING_ROUNDS), "{files}");
@@ -207,9 +184,10 @@ fn what_is_beaten_is_dropped_and_a_settled_contest_gets_no_more_rounds() {
     // The reference runs in every round, so the slower one is the other.
     measure(&mut run, &mut decider, |_, entry| [1.0, 2.0][entry], f64::MAX);
     assert_eq!(count(&run, 0, 1), 3);
-    assert!(
-        matches!(&run.contests[0].entries[1].status, Status::Dropped(why) if why.ends_with("x the best after 3 rounds"))
-    );
+    let Status::Dropped(why) = &run.contests[0].entries[1].status else {
+        panic!("it is not dropped")
+    };
+    assert!(why.ends_with("x the best after 3 rounds"), "{why}");
     assert_eq!(count(&run, 0, 0), (DECIDING_ROUNDS + CONFIRMING_ROUNDS) as usize);
     assert!(Group::remaining(&mut run).is_empty(), "nothing is left to resume");
 }
@@ -241,11 +219,8 @@ fn one_after_the_other_each_is_decided_before_the_next_and_the_last_waits_for_a_
     conclude_now(&mut run);
     assert!(run.contests[1].conclusion.as_ref().unwrap().recommended.is_some());
     assert!(matches!(run.contests[2].entries[0].status, Status::Unmeasured(_)));
-    let left: Vec<usize> = Group::remaining(&mut run)
-        .iter()
-        .map(|group| group.contests[0])
-        .collect();
-    assert_eq!(left, [2, 3]);
+    let left = Group::remaining(&mut run);
+    assert!(left.iter().map(|group| group.contests[0]).eq([2, 3]));
 }
 
 #[test]

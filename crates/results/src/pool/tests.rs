@@ -61,11 +61,8 @@ fn a_method_that_wins_one_hour_and_loses_the_next_is_not_called_the_best() {
     assert!(standing(0).verdict != Verdict::Slower && standing(3).verdict != Verdict::Slower);
     assert_eq!(sittings_of(&pooled).count, 3);
     assert!(sittings_of(&pooled).deviation > 0.08, "{:?}", sittings_of(&pooled));
-    assert!(
-        conclusion(&pooled).sentence.contains(" of 3 sittings"),
-        "{}",
-        conclusion(&pooled).sentence
-    );
+    let sentence = &conclusion(&pooled).sentence;
+    assert!(sentence.contains(" of 3 sittings"), "{sentence}");
 }
 
 #[test]
@@ -79,11 +76,8 @@ fn sittings_that_agree_make_a_claim_that_holds() {
     assert_eq!(found.recommended.as_deref(), Some(METHODS[0]));
     let sittings = sittings_of(&pooled);
     assert_eq!((sittings.count, sittings.agreeing, sittings.needed), (4, 4, None));
-    assert!(
-        found.sentence.ends_with("Among the best in 4 of 4 sittings."),
-        "{}",
-        found.sentence
-    );
+    let end = "Among the best in 4 of 4 sittings.";
+    assert!(found.sentence.ends_with(end), "{}", found.sentence);
     assert_eq!(pooled.trials, runs[3].trials, "samples stay in their runs");
     let rounds = pooled.contests[0].entries[0].summary.as_ref().unwrap().rounds;
     assert_eq!(rounds, 32);
@@ -128,40 +122,43 @@ fn two_documents_of_one_run_count_once() {
     assert_eq!(pooled.contests[0].entries[0].summary.as_ref().unwrap().rounds, 16);
 }
 
+type RunChange = fn(&mut Run);
+
+fn id(run: &mut Run) -> &mut StorageId {
+    run.storages[0].id.as_mut().unwrap()
+}
+
 #[test]
 fn what_was_made_otherwise_or_elsewhere_is_left_out() {
     let mut simulation = Simulation::new(5);
     let mut run = |hours| sitting(&mut simulation, [1.0, 1.3, 1.5, 2.0], hours);
     let (own, other) = (run(4), run(0));
-    let count = |change: fn(&mut Run)| {
+    let (alike, unlike) = (2, 1);
+    let changes: [(&str, RunChange, u32); 13] = [
+        ("nothing", |_| {}, alike),
+        ("the run itself", |run| run.id = "run-4".to_owned(), unlike),
+        ("no revision", |run| run.revision = None, unlike),
+        ("protocol", |run| run.revision.as_mut().unwrap().protocol = 2, unlike),
+        ("drop", |run| run.drop = seekless_record::Drop::System, unlike),
+        ("processors", |run| run.machine.processors += 1, unlike),
+        ("no identity", |run| run.storages[0].id = None, unlike),
+        ("kernel", |run| id(run).kernel = "7.0".to_owned(), unlike),
+        ("no devices", |run| id(run).devices.clear(), unlike),
+        // A serial number identifies the disk.
+        ("a disk's name", |run| id(run).devices[0].name = "vdb".to_owned(), alike),
+        ("size", |run| run.contests[0].size_bytes *= 2, unlike),
+        ("time", |run| run.started = "yesterday".to_owned(), unlike),
+        (
+            "a path of one storage",
+            |run| run.storages[0].path = "/elsewhere".to_owned(),
+            alike,
+        ),
+    ];
+    for (name, change, count) in changes {
         let mut other = other.clone();
         change(&mut other);
-        sittings_of(&pool(&own, &[other])).count
-    };
-    assert_eq!(count(|_| {}), 2);
-    assert_eq!(count(|run| run.id = "run-4".to_owned()), 1, "the run itself");
-    assert_eq!(count(|run| run.revision = None), 1);
-    assert_eq!(count(|run| run.revision.as_mut().unwrap().protocol = 2), 1);
-    assert_eq!(count(|run| run.drop = seekless_record::Drop::System), 1);
-    assert_eq!(count(|run| run.machine.processors += 1), 1);
-    assert_eq!(count(|run| run.storages[0].id = None), 1);
-    assert_eq!(
-        count(|run| run.storages[0].id.as_mut().unwrap().kernel = "7.0".to_owned()),
-        1
-    );
-    assert_eq!(count(|run| run.storages[0].id.as_mut().unwrap().devices.clear()), 1);
-    assert_eq!(
-        count(|run| run.storages[0].id.as_mut().unwrap().devices[0].name = "vdb".to_owned()),
-        2,
-        "a serial number identifies the disk"
-    );
-    assert_eq!(count(|run| run.contests[0].size_bytes *= 2), 1);
-    assert_eq!(count(|run| run.started = "yesterday".to_owned()), 1);
-    assert_eq!(
-        count(|run| run.storages[0].path = "/elsewhere".to_owned()),
-        2,
-        "one file system"
-    );
+        assert_eq!(sittings_of(&pool(&own, &[other])).count, count, "{name}");
+    }
 }
 
 #[test]
@@ -236,13 +233,8 @@ fn intervals_over_sittings_hold_the_truth() {
 #[test]
 fn seconds_and_rates_are_those_of_a_usual_sitting() {
     let mut simulation = Simulation::new(9);
-    let mut run = |hours, times| {
-        sitting(
-            &mut simulation,
-            [0.01, 0.012, 0.02, 0.04].map(|seconds| seconds * times),
-            hours,
-        )
-    };
+    let medians = [0.01, 0.012, 0.02, 0.04];
+    let mut run = |hours, times| sitting(&mut simulation, medians.map(|seconds| seconds * times), hours);
     // The second hour is twice as slow.
     let (first, second) = (run(0, 1.0), run(4, 2.0));
     let pooled = pool(&second, &[first]);
@@ -250,7 +242,7 @@ fn seconds_and_rates_are_those_of_a_usual_sitting() {
     let seconds = summary.seconds;
     assert!((0.0135..0.0150).contains(&seconds.median), "{seconds:?}");
     assert!(
-        seconds.low < seconds.median && seconds.median < seconds.high && seconds.high < 0.03,
+        [seconds.low, seconds.median, seconds.high, 0.03].is_sorted_by(|one, next| one < next),
         "{seconds:?}"
     );
     let rate = summary.bytes_per_second * seconds.median / f64::from(64 << 20);

@@ -339,14 +339,13 @@ mod tests {
 
     #[test]
     fn rows_are_ordered_by_the_ratio_to_the_best_and_what_was_dropped_comes_last() {
-        let methods = [
+        let names = [
             "read/mmap",
             "read/sync,block=4K",
             "read/sync,block=1M",
             "read/posix-aio",
         ];
-        let seconds = [3.0, 1.2, 1.1, 1.0];
-        let methods: Vec<(&str, f64)> = methods.into_iter().zip(seconds).collect();
+        let methods: Vec<_> = names.into_iter().zip([3.0, 1.2, 1.1, 1.0]).collect();
         let mut run = simulation::run(&methods, 8);
         conclude_all(&mut run);
         run.contests[0].entries[1].standing = None;
@@ -382,26 +381,20 @@ mod tests {
             assert_eq!(positions(&run), [Position::Leading, Position::Open], "three rounds");
         }
         let mut noisy = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 8);
-        for (trial, seconds) in noisy
-            .trials
-            .iter_mut()
-            .zip([1.0, 1.5, 2.0, 1.1, 0.9, 3.0].into_iter().cycle())
-        {
+        let seconds = [1.0, 1.5, 2.0, 1.1, 0.9, 3.0].into_iter().cycle();
+        for (trial, seconds) in noisy.trials.iter_mut().zip(seconds) {
             trial.seconds = seconds;
         }
         conclude_all(&mut noisy);
         let conclusion = noisy.contests[0].conclusion.clone().unwrap();
         assert!(conclusion.sentence.starts_with("Undecided"), "{}", conclusion.sentence);
         let found = positions(&noisy);
-        assert!(
-            found.contains(&Position::Leading) && found.contains(&Position::Open),
-            "{found:?}"
-        );
+        for position in [Position::Leading, Position::Open] {
+            assert!(found.contains(&position), "{found:?}");
+        }
         let mut slower = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 2.0)], 3);
         conclude_all(&mut slower);
-        assert!(
-            matches!(positions(&slower)[1], Position::Slower(_)),
-            "three rounds may show that"
-        );
+        let found = positions(&slower);
+        assert!(matches!(found[1], Position::Slower(_)), "three rounds may show that");
     }
 }

@@ -107,12 +107,9 @@ mod tests {
 
     fn run() -> Run {
         let mut run = simulation::run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 3);
-        for (trial, (user, growth)) in
-            run.trials
-                .iter_mut()
-                .filter(|trial| trial.entry == 0)
-                .zip([(0.6, 4096), (0.9, 64 << 20), (0.62, 12 << 20)])
-        {
+        let used = [(0.6, 4096), (0.9, 64 << 20), (0.62, 12 << 20)];
+        let trials = run.trials.iter_mut().filter(|trial| trial.entry == 0);
+        for (trial, (user, growth)) in trials.zip(used) {
             trial.system = Some(measured(user, growth));
             trial.resident_after = Some(1.0);
         }
@@ -155,11 +152,8 @@ mod tests {
         let shown = Visible::of(&run);
         let sheet = &View::of(&shown).contests[0].system;
         let rows = &sheet.rows;
-        assert_eq!(
-            rows.len(),
-            2,
-            "the other method's trials told nothing, the other finding is about warm files"
-        );
+        // The other method's trials told nothing, the other finding is about warm files.
+        assert_eq!(rows.len(), 2);
         let texts = |row: &SheetRow| {
             let texts = row.cells.iter().map(|cell| cell.text.clone());
             texts.filter(|text| !text.is_empty()).collect::<Vec<_>>()
@@ -182,14 +176,7 @@ mod tests {
 
     #[test]
     fn growth_has_its_sign() {
-        for (bytes, text) in [
-            (0, "0"),
-            (-8192, "-8K"),
-            (4096, "+4K"),
-            (1 << 30, "+1024M"),
-            (i64::MIN, "-8796093022208M"),
-        ] {
-            assert_eq!(growth(bytes), text);
-        }
+        let grown = [0, -8192, 4096, 1 << 30, i64::MIN].map(growth);
+        assert_eq!(grown, ["0", "-8K", "+4K", "+1024M", "-8796093022208M"]);
     }
 }

@@ -82,8 +82,8 @@ mod tests {
             texts(document, &mut |_| count += 1);
             count
         };
-        // One text after the other, since words that the form prescribes take no other.
-        for index in 0..count(&mut document) {
+        // One text after the other, since words that the form prescribes take no other; one of three in the short run.
+        for index in (0..count(&mut document)).step_by(if crate::is_long() { 1 } else { 3 }) {
             let (mut changed, mut at) = (document.clone(), 0);
             texts(&mut changed, &mut |text| {
                 if at == index {

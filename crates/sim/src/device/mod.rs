@@ -401,17 +401,15 @@ mod tests {
     fn a_state_that_this_version_did_not_write_is_refused() {
         assert_eq!(state().checked().unwrap(), state());
         let relative = Some(PathBuf::from("mnt"));
+        let at_speed = |speed| DeviceState { speed, ..state() };
         for wrong in [
             DeviceState { version: 2, ..state() },
             DeviceState {
                 model: "no-such".to_owned(),
                 ..state()
             },
-            DeviceState { speed: 0.0, ..state() },
-            DeviceState {
-                speed: f64::NAN,
-                ..state()
-            },
+            at_speed(0.0),
+            at_speed(f64::NAN),
             DeviceState {
                 mount_point: relative.clone(),
                 ..state()

@@ -112,15 +112,11 @@ fn linked_syncs_end_with_their_writes_and_fail_with_them() {
     let (_reader, pipe) = io::pipe().unwrap();
     let pipe = Arc::new(File::from(std::os::fd::OwnedFd::from(pipe)));
     for (file, reason) in [(unwritable, libc::EBADF), (pipe, libc::EINVAL)] {
-        ring.queue(
-            1,
-            &file,
-            &Request {
-                is_synced: true,
-                ..write(0, 0..10)
-            },
-        )
-        .unwrap();
+        let synced = Request {
+            is_synced: true,
+            ..write(0, 0..10)
+        };
+        ring.queue(1, &file, &synced).unwrap();
         let done = ring.wait().unwrap();
         assert_eq!((done.slot, done.result.unwrap_err().raw_os_error()), (1, Some(reason)));
         assert_eq!(ring.in_flight(), 0);
@@ -134,10 +130,8 @@ fn a_requests_error_is_its_own() {
     let unwritable = Arc::new(File::open(path.path()).unwrap());
     ring.queue(1, &unwritable, &write(0, 0..10)).unwrap();
     let done = ring.wait().unwrap();
-    assert_eq!(
-        (done.slot, done.result.unwrap_err().raw_os_error()),
-        (1, Some(libc::EBADF))
-    );
+    let error = done.result.unwrap_err().raw_os_error();
+    assert_eq!((done.slot, error), (1, Some(libc::EBADF)));
 }
 
 #[test]
@@ -157,26 +151,22 @@ fn uncached_requests_work_or_name_the_lack() {
 
 #[test]
 fn misuse_is_an_error() {
-    assert_eq!(
-        Ring::new(0, BLOCK, 4096).unwrap_err().kind(),
-        io::ErrorKind::InvalidInput
-    );
-    assert_eq!(Ring::new(1, 0, 4096).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    let invalid = io::ErrorKind::InvalidInput;
+    for (depth, block) in [(0, BLOCK), (1, 0)] {
+        assert_eq!(Ring::new(depth, block, 4096).unwrap_err().kind(), invalid);
+    }
     let Some(mut ring) = ring(1) else { return };
     let (file, _) = sample_file();
     let mut refused = |slot, range| {
         let error = ring.queue(slot, &file, &Request { range, ..READ }).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), invalid);
     };
     refused(1, 0..1);
     refused(0, 1..BLOCK + 1);
     refused(0, BLOCK..usize::MAX);
-    assert_eq!(ring.wait().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    assert_eq!(ring.wait().unwrap_err().kind(), invalid);
     ring.queue(0, &file, &READ).unwrap();
-    assert_eq!(
-        ring.queue(0, &file, &READ).unwrap_err().kind(),
-        io::ErrorKind::InvalidInput
-    );
+    assert_eq!(ring.queue(0, &file, &READ).unwrap_err().kind(), invalid);
 }
 
 #[test]
@@ -207,12 +197,10 @@ fn a_ring_beyond_the_lock_limit_names_the_limit() {
         current: Some(limit), ..
     } = getrlimit(Resource::Memlock)
     else {
-        println!("skipped: this user may lock all memory");
-        return;
+        return println!("skipped: this user may lock all memory");
     };
     if geteuid().is_root() || limit > 64 << 20 {
-        println!("skipped: this user may lock much memory");
-        return;
+        return println!("skipped: this user may lock much memory");
     }
     match Ring::new(1, limit as usize + (1 << 20), 4096) {
         Ok(Support::Unavailable(reason)) => println!("skipped: {reason}"),

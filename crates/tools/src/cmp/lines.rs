@@ -79,6 +79,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::cases(256))]
         #[test]
         fn agrees_with_a_plain_loop(
             len in prop_oneof![0..100_usize, BLOCK_BYTES - 2..BLOCK_BYTES + 3],

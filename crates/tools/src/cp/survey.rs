@@ -10,8 +10,8 @@ use super::copying::{Copying, Worker};
 use super::{CpOptions, CpSummary, When, copy_trees};
 use crate::Stop;
 
-/// A shorter copy ends sooner than its survey.
-const BEGUN: Duration = Duration::from_secs(1);
+/// A shorter copy ends sooner than its survey. Tests do not wait that long.
+const BEGUN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 1000 });
 const LOOKED: Duration = Duration::from_millis(20);
 
 impl Copying<'_> {

@@ -105,11 +105,11 @@ impl Search<'_> {
 }
 
 impl Cache {
-    /// Opens a cache, or makes it and the directories above it.
+    /// Opens a cache for a search at this time, or makes it and the directories above it.
     ///
     /// # Errors
     /// Why not: another search has it open, it is of another program, or the system's reason.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    pub fn open(path: &Path, now: SystemTime) -> Result<Self, String> {
         let reason =
             |error: &dyn std::fmt::Display| format!("{}: cannot open the cache of digests: {error}", path.display());
         if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
@@ -127,7 +127,7 @@ impl Cache {
             Err(TableError::TableDoesNotExist(_)) => None,
             opened => Some(opened.map_err(|error| reason(&error))?),
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
             path: path.to_owned(),
             database,
@@ -338,7 +338,7 @@ mod tests {
         let path = place.path().join("cache");
         // All files are on one file system.
         let open = |path: &Path| {
-            let cache = Cache::open(path).unwrap();
+            let cache = Cache::open(path, SystemTime::now()).unwrap();
             cache
                 .systems
                 .lock()
@@ -367,7 +367,7 @@ mod tests {
             assert_eq!(cache.content(7, files.get(7)), Some(blake3::hash(&[5])));
             assert_eq!(cache.save(&files), None);
             drop(cache);
-            assert_eq!(rows(&Cache::open(&path).unwrap()), expected, "{day}");
+            assert_eq!(rows(&Cache::open(&path, SystemTime::now()).unwrap()), expected, "{day}");
         }
     }
 }

@@ -8,6 +8,7 @@
 pub mod act;
 mod alike;
 mod cache;
+#[cfg(feature = "catalogue")]
 pub mod catalogue;
 mod contained;
 mod contents;
@@ -33,7 +34,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use seekless::batch::Threads;
 use seekless::facts::ProcessFacts;
@@ -142,6 +143,17 @@ pub fn find(
     stop: &Stop,
     tell: Tell<'_>,
 ) -> FoundDuplicates {
+    find_at(selection, filter, options, (stop, tell), SystemTime::now())
+}
+
+/// As [`find`], at this time: digests are kept only of files that changed some time before it.
+fn find_at(
+    selection: &Selection,
+    filter: &Filter,
+    options: &SearchOptions,
+    (stop, tell): (&Stop, Tell<'_>),
+    now: SystemTime,
+) -> FoundDuplicates {
     let mut ends = vec![Instant::now()];
     let (process, plan) = planned();
     let listed = |files| tell(SearchProgress::Listed(files));
@@ -156,7 +168,7 @@ pub fn find(
     } = found;
     ends.push(Instant::now());
     let (mut numbers, names) = distinct(&files);
-    let cache = options.cache.as_deref().map(Cache::open);
+    let cache = options.cache.as_deref().map(|path| Cache::open(path, now));
     let (cache, cache_failure) = match cache {
         Some(Err(reason)) => (None, Some(reason)),
         opened => (opened.and_then(Result::ok), None),

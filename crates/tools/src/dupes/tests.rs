@@ -8,17 +8,77 @@ use proptest::prelude::*;
 use redb::ReadableDatabase as _;
 
 use super::*;
+use crate::testing::{Mounted, cases, long_or, mounts};
 use crate::walk::CHANGED;
 
 /// The files of each group: those of a file with several names are one.
 type Groups = BTreeSet<BTreeSet<BTreeSet<PathBuf>>>;
 
+fn options(change: impl FnOnce(&mut SearchOptions)) -> SearchOptions {
+    let mut options = SearchOptions::default();
+    change(&mut options);
+    options
+}
+
+fn filter(change: impl FnOnce(&mut Filter)) -> Filter {
+    let mut filter = Filter::default();
+    change(&mut filter);
+    filter
+}
+
+fn searched(selection: &Selection, options: &SearchOptions) -> FoundDuplicates {
+    find(selection, &Filter::default(), options, &Stop::default(), &|_| ())
+}
+
+fn searched_by(selection: &Selection, filter: &Filter) -> FoundDuplicates {
+    find(selection, filter, &SearchOptions::default(), &Stop::default(), &|_| ())
+}
+
+/// Searches in an hour, when no file has changed a moment ago.
+fn searched_later(root: &Path, options: &SearchOptions) -> FoundDuplicates {
+    let selection = Selection::new([root], true);
+    let later = SystemTime::now() + Duration::from_hours(1);
+    let filter = filter(|filter| filter.bytes = 1..=u64::MAX);
+    find_at(&selection, &filter, options, (&Stop::default(), &|_| ()), later)
+}
+
+/// The names of the files of each group, without their directories.
+fn file_names(found: &FoundDuplicates) -> Vec<Vec<String>> {
+    let name = |file: &Equal| file.names[0].path.file_name().unwrap().to_str().unwrap().to_owned();
+    found
+        .groups()
+        .map(|group| group.files.iter().map(name).collect())
+        .collect()
+}
+
+/// A new directory with these files and their contents.
+fn planted(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = place.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    place
+}
+
+/// The names of all files in groups below a directory, those of one file joined by `|`.
+fn names_below(found: &FoundDuplicates, root: &Path) -> Vec<String> {
+    let below = |name: &FoundName| name.path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+    let files = found.groups().flat_map(|group| group.files);
+    files
+        .map(|file| file.names.iter().map(below).collect::<Vec<_>>().join("|"))
+        .collect()
+}
+
+/// The bytes that a file takes.
+fn blocks_bytes(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
 fn find_below(root: &Path, min_bytes: u64, options: &SearchOptions) -> FoundDuplicates {
     let selection = Selection::new([root], true);
-    let filter = Filter {
-        bytes: min_bytes..=u64::MAX,
-        ..Filter::default()
-    };
+    let filter = filter(|filter| filter.bytes = min_bytes..=u64::MAX);
     find(&selection, &filter, options, &Stop::default(), &|_| ())
 }
 
@@ -94,7 +154,7 @@ fn write(path: &Path, content: &Content) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
     #[test]
     fn what_is_found_is_what_reading_everything_finds(
         contents in proptest::collection::vec((content(), 0..4_u8, any::<bool>()), 0..24),
@@ -118,7 +178,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
     #[test]
     fn groups_are_of_like_names_where_that_is_asked_for_and_only_like_files_are_read(
         planted in proptest::collection::vec((0..6_usize, 0..3_usize, prop::option::weighted(0.3, 0..6_usize)), 0..24),
@@ -199,10 +259,7 @@ fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_byt
         (10_000, false, of_bytes),
     ] {
         write(length);
-        let options = SearchOptions {
-            is_paranoid,
-            ..SearchOptions::default()
-        };
+        let options = options(|options| options.is_paranoid = is_paranoid);
         assert_eq!(found(place.path(), 1, &options), naive(place.path(), 1));
         let found = find_below(place.path(), 1, &options);
         let groups: Vec<_> = found.groups().collect();
@@ -214,17 +271,19 @@ fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_byt
 
 #[test]
 fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_for() {
-    let place = tempfile::tempdir().unwrap();
+    let files = [
+        "one/a1",
+        "one/a2",
+        "one/d1",
+        "other/b1",
+        "other/b2",
+        "other/a3",
+        "reference/c1",
+        "reference/c2",
+    ];
+    let contents = |name: &'static str| (name, &name.rsplit('/').next().unwrap().as_bytes()[..1]);
+    let place = planted(&[&files.map(contents)[..], &[contents("reference/d2")]].concat());
     let roots = ["one", "other", "reference"].map(|root| place.path().join(root));
-    for (root, files) in roots
-        .iter()
-        .zip([["a1", "a2", "d1"], ["b1", "b2", "a3"], ["c1", "c2", "d2"]])
-    {
-        fs::create_dir(root).unwrap();
-        for file in files {
-            fs::write(root.join(file), &file[..1]).unwrap();
-        }
-    }
     let groups = |across| {
         let selection = match across {
             Across::References(first) => {
@@ -232,19 +291,8 @@ fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_f
             }
             _ => Selection::new(&roots, true),
         };
-        let options = SearchOptions {
-            across,
-            ..SearchOptions::default()
-        };
-        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
-        let names = |group: EqualFiles| {
-            let names = group
-                .files
-                .iter()
-                .map(|file| file.names[0].path.file_name().unwrap().to_str().unwrap().to_owned());
-            names.collect::<Vec<_>>().join(" ")
-        };
-        let mut groups: Vec<_> = found.groups().map(names).collect();
+        let found = searched(&selection, &options(|options| options.across = across));
+        let mut groups: Vec<_> = file_names(&found).iter().map(|names| names.join(" ")).collect();
         groups.sort();
         groups
     };
@@ -282,6 +330,7 @@ fn a_file_that_changes_after_it_was_listed_is_told_and_in_no_group() {
 fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
     let place = tempfile::tempdir().unwrap();
     let names: Vec<PathBuf> = (0..12).map(|number| place.path().join(number.to_string())).collect();
+    let first_names = |group: EqualFiles| group.files.into_iter().map(|file| file.names[0].path.clone()).collect();
     let mut sizes = BTreeSet::new();
     for changes in &names {
         for name in &names {
@@ -300,10 +349,7 @@ fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
             &Stop::default(),
             &tell,
         );
-        let groups: Vec<BTreeSet<PathBuf>> = found
-            .groups()
-            .map(|group| group.files.into_iter().map(|file| file.names[0].path.clone()).collect())
-            .collect();
+        let groups: Vec<BTreeSet<PathBuf>> = found.groups().map(first_names).collect();
         let told: Vec<&PathBuf> = found.changed.iter().map(|(path, _)| path).collect();
         let [group] = &groups[..] else { panic!("{groups:?}") };
         assert_eq!(told, if group.contains(changes) { vec![] } else { vec![changes] });
@@ -343,10 +389,7 @@ fn what_was_not_in_memory_does_not_stay_there_unless_it_is_to() {
             println!("skipped: files cannot be dropped from the page cache here");
             return;
         }
-        let options = SearchOptions {
-            keeps_cached,
-            ..SearchOptions::default()
-        };
+        let options = options(|options| options.keeps_cached = keeps_cached);
         assert_eq!(find_below(place.path(), 1, &options).sum().duplicates, 1);
         let is_resident = resident().map(|part| part > Some(0.0));
         assert_eq!(
@@ -421,7 +464,7 @@ fn snapshot(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 type Planted = (usize, Option<usize>, usize, usize, bool);
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
     #[test]
     fn equal_directories_are_told_once_and_nothing_that_is_equal_is_lost(
         planted in proptest::collection::vec((0..4_usize, prop::option::of(0..2_usize), 0..2_usize, 0..3_usize, prop::bool::weighted(0.1)), 1..24),
@@ -496,7 +539,7 @@ fn contents_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(cases(256))]
     #[test]
     fn directories_that_others_contain_are_told_and_nothing_is_lost_without_them(
         planted in proptest::collection::vec((0..2_usize, prop::collection::vec(0..3_usize, 0..4), 0..3_usize, 0..6_usize), 1..20),
@@ -614,200 +657,253 @@ fn a_directory_is_looked_for_where_its_rarest_file_is() {
 /// Searches below a directory, for equal directories, too.
 fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> FoundDuplicates {
     let selection = Selection::new([root], other_file_systems);
-    let options = SearchOptions {
-        with_directories: true,
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.with_directories = true);
     find(&selection, filter, &options, &Stop::default(), &|_| ())
 }
 
 #[test]
 fn a_directory_of_which_something_is_left_out_equals_no_other() {
-    let place = tempfile::tempdir().unwrap();
-    for directory in ["a", "b"] {
-        fs::create_dir(place.path().join(directory)).unwrap();
-        fs::write(place.path().join(directory).join("same"), "same").unwrap();
-        fs::write(place.path().join(directory).join("note.log"), "log").unwrap();
-    }
+    let place = planted(&[
+        ("a/same", b"same"),
+        ("b/same", b"same"),
+        ("a/note.log", b"log"),
+        ("b/note.log", b"log"),
+    ]);
     let equal = |filter: &Filter| {
-        let found = find_directories(place.path(), true, filter);
+        let found = find_directories(place.path(), false, filter);
         (found.directories.len(), found.groups().count())
     };
     assert_eq!(equal(&Filter::default()), (1, 0));
-    let filter = Filter {
-        exclude: walk::Globs::new(&["*.log"], &[]).unwrap(),
-        ..Filter::default()
-    };
-    assert_eq!(equal(&filter), (0, 1));
-}
-
-#[test]
-fn a_directory_with_a_link_to_a_file_that_is_left_out_equals_no_other() {
-    let place = tempfile::tempdir().unwrap();
-    for directory in ["a", "b"] {
-        fs::create_dir(place.path().join(directory)).unwrap();
-        fs::write(place.path().join(directory).join("same"), "same").unwrap();
-    }
-    let filter = Filter {
-        follows_links: true,
-        ..Filter::default()
-    };
-    let equal = || find_directories(place.path(), false, &filter).directories.len();
-    assert_eq!(equal(), 1);
+    let without_logs = filter(|filter| filter.exclude = walk::Globs::new(&["*.log"], &[]).unwrap());
+    assert_eq!(equal(&without_logs), (0, 1));
+    // Also if that is behind a link.
+    let with_links = filter(|filter| filter.follows_links = true);
+    assert_eq!(equal(&with_links), (1, 0));
     std::os::unix::fs::symlink("/proc/self/status", place.path().join("b/link")).unwrap();
-    assert_eq!(equal(), 0);
+    assert_eq!(equal(&with_links).0, 0);
 }
 
 #[test]
 fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
-    let place = tempfile::tempdir().unwrap();
-    let path = |name: &str| place.path().join(name);
-    fs::create_dir_all(path("tree/below")).unwrap();
-    fs::create_dir(path("elsewhere")).unwrap();
-    fs::write(path("tree/a"), "same").unwrap();
-    fs::write(path("elsewhere/b"), "same").unwrap();
-    fs::write(path("elsewhere/c"), "same").unwrap();
+    let place = planted(&[
+        ("tree/below/alone", b"alone"),
+        ("tree/a", b"same"),
+        ("elsewhere/b", b"same"),
+        ("elsewhere/c", b"same"),
+    ]);
+    let tree = place.path().join("tree");
     for (target, link) in [
-        ("../elsewhere", "tree/0"),
-        ("../elsewhere", "tree/z"),
-        ("..", "tree/below/up"),
-        ("a", "tree/link to a"),
-        ("nowhere", "tree/broken"),
-        ("loop", "tree/loop"),
+        ("../elsewhere", "0"),
+        ("../elsewhere", "z"),
+        ("..", "below/up"),
+        ("a", "link to a"),
+        ("nowhere", "broken"),
+        ("loop", "loop"),
     ] {
-        std::os::unix::fs::symlink(target, path(link)).unwrap();
+        std::os::unix::fs::symlink(target, tree.join(link)).unwrap();
     }
     let names = |follows_links| {
-        let selection = Selection::new([path("tree")], true);
-        let filter = Filter {
-            follows_links,
-            ..Filter::default()
-        };
-        let found = find(
-            &selection,
-            &filter,
-            &SearchOptions::default(),
-            &Stop::default(),
-            &|_| (),
-        );
+        let filter = filter(|filter| filter.follows_links = follows_links);
+        let found = searched_by(&Selection::new([&tree], true), &filter);
         assert_eq!(found.failures, []);
-        let below = |path: PathBuf| {
-            path.strip_prefix(place.path().join("tree"))
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .to_owned()
-        };
-        let files = found.groups().flat_map(|group| group.files);
-        files
-            .map(|file| file.names.into_iter().map(|name| below(name.path)).collect::<Vec<_>>())
-            .collect::<Vec<_>>()
+        names_below(&found, &tree)
     };
-    assert_eq!(names(false), Vec::<Vec<String>>::new());
+    assert_eq!(names(false), Vec::<String>::new());
     for _ in 0..20 {
-        assert_eq!(names(true), [vec!["0/b"], vec!["0/c"], vec!["a", "link to a"]]);
+        assert_eq!(names(true), ["0/b", "0/c", "a|link to a"]);
     }
 }
 
 #[test]
 fn ignore_files_are_heeded_where_that_is_asked_for() {
-    let place = tempfile::tempdir().unwrap();
-    for path in ["a", "b/a", "b/c/a", "built/a", "b/built/a"] {
-        let path = place.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "same").unwrap();
-    }
-    fs::write(place.path().join(".gitignore"), "built/\n/b/c\n").unwrap();
-    fs::write(place.path().join("b/.ignore"), "!built/\n").unwrap();
+    let files = ["a", "b/a", "b/c/a", "built/a", "b/built/a"].map(|name| (name, &b"same"[..]));
+    let place = planted(
+        &[
+            &files[..],
+            &[(".gitignore", b"built/\n/b/c\n"), ("b/.ignore", b"!built/\n")],
+        ]
+        .concat(),
+    );
     let files = |heeds_ignore_files| {
-        let selection = Selection::new([place.path()], true);
-        let filter = Filter {
-            heeds_ignore_files,
-            bytes: 4..=4,
-            ..Filter::default()
-        };
-        let found = find(
-            &selection,
-            &filter,
-            &SearchOptions::default(),
-            &Stop::default(),
-            &|_| (),
-        );
-        let paths = found
-            .groups()
-            .flat_map(|group| group.files)
-            .flat_map(|file| file.names)
-            .map(|name| name.path);
-        let below = |path: PathBuf| path.strip_prefix(place.path()).unwrap().to_str().unwrap().to_owned();
-        paths.map(below).collect::<Vec<_>>()
+        let filter = filter(|filter| {
+            filter.heeds_ignore_files = heeds_ignore_files;
+            filter.bytes = 4..=4;
+        });
+        let found = searched_by(&Selection::new([place.path()], true), &filter);
+        names_below(&found, place.path())
     };
     assert_eq!(files(false).len(), 5);
     assert_eq!(files(true), ["a", "b/a", "b/built/a"]);
 }
 
-#[test]
-fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() {
-    let place = tempfile::tempdir().unwrap();
-    let cache = place.path().join("cache/dupes.redb");
-    let tree = place.path().join("tree");
+/// Two pairs of equal files in a new directory `tree`, and another file of their size and beginning.
+fn pairs(place: &Path) -> PathBuf {
+    let tree = place.join("tree");
     fs::create_dir(&tree).unwrap();
     for (name, last) in [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("e", 3)] {
         let mut bytes = vec![0; 10_000];
         bytes[9_999] = last;
         fs::write(tree.join(name), bytes).unwrap();
     }
-    let find = || {
-        let options = SearchOptions {
-            cache: Some(cache.clone()),
-            ..SearchOptions::default()
+    tree
+}
+
+#[test]
+fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() {
+    let place = tempfile::tempdir().unwrap();
+    let cache = place.path().join("cache/dupes.redb");
+    let tree = pairs(place.path());
+    let options = options(|options| options.cache = Some(cache.clone()));
+    let find = |is_later| {
+        let found = if is_later {
+            searched_later(&tree, &options)
+        } else {
+            find_below(&tree, 1, &options)
         };
-        let found = find_below(&tree, 1, &options);
         assert_eq!(found.cache_failure, None);
-        let names = |group: EqualFiles| {
-            let names = group
-                .files
-                .iter()
-                .map(|file| file.names[0].path.file_name().unwrap().to_str().unwrap().to_owned());
-            names.collect::<String>()
-        };
-        let groups: Vec<_> = found.groups().map(|group| (group.proof, names(group))).collect();
+        let groups = found.groups().zip(file_names(&found));
+        let groups: Vec<_> = groups.map(|(group, names)| (group.proof, names.concat())).collect();
         (groups, found.read_bytes, found.cached)
     };
     let groups = |proof| vec![(proof, "ab".to_owned()), (proof, "cd".to_owned())];
     // What was written a moment ago may be written again without a new time.
-    assert_eq!(find().0, groups(Proof::Blake3));
-    assert_eq!(find(), (groups(Proof::Blake3), 5 * (4096 + 10_000), 0));
-    std::thread::sleep(Duration::from_millis(2_100));
-    assert_eq!(find().0, groups(Proof::Blake3));
-    assert_eq!(find(), (groups(Proof::Cached), 0, 5));
+    assert_eq!(find(false).0, groups(Proof::Blake3));
+    assert_eq!(find(false), (groups(Proof::Blake3), 5 * (4096 + 10_000), 0));
+    assert_eq!(find(true).0, groups(Proof::Blake3));
+    assert_eq!(find(true), (groups(Proof::Cached), 0, 5));
     let times = fs::metadata(tree.join("b")).unwrap().modified().unwrap();
     let changed = File::options().write(true).open(tree.join("b")).unwrap();
     changed.write_all_at(&[3], 9_999).unwrap();
     changed.set_modified(times).unwrap();
     let expected = vec![(Proof::Cached, "be".to_owned()), (Proof::Cached, "cd".to_owned())];
-    assert_eq!(find(), (expected, 4096 + 10_000, 4));
+    assert_eq!(find(true), (expected, 4096 + 10_000, 4));
+    // Another file by the same name, with the same time.
+    fs::copy(tree.join("a"), place.path().join("new")).unwrap();
+    let new = File::options().write(true).open(place.path().join("new")).unwrap();
+    new.set_modified(times).unwrap();
+    fs::rename(place.path().join("new"), tree.join("d")).unwrap();
+    assert_eq!(
+        find(true).0,
+        [(Proof::Cached, "ad".to_owned()), (Proof::Cached, "be".to_owned())]
+    );
 }
 
 #[test]
-fn a_cache_that_cannot_be_used_is_told_and_the_search_goes_on() {
+fn a_cache_that_is_damaged_or_none_is_told_and_changes_nothing() {
     let place = tempfile::tempdir().unwrap();
-    for name in ["a", "b"] {
-        fs::write(place.path().join(name), "same").unwrap();
-    }
-    let foreign = place.path().join("a");
-    let options = SearchOptions {
-        cache: Some(foreign.clone()),
-        ..SearchOptions::default()
+    let (tree, cache) = (pairs(place.path()), place.path().join("digests"));
+    let options = options(|options| options.cache = Some(cache.clone()));
+    let failure = |what: &str| {
+        let found = searched_later(&tree, &options);
+        assert_eq!(file_names(&found), [["a", "b"], ["c", "d"]], "{what}");
+        found.cache_failure.clone()
     };
-    let found = find_below(place.path(), 1, &options);
-    assert!(
-        found
-            .cache_failure
-            .as_ref()
-            .unwrap()
-            .contains("cannot open the cache of digests")
-    );
-    assert_eq!((found.sum().groups, fs::read(foreign).unwrap()), (1, b"same".to_vec()));
+    assert_eq!(failure("new"), None);
+    let good = fs::read(&cache).unwrap();
+    // Where something is.
+    let used: Vec<usize> = (0..good.len()).filter(|at| good[*at] != 0).collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut told = 0;
+    for trial in 0..long_or(60, 16) {
+        let mut bad = good.clone();
+        match trial % 4 {
+            0 => bad.truncate(random.usize(..good.len())),
+            1 => bad[used[random.usize(..used.len())]] ^= 1 << random.u32(..8),
+            2 => {
+                let at = random.usize(..good.len() - 4096);
+                bad[at..at + 4096].fill(random.u8(..));
+            }
+            _ => bad[random.usize(..320)] = random.u8(..),
+        }
+        fs::write(&cache, &bad).unwrap();
+        told += usize::from(failure(&format!("damage {trial}")).is_some());
+        // What was told is no cache stays as it is; another works again.
+        failure(&format!("damage {trial}, again"));
+    }
+    assert!(told > 0);
+    for content in [b"no digests".to_vec(), vec![0; 1 << 20]] {
+        fs::write(&cache, &content).unwrap();
+        let why = failure("no digests").unwrap();
+        assert!(why.contains("cannot open the cache of digests: "), "{why}");
+        assert_eq!(fs::read(&cache).unwrap(), content);
+    }
+    fs::remove_file(&cache).unwrap();
+    fs::create_dir(&cache).unwrap();
+    assert!(failure("a directory").is_some());
+}
+
+#[test]
+fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let [tree, full] = ["tree", "full"].map(|name| place.path().join(name));
+    fs::create_dir(&tree).unwrap();
+    for number in 0..long_or(4_000, 1_000) {
+        fs::write(tree.join(number.to_string()), (number / 2).to_string().repeat(3)).unwrap();
+    }
+    let options = options(|options| options.cache = Some(full.join("digests")));
+    let expected = file_names(&find_below(&tree, 1, &SearchOptions::default()));
+    let mut told = BTreeSet::new();
+    for size in long_or(&["4k", "64k", "1m", "1200k", "1600k", "2m"][..], &["4k", "1m"]) {
+        let Some(_mounted) = Mounted::tmpfs(full.clone(), &format!("size={size}")) else {
+            return;
+        };
+        for _ in 0..2 {
+            let found = searched_later(&tree, &options);
+            assert_eq!(file_names(&found), expected, "{size}");
+            told.extend(found.cache_failure.clone());
+        }
+    }
+    let is_right = |why: &String| why.contains("full/digests: cannot ") && why.contains("No space left on device");
+    assert!(!told.is_empty() && told.iter().all(is_right), "{told:?}");
+}
+
+#[test]
+fn digests_of_files_whose_changes_do_not_show_are_neither_kept_nor_trusted() {
+    let place = tempfile::tempdir().unwrap();
+    let (tree, mounted) = (pairs(place.path()), place.path().join("mounted"));
+    fs::create_dir(&mounted).unwrap();
+    let options = options(|options| options.cache = Some(place.path().join("digests")));
+    let find_twice = || {
+        for _ in 0..2 {
+            let found = searched_later(&mounted, &options);
+            let proofs: Vec<Proof> = found.groups().map(|group| group.proof).collect();
+            assert!(proofs.len() == 2 && !proofs.contains(&Proof::Cached), "{proofs:?}");
+        }
+    };
+    if mounts("bindfs", &[tree.as_os_str(), mounted.as_os_str()]) {
+        let _mounted = Mounted(mounted.clone());
+        find_twice();
+    }
+    if let Some(_mounted) = Mounted::tmpfs(mounted.clone(), "size=1m") {
+        for entry in fs::read_dir(tree).unwrap().map(Result::unwrap) {
+            fs::copy(entry.path(), mounted.join(entry.file_name())).unwrap();
+        }
+        find_twice();
+    }
+}
+
+#[test]
+fn a_file_whose_beginning_is_known_by_its_digest_leaves_the_page_cache_when_it_was_read() {
+    let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let path = |name: &str| tree.join(name);
+    fs::write(path("a"), vec![1; 300_000]).unwrap();
+    fs::write(path("other"), vec![2; 300_000]).unwrap();
+    let options = options(|options| options.cache = Some(place.path().join("digests")));
+    assert_eq!(searched_later(&tree, &options).sum().groups, 0);
+    fs::write(path("new"), vec![1; 300_000]).unwrap();
+    for name in ["a", "other", "new"] {
+        File::open(path(name)).unwrap().sync_all().unwrap();
+        if seekless::cache::drop_file(path(name)).unwrap().part() != Some(0.0) {
+            return println!("skipped: files cannot be dropped from the page cache here");
+        }
+    }
+    // Somebody has read this one.
+    fs::read(path("other")).unwrap();
+    assert_eq!(file_names(&searched_later(&tree, &options)), [["a", "new"]]);
+    let is_resident = |name: &str| seekless::cache::resident(path(name)).unwrap().part() > Some(0.0);
+    assert_eq!(["a", "other", "new"].map(is_resident), [false, true, false]);
 }
 
 #[test]
@@ -824,10 +920,7 @@ fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
     transaction.open_table(table).unwrap().insert(1, "a digest").unwrap();
     transaction.commit().unwrap();
     drop(database);
-    let options = SearchOptions {
-        cache: Some(cache.clone()),
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.cache = Some(cache.clone()));
     for _ in 0..2 {
         let found = find_below(place.path(), 1, &options);
         let reason = found.cache_failure.as_ref().unwrap();
@@ -841,29 +934,20 @@ fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
 
 #[test]
 fn a_file_with_names_below_several_roots_is_below_all_of_them() {
-    let place = tempfile::tempdir().unwrap();
+    let place = planted(&[
+        ("one/a", b"same"),
+        ("one/b", b"same"),
+        ("one/c", b"alone"),
+        ("other/d", b""),
+    ]);
     let roots = ["one", "other"].map(|root| place.path().join(root));
-    for root in &roots {
-        fs::create_dir(root).unwrap();
+    for name in ["b", "c"] {
+        fs::hard_link(roots[0].join(name), roots[1].join(name)).unwrap();
     }
-    fs::write(roots[0].join("a"), "same").unwrap();
-    fs::write(roots[0].join("b"), "same").unwrap();
-    fs::hard_link(roots[0].join("b"), roots[1].join("b")).unwrap();
-    fs::write(roots[0].join("c"), "alone").unwrap();
-    fs::hard_link(roots[0].join("c"), roots[1].join("c")).unwrap();
     for _ in 0..20 {
-        let options = SearchOptions {
-            across: Across::Roots,
-            ..SearchOptions::default()
-        };
-        let selection = Selection::new(&roots, true);
-        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
-        let names = |file: Equal| file.names.into_iter().map(|name| name.root).collect::<Vec<_>>();
-        let groups: Vec<Vec<_>> = found
-            .groups()
-            .map(|group| group.files.into_iter().map(names).collect())
-            .collect();
-        assert_eq!(groups, [vec![vec![0], vec![0, 1]]]);
+        let options = options(|options| options.across = Across::Roots);
+        let found = searched(&Selection::new(&roots, true), &options);
+        assert_eq!(names_below(&found, place.path()), ["one/a", "one/b|other/b"]);
     }
 }
 
@@ -890,10 +974,7 @@ fn files_that_begin_alike_and_differ_are_read_a_few_times_at_most_to_compare_the
         bytes[4_500..4_508].copy_from_slice(&(number / 2 * 2).max(number.min(500)).to_le_bytes());
         fs::write(place.path().join(number.to_string()), bytes).unwrap();
     }
-    let options = SearchOptions {
-        is_paranoid: true,
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.is_paranoid = true);
     let found = find_below(place.path(), 1, &options);
     let groups: Vec<_> = found.groups().collect();
     assert_eq!(groups.len(), 50);
@@ -911,13 +992,10 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
     for number in 0..3_000 {
         fs::write(place.path().join(number.to_string()), "same").unwrap();
     }
-    let options = SearchOptions {
-        is_paranoid: true,
-        ..SearchOptions::default()
-    };
+    let options = options(|options| options.is_paranoid = true);
     let files = listed_below(place.path());
     let group: Vec<u32> = (0..files.len()).collect();
-    for stops_first in [true, false] {
+    let ends_early = |stops_first| {
         let stop = Stop::default();
         let search = search_of(&files, &options, &stop);
         std::thread::scope(|scope| {
@@ -933,10 +1011,13 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
             }
             let started = Instant::now();
             let (classes, failed) = search.prove_all(std::slice::from_ref(&group));
-            assert!(classes.is_empty() && failed.is_empty());
             assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-        });
-    }
+            classes.is_empty() && failed.is_empty()
+        })
+    };
+    assert!(ends_early(true));
+    // A busy machine may be too slow to stop it before its end.
+    assert!((0..10).any(|_| ends_early(false)));
 }
 
 #[test]
@@ -952,56 +1033,51 @@ fn a_name_that_is_met_twice_or_is_a_symbolic_link_is_no_other_hard_link() {
         std::os::unix::fs::symlink(name, path("here").join(format!("link to {name}"))).unwrap();
     }
     let gain = |roots: &[&str], follows_links| {
-        let filter = Filter {
-            follows_links,
-            ..Filter::default()
-        };
+        let filter = filter(|filter| filter.follows_links = follows_links);
         let selection = Selection::new(roots.iter().map(|root| path(root)), true);
-        let sum = find(
-            &selection,
-            &filter,
-            &SearchOptions::default(),
-            &Stop::default(),
-            &|_| (),
-        )
-        .sum();
+        let sum = searched_by(&selection, &filter).sum();
         assert_eq!((sum.groups, sum.duplicates), (1, 1));
         sum.gain_bytes
     };
     assert_eq!(gain(&["here"], false), 0);
     assert_eq!(gain(&["here", "here/1", "here/2"], false), 0);
     assert_eq!(gain(&["here"], true), 0);
-    let bytes = fs::metadata(path("here/1")).unwrap().blocks() * 512;
+    let bytes = blocks_bytes(&path("here/1"));
     assert_eq!(gain(&["here", "elsewhere"], false), bytes);
     assert_eq!(gain(&["here", "here/1", "elsewhere/2", "elsewhere/1"], true), bytes);
 }
 
 #[test]
-fn references_are_neither_duplicates_nor_space_to_gain() {
-    let place = tempfile::tempdir().unwrap();
-    let roots = ["photos", "backup"].map(|root| place.path().join(root));
-    for (root, names) in roots.iter().zip([&["1", "2"][..], &["1", "2", "3", "4"]]) {
-        for directory in ["a", "b"] {
-            fs::create_dir_all(root.join(directory)).unwrap();
-            for name in names {
-                fs::write(root.join(directory).join(name), vec![7; 100_000]).unwrap();
-            }
-        }
-    }
+fn references_and_their_directories_are_neither_duplicates_nor_space_to_gain() {
+    let bytes = vec![7; 100_000];
+    let found = |place: &Path, with_directories| {
+        let options = options(|options| {
+            options.across = Across::References(1);
+            options.with_directories = with_directories;
+        });
+        let selection = Selection::new([place.join("photos")], true).against([place.join("backup")]);
+        (searched(&selection, &options), blocks_bytes(&place.join("backup/a/1")))
+    };
+    let photos = ["photos/a/1", "photos/a/2", "photos/b/1", "photos/b/2"];
+    let files = photos
+        .iter()
+        .flat_map(|name| [(*name).to_owned(), name.replace("photos", "backup")]);
+    let more = ["backup/a/3", "backup/a/4", "backup/b/3", "backup/b/4"].map(str::to_owned);
+    let files: Vec<String> = files.chain(more).collect();
+    let place = planted(&files.iter().map(|name| (name.as_str(), &bytes[..])).collect::<Vec<_>>());
     // A name of a reference, too.
-    fs::hard_link(roots[1].join("a/1"), roots[0].join("linked")).unwrap();
+    fs::hard_link(place.path().join("backup/a/1"), place.path().join("photos/linked")).unwrap();
     for with_directories in [false, true] {
-        let options = SearchOptions {
-            across: Across::References(1),
-            with_directories,
-            ..SearchOptions::default()
-        };
-        let selection = Selection::new(&roots[..1], true).against(&roots[1..]);
-        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
-        let bytes = fs::metadata(roots[0].join("a/1")).unwrap().blocks() * 512;
+        let (found, bytes) = found(place.path(), with_directories);
         let sum = found.sum();
         assert_eq!((sum.groups, sum.duplicates, sum.gain_bytes), (1, 4, 4 * bytes));
     }
+    let place = planted(&["photos/a/1", "backup/a/1", "backup/b/1"].map(|name| (name, &bytes[..])));
+    let (found, bytes) = found(place.path(), true);
+    let [equal] = &found.directories[..] else {
+        panic!("{:?}", found.directories)
+    };
+    assert_eq!((equal.files.len(), equal.gain_bytes), (3, bytes));
 }
 
 #[test]
@@ -1017,45 +1093,15 @@ fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
         fs::write(path("c/x"), vec![number; 50_000]).unwrap();
         fs::hard_link(path("c/x"), path("d/x")).unwrap();
     }
-    let bytes = fs::metadata(place.path().join("0/a/x")).unwrap().blocks() * 512;
+    let bytes = blocks_bytes(&place.path().join("0/a/x"));
     for _ in 0..10 {
-        let options = SearchOptions {
-            with_directories: true,
-            ..SearchOptions::default()
-        };
+        let options = options(|options| options.with_directories = true);
         let found = find_below(place.path(), 1, &options);
         assert_eq!(found.directories.len(), 10);
         for equal in found.directories {
             assert_eq!((equal.files.len(), equal.gain_bytes), (4, bytes));
         }
     }
-}
-
-#[test]
-fn directories_of_references_stay() {
-    let place = tempfile::tempdir().unwrap();
-    let roots = ["photos", "backup"].map(|root| place.path().join(root));
-    for directory in ["photos/a", "backup/a", "backup/b"] {
-        fs::create_dir_all(place.path().join(directory)).unwrap();
-        fs::write(place.path().join(directory).join("x"), vec![7; 50_000]).unwrap();
-    }
-    let options = SearchOptions {
-        across: Across::References(1),
-        with_directories: true,
-        ..SearchOptions::default()
-    };
-    let found = find(
-        &Selection::new(&roots[..1], true).against(&roots[1..]),
-        &Filter::default(),
-        &options,
-        &Stop::default(),
-        &|_| (),
-    );
-    let bytes = fs::metadata(place.path().join("photos/a/x")).unwrap().blocks() * 512;
-    let [equal] = &found.directories[..] else {
-        panic!("{:?}", found.directories)
-    };
-    assert_eq!((equal.files.len(), equal.gain_bytes), (3, bytes));
 }
 
 #[test]
@@ -1111,18 +1157,14 @@ fn a_digest_is_kept_of_what_is_written_back_so_that_later_writes_change_times() 
         let found = seekless_sys::unwritten_bytes(&File::open(tree.join(name)).unwrap()).unwrap();
         found.available()
     };
-    std::thread::sleep(Duration::from_millis(2_100));
     if unwritten("a").is_none_or(|bytes| bytes == 0) {
         println!("skipped: nothing stays unwritten here, or the system does not tell");
         return;
     }
-    let options = SearchOptions {
-        cache: Some(place.path().join("cache")),
-        ..SearchOptions::default()
-    };
-    assert_eq!(find_below(&tree, 1, &options).sum().groups, 1);
+    let options = options(|options| options.cache = Some(place.path().join("cache")));
+    assert_eq!(searched_later(&tree, &options).sum().groups, 1);
     assert_eq!(["a", "b"].map(unwritten), [Some(0); 2]);
-    assert_eq!(find_below(&tree, 1, &options).cached, 2);
+    assert_eq!(searched_later(&tree, &options).cached, 2);
 }
 
 /// Where the test of memory runs alone, as its child does.
@@ -1139,7 +1181,7 @@ fn ten_million_files_take_less_than_150_bytes_each() {
         return;
     }
     // Two of each size; of half of the sizes the beginnings are equal, too.
-    let files = Files::made(100_000, 100, |number| u64::from(number / 2) + 1);
+    let files = Files::made(long_or(100_000, 1_000), 100, |number| u64::from(number / 2) + 1);
     let (mut numbers, names) = distinct(&files);
     let stop = Stop::default();
     let options = SearchOptions::default();
@@ -1148,7 +1190,8 @@ fn ten_million_files_take_less_than_150_bytes_each() {
         ..search_of(&files, &options, &stop)
     };
     search.drop_single_sizes(&mut numbers);
-    assert_eq!(numbers.len(), 10_000_000);
+    let count = numbers.len();
+    assert_eq!(count, long_or(10_000_000, 100_000));
     let digest = |number: u32| if number % 4 < 2 { number / 2 } else { number };
     let parts = numbers.chunks(numbers.len() / 16).map(|part| {
         part.iter()
@@ -1157,7 +1200,7 @@ fn ten_million_files_take_less_than_150_bytes_each() {
     });
     let groups = search.alike(parts.collect());
     drop(numbers);
-    assert!(groups.len() >= 2_500_000, "{}", groups.len());
+    assert!(groups.len() >= count / 4, "{}", groups.len());
     let class = |group: Vec<u32>| Class {
         proof: Proof::Bytes,
         files: group.into_iter().map(|number| search.member(number, 4096)).collect(),
@@ -1167,8 +1210,9 @@ fn ten_million_files_take_less_than_150_bytes_each() {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let kib: u64 = most.trim().strip_suffix(" kB").unwrap().parse().unwrap();
-    println!("{} bytes a file", kib * 1024 / 10_000_000);
-    assert!(kib * 1024 < 150 * 10_000_000, "{kib} KiB");
+    println!("{} bytes a file", kib * 1024 / count as u64);
+    // The process itself takes some as well.
+    assert!(kib * 1024 < 150 * count as u64 + (32 << 20), "{kib} KiB");
 }
 
 #[test]

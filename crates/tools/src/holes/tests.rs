@@ -20,7 +20,15 @@ use super::punch as punch_examined;
 use super::punch::punch_held;
 use super::*;
 use crate::Stop;
+use crate::testing::{cases, long_or};
 use crate::walk::{FileAt, Selection};
+
+/// Directories in which holes can be made.
+fn with_holes() -> Vec<TempDir> {
+    let mut directories = directories();
+    directories.retain(|directory| has_holes(directory.path()));
+    directories
+}
 
 fn directories() -> Vec<TempDir> {
     let mut directories = vec![tempfile::tempdir().unwrap()];
@@ -40,6 +48,19 @@ fn has_holes(directory: &Path) -> bool {
         println!("skipped: {error}");
     }
     done.is_ok()
+}
+
+fn dug(path: &Path) -> Result<Dug> {
+    dig(&named(path), Dig::default(), &Stop::default(), &|_| ())
+}
+
+/// The errors of all jobs on a file, of which none may be done.
+fn refusals(path: &Path) -> [Error; 3] {
+    [
+        dug(path).unwrap_err(),
+        punch(&named(path), 0, 1, false).unwrap_err(),
+        fill(&named(path), false).unwrap_err(),
+    ]
 }
 
 /// Punches a hole as one who agrees to it at once.
@@ -85,10 +106,7 @@ fn make(path: &Path, pieces: &[(u8, u64)], tail: u64) -> Vec<u8> {
 #[test]
 fn digging_that_is_stopped_ends_without_an_error_of_the_file() {
     const MIB: usize = 1 << 20;
-    for directory in directories() {
-        if !has_holes(directory.path()) {
-            continue;
-        }
+    for directory in with_holes() {
         let path = directory.path().join("file");
         let mut bytes = vec![0; 16 * MIB];
         for at in (0..bytes.len()).step_by(128 << 10) {
@@ -123,7 +141,7 @@ fn after_a_death_before_any_step_no_byte_has_changed_but_those_that_were_to_be_p
         verify: true,
         ..Dig::default()
     };
-    for directory in directories().iter().filter(|directory| has_holes(directory.path())) {
+    for directory in with_holes() {
         let path = directory.path().join("file");
         let file = named(&path);
         let range = |offset: usize, end: usize| punch_range(&file, offset as u64, (end - offset) as u64, false);
@@ -158,10 +176,7 @@ fn after_a_death_before_any_step_no_byte_has_changed_but_those_that_were_to_be_p
 #[test]
 fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
     const MIB: usize = 1 << 20;
-    for directory in directories() {
-        if !has_holes(directory.path()) {
-            continue;
-        }
+    for directory in with_holes() {
         let path = directory.path().join("file");
         let mut bytes = vec![0; 8 * MIB];
         bytes[3 * MIB..4 * MIB].fill(1);
@@ -169,7 +184,7 @@ fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
         bytes[6 * MIB - 1] = 1;
         fs::write(&path, &bytes).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
-        let dug = dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).unwrap();
+        let dug = dug(&path).unwrap();
         assert_eq!(dug.zero_bytes, 7 * MIB as u64 - 4096);
         let file = File::open(&path).unwrap();
         if let Ok(seekless_sys::Support::Available(found)) = seekless_sys::residency(&file) {
@@ -180,7 +195,7 @@ fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn digging_keeps_every_byte_and_leaves_no_block_of_zeros(
@@ -188,10 +203,7 @@ proptest! {
         tail in 0_u64..4096,
         verify: bool,
     ) {
-        for directory in directories() {
-            if !has_holes(directory.path()) {
-                continue;
-            }
+        for directory in with_holes() {
             let path = directory.path().join("file");
             let bytes = make(&path, &pieces, tail);
             // Like any read, showing changes the access time.
@@ -240,10 +252,7 @@ proptest! {
 
     #[test]
     fn punching_makes_zeros_of_the_range_and_of_nothing_else(offset in 0_u64..200_000, length in 1_u64..300_000) {
-        for directory in directories() {
-            if !has_holes(directory.path()) {
-                continue;
-            }
+        for directory in with_holes() {
             let path = directory.path().join("file");
             let mut bytes = make(&path, &[(0, 48)], 17);
             let done = punch(&named(&path), offset, length, false);
@@ -263,10 +272,7 @@ proptest! {
 
 #[test]
 fn data_in_a_range_is_counted_and_a_file_that_changed_since_is_left_alone() {
-    for directory in directories() {
-        if !has_holes(directory.path()) {
-            continue;
-        }
+    for directory in with_holes() {
         let path = directory.path().join("file");
         // 4 blocks of data, 4 of a hole, 4 of data.
         let bytes = make(&path, &[(0, 4), (2, 4), (0, 4)], 0);
@@ -295,13 +301,11 @@ type Other<'a> = &'a dyn Fn(&Path);
 /// Digs in a file, with another process changing it before the first hole, between two, and after the last, in turn.
 fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
     let moments = ["before", "between", "after"];
-    for (directory, moment) in directories()
+    let directories = with_holes();
+    let each = directories
         .iter()
-        .flat_map(|directory| moments.map(|moment| (directory, moment)))
-    {
-        if !has_holes(directory.path()) {
-            continue;
-        }
+        .flat_map(|directory| moments.map(|moment| (directory, moment)));
+    for (directory, moment) in each {
         println!("{moment}, in {}", directory.path().display());
         let path = directory.path().join(moment);
         make(&path, &[(1, 10), (0, 1), (1, 10)], 0);
@@ -315,12 +319,8 @@ fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
         if moment == "between" {
             other(&path);
         }
-        assert_eq!(
-            dig_held(&held, Dig::default(), &Stop::default(), &|_| ())
-                .unwrap()
-                .holes,
-            2
-        );
+        let dug = dig_held(&held, Dig::default(), &Stop::default(), &|_| ()).unwrap();
+        assert_eq!(dug.holes, 2);
         if moment == "after" {
             other(&path);
         }
@@ -368,7 +368,7 @@ fn set_modified(path: &Path, seconds: i64) {
 
 #[test]
 fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
-    for directory in directories().iter().filter(|directory| has_holes(directory.path())) {
+    for directory in with_holes() {
         for (wanted, is_restored) in [(0o644, true), (0o600, false)] {
             let path = directory.path().join("file");
             fs::write(&path, b"before").unwrap();
@@ -423,30 +423,16 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
             continue;
         }
         let before = fs::metadata(&path).unwrap();
-        let jobs: [&dyn Fn() -> Option<Error>; 3] = [
-            &|| dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).err(),
-            &|| punch(&named(&path), 0, 4096, false).err(),
-            &|| fill(&named(&path), false).err(),
-        ];
-        for job in jobs {
-            let error = job().unwrap();
-            assert!(
-                matches!(error.kind, HoleErrorKind::Privileged(Privilege::Capabilities)),
-                "{error}"
-            );
+        for error in refusals(&path) {
+            let is_right = matches!(error.kind, HoleErrorKind::Privileged(Privilege::Capabilities));
+            assert!(is_right, "{error}");
         }
         let after = fs::metadata(&path).unwrap();
         assert_eq!(
             (before.blocks(), before.mtime_nsec()),
             (after.blocks(), after.mtime_nsec())
         );
-        assert_eq!(
-            dig(&named(&full), Dig::default(), &Stop::default(), &|_| ())
-                .unwrap()
-                .holes,
-            0,
-            "nothing to lose"
-        );
+        assert_eq!(dug(&full).unwrap().holes, 0, "nothing to lose");
         for path in [&path, &full] {
             assert!(seekless_sys::has_capabilities(&File::open(path).unwrap()));
         }
@@ -491,13 +477,7 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
         .stdin(File::open(&path).unwrap())
         .spawn();
     let mut child = child.unwrap();
-    let jobs: [&dyn Fn() -> Option<Error>; 3] = [
-        &|| dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).err(),
-        &|| punch(&named(&path), 0, 4096, false).err(),
-        &|| fill(&named(&path), false).err(),
-    ];
-    for job in jobs {
-        let error = job().unwrap();
+    for error in refusals(&path) {
         let text = error.to_string();
         assert!(matches!(error.kind, HoleErrorKind::InUse(_)), "{text}");
         assert!(text.contains(&format!("sleep ({})", child.id())), "{text}");
@@ -509,7 +489,7 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
         (before.blocks(), before.mtime_nsec(), before.ctime_nsec()),
         (after.blocks(), after.mtime_nsec(), after.ctime_nsec())
     );
-    assert!(dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).is_ok());
+    assert!(dug(&path).is_ok());
 }
 
 /// Tries to punch a file whenever an update is about to write to it.
@@ -531,13 +511,13 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
     batch.push(10, b"updated").unwrap();
     batch.push(5000, b"updated").unwrap();
     let updates = batch.resolve().unwrap();
-    for directory in directories() {
-        if !has_holes(directory.path()) {
-            continue;
-        }
+    for directory in with_holes() {
         let path = directory.path().join("file");
         fs::write(&path, vec![0; 100_000]).unwrap();
-        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace]
+            .into_iter()
+            .step_by(long_or(1, 2))
+        {
             let how = Commit::by("update/sync,gap=16K".parse::<seekless::Choice>().unwrap()).safety(safety);
             let file = named(&path);
             let held = HeldFile::open(&file, false).unwrap();
@@ -563,17 +543,11 @@ fn what_is_no_regular_file_is_refused_by_its_kind() {
         (&directory.path().join("missing"), "cannot stat"),
     ] {
         let mut silent = |_: &HoleStretch| {};
-        for error in [
-            show(&named(path), true, &Stop::default(), &|_| (), &mut silent).unwrap_err(),
-            dig(&named(path), Dig::default(), &Stop::default(), &|_| ()).unwrap_err(),
-            punch(&named(path), 0, 1, false).unwrap_err(),
-            fill(&named(path), false).unwrap_err(),
-        ] {
+        let shown = show(&named(path), true, &Stop::default(), &|_| (), &mut silent).unwrap_err();
+        for error in refusals(path).into_iter().chain([shown]) {
             let text = error.to_string();
-            assert!(
-                text.contains(kind) && text.contains(&path.display().to_string()),
-                "{text}"
-            );
+            let is_told = text.contains(kind) && text.contains(&path.display().to_string());
+            assert!(is_told, "{text}");
         }
     }
 }

@@ -37,6 +37,9 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("fish", "seekless.fish"),
 ];
 
+/// The features of the command in packages, beyond those that it has by default.
+const FEATURES: &str = "seekless-cli/catalogue";
+
 const PAGES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Which packages to make.
@@ -180,7 +183,7 @@ impl Release {
     /// would take a tenth of the time of comparing two small files.
     fn build_program(&self) -> Result<PathBuf> {
         let flags = ["-Ctarget-feature=+crt-static", "-Crelocation-model=static"];
-        let package = ["seekless-cli", "--target", &self.target];
+        let package = ["seekless-cli", "--features", FEATURES, "--target", &self.target];
         build(&package, &format!("target.{}", self.target), &flags)?;
         beside(&format!("{}/dist/seekless", self.target))
     }
@@ -226,7 +229,7 @@ impl Release {
     fn sbom(&self) -> Result<PathBuf> {
         let mut cyclonedx = self.tool(CARGO_CYCLONEDX)?;
         cyclonedx.args("cyclonedx --quiet --format json --spec-version 1.5 --describe binaries --target".split(' '));
-        run_program(cyclonedx.arg(&self.target))?;
+        run_program(cyclonedx.args([&self.target, "--features", FEATURES]))?;
         let top = root().canonicalize()?;
         let text =
             fs::read_to_string(top.join("crates/cli/seekless_bin.cdx.json"))?.replace(&*top.to_string_lossy(), "");

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::command;
+use super::{FEATURES, command};
 use crate::process::capture;
 
 /// How the names of files with licences begin.
@@ -46,7 +46,7 @@ pub fn of(target: &str) -> Result<String> {
 /// Name and version of each crate that the program is compiled of, ours too.
 pub fn crates(target: &str) -> Result<BTreeSet<(String, String)>> {
     let tree = "cargo tree --locked --package seekless-cli --edges normal --prefix none --target";
-    let tree = capture(command(tree).arg(target))?;
+    let tree = capture(command(tree).args([target, "--features", FEATURES]))?;
     let named = tree.lines().filter_map(|line| line.split_once(" v"));
     let words = named.map(|(name, rest)| (name.to_owned(), rest.split(' ').next().unwrap_or_default().to_owned()));
     Ok(words.collect())

@@ -9,7 +9,8 @@ use clap::Args;
 use seekless_results::{bytes, visible};
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::origin::SearchOrigin;
-use seekless_tools::dupes::catalogue::{CatalogueOptions, Catalogued, Digests, elsewhere, is_catalogue, write};
+pub use seekless_tools::dupes::catalogue::is_catalogue;
+use seekless_tools::dupes::catalogue::{CatalogueOptions, Catalogued, Digests, elsewhere, write};
 use seekless_tools::walk::Selection;
 
 use super::{Arguments, Chosen, DuplicatesForm, begin, filter, tell};

@@ -2,6 +2,7 @@
 
 mod act;
 mod by_hand;
+#[cfg_attr(not(feature = "catalogue"), path = "no_catalogue.rs")]
 mod catalogue;
 pub mod habits;
 mod how;
@@ -25,7 +26,6 @@ use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::Action;
 use seekless_tools::dupes::act::origin::SearchOrigin;
-use seekless_tools::dupes::catalogue::is_catalogue;
 use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, NamePart, SearchOptions, SearchProgress};
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
@@ -221,6 +221,10 @@ const OUTPUT: &str = "Output";
 #[derive(Debug, Subcommand)]
 enum Command {
     Act(Box<act::ActArguments>),
+    #[cfg_attr(
+        not(feature = "catalogue"),
+        command(about = "List files with digests (not in this build)")
+    )]
     Catalogue(Box<catalogue::CatalogueArguments>),
     Undo(undo::UndoArguments),
 }
@@ -271,7 +275,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     }
     let paths = arguments.chosen.paths()?;
     let against: Vec<PathBuf> = arguments.against.iter().map(|path| tidy(path)).collect();
-    if against.iter().any(|path| is_catalogue(path)) {
+    if against.iter().any(|path| catalogue::is_catalogue(path)) {
         return catalogue::against(arguments, &paths, &against);
     }
     if arguments.isolate && paths.len() < 2 {

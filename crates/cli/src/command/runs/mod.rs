@@ -1,7 +1,6 @@
 //! `seekless runs`: saved runs.
 
 mod exchange;
-mod share;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -27,7 +26,7 @@ use crate::show::{
 /// List, show, compare and exchange saved runs.
 ///
 /// A run is named by its ID, a unique ID prefix, `latest`, or the path of its JSON file. Nothing is sent
-/// anywhere unless you call `share`, which shows what it sends, and asks.
+/// anywhere: `seekless-hub share`, a program of its own, sends runs to a hub.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -38,7 +37,6 @@ Examples:
   seekless runs compare 2026-11-20 latest    # what a new kernel changed
   seekless runs export --anonymous latest -o run.json
   seekless runs import theirs.json           # keep runs of others, separately
-  seekless runs share --hub URL              # send one to a hub, anonymously
   seekless runs table                        # which methods are fastest where"
 )]
 pub struct Arguments {
@@ -73,8 +71,6 @@ Examples:
     Compare(Compare),
     Export(exchange::Export),
     Import(exchange::Import),
-    Share(share::Share),
-    Fetch(share::Fetch),
     /// Rank methods across machines, by kind of device, file system and kernel.
     ///
     /// Own and imported runs count alike. A machine with many runs counts as one. A ratio is a method's time divided by
@@ -149,8 +145,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(Command::Compare(arguments)) => Ok(compare_runs(&store, arguments)?),
         Some(Command::Export(arguments)) => Ok(exchange::export(&store, arguments)?),
         Some(Command::Import(arguments)) => exchange::import(&store, arguments),
-        Some(Command::Share(arguments)) => share::share(&store, arguments),
-        Some(Command::Fetch(arguments)) => Ok(share::fetch(arguments)?),
         Some(Command::Table { all, json }) => rank(&store, *all, *json),
         Some(Command::Remove { ids, down_to }) => remove(&store, ids, *down_to),
     }

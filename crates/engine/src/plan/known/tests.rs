@@ -86,23 +86,17 @@ fn the_method_that_was_measured_fastest_is_used_for_cold_and_warm_files() {
     let cold = plan(0.0);
     assert_eq!(cold.method.to_string(), "read/sync,direct,block=4M");
     assert_eq!(cold.otherwise.to_string(), "read/sync,block=1M");
-    assert!(
-        cold.is_certain && cold.why.contains("by 3 sittings on this storage"),
-        "{}",
-        cold.why
-    );
-    assert!(cold.why.contains("0.50x as long as read/sync,block=1M"), "{}", cold.why);
-    assert!(
-        cold.why.contains("in the page cache, read/mmap would be used"),
-        "{}",
-        cold.why
-    );
-    assert!(
-        (cold.predicted.value.as_secs_f64() - 1e-3).abs() < 1e-6,
-        "{:?}",
-        cold.predicted
-    );
-    assert!(cold.predicted.low < cold.predicted.value && cold.predicted.value < cold.predicted.high);
+    assert!(cold.is_certain);
+    for words in [
+        "by 3 sittings on this storage",
+        "0.50x as long as read/sync,block=1M",
+        "in the page cache, read/mmap would be used",
+    ] {
+        assert!(cold.why.contains(words), "{}", cold.why);
+    }
+    let Predicted { low, value, high } = cold.predicted;
+    assert!((value.as_secs_f64() - 1e-3).abs() < 1e-6, "{value:?}");
+    assert!(low < value && value < high);
     assert_eq!(plan(1.0).method.to_string(), "read/mmap");
     // Half of it in memory: 1.25, 1.0 and 1.6 ms.
     assert_eq!(plan(0.5).method.to_string(), "read/sync,direct,block=4M");
@@ -177,11 +171,9 @@ fn a_copy_keeps_holes_and_a_full_disk_is_noticed_at_once() {
     let method = |facts: &Facts| copy(&task(Durability::Fsync), facts).method.to_string();
     assert_eq!(method(&dense), "copy/sync,block=1M,preallocate=allocate,fsync");
     dense.files[1].device = 7;
+    // Copies to another storage were not measured.
     let elsewhere = copy(&task(Durability::Fsync), &dense).why;
-    assert!(
-        !elsewhere.contains("sitting"),
-        "copies to another storage were not measured: {elsewhere}"
-    );
+    assert!(!elsewhere.contains("sitting"), "{elsewhere}");
     dense.files[1].device = dense.files[0].device;
     dense.files[0].bytes = 2 << 20;
     let sparse = method(&dense);
@@ -323,27 +315,18 @@ fn small_files_are_read_as_was_measured_and_within_the_limits_of_the_process() {
     let plan = |files, resident, has_rings| scan(&many(files, resident), &with_rings(has_rings));
     let cold = plan(1000, Some(0.0), true);
     assert_eq!(cold.method.to_string(), "scan/io_uring,threads=4,depth=32,block=16K");
-    assert!(
-        cold.why
-            .contains("if the files were in the page cache, scan/sync,block=16K would"),
-        "{}",
-        cold.why
-    );
+    let warm = "if the files were in the page cache, scan/sync,block=16K would";
+    assert!(cold.why.contains(warm), "{}", cold.why);
     // 8 ms for a MiB, 1000 times for 8 KiB.
     let seconds = cold.predicted.value.as_secs_f64();
     assert!((seconds - 1000.0 * 8e-3 / 128.0).abs() < 1e-6, "{seconds}");
-    assert_eq!(
-        plan(1000, Some(0.0), false).method.to_string(),
-        "scan/sync,threads=8,block=16K"
-    );
+    let without_rings = plan(1000, Some(0.0), false).method.to_string();
+    assert_eq!(without_rings, "scan/sync,threads=8,block=16K");
     assert_eq!(plan(1000, Some(1.0), true).method.to_string(), "scan/sync,block=16K");
     let unknown = plan(1000, None, true);
     assert_eq!(unknown.method, cold.method);
-    assert_eq!(
-        (unknown.facts.len(), cold.facts.len()),
-        (0, 1),
-        "it is not known that none is in memory"
-    );
+    // It is not known that none is in memory.
+    assert_eq!((unknown.facts.len(), cold.facts.len()), (0, 1));
     assert!(unknown.predicted.low < unknown.predicted.value && unknown.predicted.high == cold.predicted.high);
     let batch = BatchPlan::of(cold, &with_rings(true).process);
     assert_eq!((batch.threads, batch.batch, batch.has_rings), (4, 32, true));

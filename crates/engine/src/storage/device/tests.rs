@@ -31,6 +31,12 @@ impl Tree {
         directory
     }
 
+    /// A device made by the device mapper, with its UUID and name.
+    fn mapped(&self, minor: u64, uuid: &str, name: &str) -> PathBuf {
+        let path = format!("virtual/block/dm-{minor}");
+        self.device(0xfd00 + minor, &path, &[("dm/uuid", uuid), ("dm/name", name)])
+    }
+
     /// Makes one device a member of another.
     fn member(above: &Path, below: &Path) {
         fs::create_dir_all(above.join("slaves")).unwrap();
@@ -46,15 +52,9 @@ impl Tree {
 /// A chain as a text: names and kinds from top to bottom, members in brackets.
 fn chain(device: &BlockDevice) -> String {
     let below: Vec<String> = device.below.iter().map(chain).collect();
-    let label = device
-        .label
-        .as_ref()
-        .map_or_else(String::new, |label| format!(" {label}"));
-    let below = if below.is_empty() {
-        String::new()
-    } else {
-        format!(" [{}]", below.join(", "))
-    };
+    let label = device.label.as_ref().map(|label| format!(" {label}"));
+    let below = (!below.is_empty()).then(|| format!(" [{}]", below.join(", ")));
+    let [label, below] = [label, below].map(Option::unwrap_or_default);
     format!("{}:{}{label}{below}", device.name, device.kind.name())
 }
 
@@ -79,10 +79,8 @@ fn a_partition_lies_on_its_disk_and_has_its_queue() {
     assert_eq!(found.model.as_deref(), Some("WDC WD40"));
     assert_eq!(found.scheduler.as_deref(), Some("mq-deadline"));
     assert_eq!((found.claims_rotational, found.is_virtual), (Some(true), Some(false)));
-    assert_eq!(
-        (found.read_ahead_kib, found.physical_block_bytes),
-        (Some(128), Some(4096))
-    );
+    assert_eq!(found.read_ahead_kib, Some(128));
+    assert_eq!(found.physical_block_bytes, Some(4096));
     assert!(tree.behind(0x800).disk_names().is_empty(), "a disk lies on nothing");
 }
 
@@ -91,23 +89,13 @@ fn a_volume_on_an_encrypted_partition_leads_down_to_the_disk() {
     let tree = Tree::new();
     tree.device(0x1_0300, "pci/nvme/nvme0n1", &[("device/model", "Samsung SSD 970")]);
     let partition = tree.device(0x1_0302, "pci/nvme/nvme0n1/nvme0n1p2", &[("partition", "2")]);
-    let crypt = tree.device(
-        0xfd00,
-        "virtual/block/dm-0",
-        &[("dm/uuid", "CRYPT-LUKS2-12-x"), ("dm/name", "x")],
-    );
-    let volume = tree.device(
-        0xfd01,
-        "virtual/block/dm-1",
-        &[("dm/uuid", "LVM-abc"), ("dm/name", "vg-root")],
-    );
+    let crypt = tree.mapped(0, "CRYPT-LUKS2-12-x", "x");
+    let volume = tree.mapped(1, "LVM-abc", "vg-root");
     Tree::member(&crypt, &partition);
     Tree::member(&volume, &crypt);
     let found = tree.behind(0xfd01);
-    assert_eq!(
-        chain(&found),
-        "dm-1:lvm vg-root [dm-0:crypt x [nvme0n1p2:partition [nvme0n1:disk]]]"
-    );
+    let expected = "dm-1:lvm vg-root [dm-0:crypt x [nvme0n1p2:partition [nvme0n1:disk]]]";
+    assert_eq!(chain(&found), expected);
     assert_eq!(found.disk_names(), ["nvme0n1"]);
 }
 
@@ -129,25 +117,15 @@ fn an_array_has_all_its_members_and_is_virtual_where_one_is() {
 #[test]
 fn a_partition_of_a_multipath_disk_has_every_way_to_it() {
     let tree = Tree::new();
-    let disk = tree.device(
-        0xfd00,
-        "virtual/block/dm-0",
-        &[("dm/uuid", "mpath-3600"), ("dm/name", "mpatha")],
-    );
-    let part = tree.device(
-        0xfd01,
-        "virtual/block/dm-1",
-        &[("dm/uuid", "part1-mpath-3600"), ("dm/name", "mpatha1")],
-    );
+    let disk = tree.mapped(0, "mpath-3600", "mpatha");
+    let part = tree.mapped(1, "part1-mpath-3600", "mpatha1");
     Tree::member(&part, &disk);
     for (number, name) in [(0x800, "sda"), (0x810, "sdb")] {
         let way = tree.device(number, &format!("pci/block/{name}"), &[]);
         Tree::member(&disk, &way);
     }
-    assert_eq!(
-        chain(&tree.behind(0xfd01)),
-        "dm-1:partition mpatha1 [dm-0:multipath mpatha [sda:disk, sdb:disk]]"
-    );
+    let expected = "dm-1:partition mpatha1 [dm-0:multipath mpatha [sda:disk, sdb:disk]]";
+    assert_eq!(chain(&tree.behind(0xfd01)), expected);
 }
 
 #[test]
@@ -163,11 +141,8 @@ fn a_loop_lies_on_what_its_file_lies_on() {
         &[("dm/uuid", "LVM-x"), ("dm/name", "vg-data")],
     );
     Tree::member(&volume, &tree.device(0x820, "pci/block/sdc", &[]));
-    tree.device(
-        0x700,
-        "virtual/block/loop0",
-        &[("loop/backing_file", file.to_str().unwrap())],
-    );
+    let backing = [("loop/backing_file", file.to_str().unwrap())];
+    tree.device(0x700, "virtual/block/loop0", &backing);
     let found = tree.behind(0x700);
     assert_eq!(chain(&found), "loop0:loop [dm-3:lvm vg-data [sdc:disk]]");
     assert_eq!(found.backing_file, Some(file));
@@ -176,11 +151,8 @@ fn a_loop_lies_on_what_its_file_lies_on() {
 #[test]
 fn a_loop_whose_file_is_not_to_be_seen_here_is_the_end_of_the_chain() {
     let tree = Tree::new();
-    tree.device(
-        0x700,
-        "virtual/block/loop0",
-        &[("loop/backing_file", "/gone (deleted)")],
-    );
+    let gone = [("loop/backing_file", "/gone (deleted)")];
+    tree.device(0x700, "virtual/block/loop0", &gone);
     let found = tree.behind(0x700);
     assert_eq!(chain(&found), "loop0:loop");
     assert_eq!(found.backing_file, Some(PathBuf::from("/gone (deleted)")));
@@ -224,10 +196,8 @@ fn a_number_that_no_device_has_is_answered_by_the_mount_s_source_or_not_at_all()
     // Any device will do: the null device is everywhere, and the tree says what its number is.
     let null = fs::metadata("/dev/null").unwrap().rdev();
     tree.device(null, "virtual/block/vdx", &[]);
-    assert_eq!(
-        chain(&devices.behind(7, Some(&named("/dev/null"))).unwrap()),
-        "vdx:disk"
-    );
+    let found = devices.behind(7, Some(&named("/dev/null")));
+    assert_eq!(chain(&found.unwrap()), "vdx:disk");
 }
 
 /// The uses of a device as a text: names, mounted file systems, and devices above it in brackets.

@@ -37,6 +37,23 @@ const THROUGH: PlanLimits = PlanLimits {
     safety: Safety::InPlace,
 };
 
+const EXACT: PlanLimits = PlanLimits {
+    is_exact: true,
+    ..THROUGH
+};
+
+/// With at most this write amplification.
+fn within(most: impl Into<Option<f64>>) -> PlanLimits {
+    PlanLimits {
+        amplification_max: most.into(),
+        ..THROUGH
+    }
+}
+
+fn durably(durability: Durability) -> PlanLimits {
+    PlanLimits { durability, ..THROUGH }
+}
+
 const fn exactly(value: f64) -> Fact {
     Fact::assumed(value, value, value)
 }
@@ -83,28 +100,15 @@ fn the_plan_follows_from_the_facts() {
         flush_ns: exactly(4e6),
         ..COSTS
     });
-    let bounded = |most| PlanLimits {
-        amplification_max: Some(most),
-        ..THROUGH
-    };
-    let exact = PlanLimits {
-        is_exact: true,
-        ..THROUGH
-    };
+    let bounded = within(100.0);
     let cases = [
         ("every 100th integer", every(400, 10_000), FACTS, THROUGH, "4M,|gap=512"),
         ("ten times as many", every(400, 100_000), FACTS, THROUGH, "8M,|gap=512"),
         ("slow flushes", every(400, 10_000), slow_flush, THROUGH, "4M,|gap=512"),
         ("two, far apart", every(1 << 39, 2), sparse, THROUGH, "512K,|gap=0"),
+        ("gaps of 1,020, holes", every(1024, 1000), sparse, THROUGH, "1M,|gap=1K"),
         (
-            "gaps of 1,020 among holes",
-            every(1024, 1000),
-            sparse,
-            THROUGH,
-            "1M,|gap=1K",
-        ),
-        (
-            "gaps of 4,092 among holes",
+            "gaps of 4,092, holes",
             every(4096, 1000),
             sparse,
             THROUGH,
@@ -112,23 +116,11 @@ fn the_plan_follows_from_the_facts() {
         ),
         ("the same without", every(4096, 1000), FACTS, THROUGH, "4M,|gap=4K"),
         ("calls cost little", every(4000, 1000), free, THROUGH, "512K,|gap=0"),
-        ("bounded", every(400, 10_000), FACTS, bounded(10.0), "512K,|gap=0"),
-        (
-            "bounded enough",
-            every(400, 10_000),
-            FACTS,
-            bounded(100.0),
-            "4M,|gap=512",
-        ),
-        ("exact", every(400, 10_000), FACTS, exact, "512K,|gap=0"),
+        ("bounded", every(400, 10_000), FACTS, within(10.0), "512K,|gap=0"),
+        ("bounded enough", every(400, 10_000), FACTS, bounded, "4M,|gap=512"),
+        ("exact", every(400, 10_000), FACTS, EXACT, "512K,|gap=0"),
         ("neighbours", every(4, 1000), FACTS, THROUGH, "512K,|gap=0"),
-        (
-            "at once, not in memory",
-            every(400, 10_000),
-            absent,
-            THROUGH,
-            "2M,|gap=512",
-        ),
+        ("not in memory", every(400, 10_000), absent, THROUGH, "2M,|gap=512"),
         (
             "scattered, not in memory",
             every(1 << 30, 9),
@@ -165,24 +157,15 @@ fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
         direct_alignment: Some(512),
         ..FACTS
     };
-    let exact = PlanLimits {
-        is_exact: true,
-        ..THROUGH
-    };
     let cached = PlanLimits {
         safety: Safety::Journal,
         ..THROUGH
     };
+    let ahead = "512K,hint=willneed,|gap=0";
     require_plans([
         ("cold", every(400, 10_000), cold, THROUGH, "direct,8M,|gap=512"),
         ("cold, by a journal", every(400, 10_000), cold, cached, "2M,|gap=512"),
-        (
-            "cold, exact",
-            every(400, 10_000),
-            cold,
-            exact,
-            "512K,hint=willneed,|gap=0",
-        ),
+        ("cold, exact", every(400, 10_000), cold, EXACT, ahead),
         ("cold, up to the end", every(400, 10_001), cold, THROUGH, "2M,|gap=512"),
         ("cold, a few bytes", every(400, 3), cold, THROUGH, "512K,|gap=512"),
     ]);
@@ -202,8 +185,7 @@ fn updates_that_wait_for_a_slow_device_are_joined_and_those_in_memory_are_not() 
             absent_part,
             ..FACTS
         };
-        let limits = PlanLimits { durability, ..THROUGH };
-        let plan = by(&every(40_000, 100), &facts, &limits).plan;
+        let plan = by(&every(40_000, 100), &facts, &durably(durability)).plan;
         (plan.method.options().update_order(), plan.predicted.value)
     };
     let apart = UpdateOrder::Coalesce(0);
@@ -212,10 +194,8 @@ fn updates_that_wait_for_a_slow_device_are_joined_and_those_in_memory_are_not() 
     let (cold, predicted) = order(costs, 1.0, Durability::None);
     assert_eq!(in_memory, apart);
     assert!(written_back != apart && cold != apart, "{written_back:?} {cold:?}");
-    assert!(
-        predicted < Duration::from_millis(100),
-        "100 waits would take 500 ms: {predicted:?}"
-    );
+    // 100 waits would take 500 ms.
+    assert!(predicted < Duration::from_millis(100), "{predicted:?}");
     let (on_flash, _) = order(COSTS, 1.0, Durability::None);
     assert_eq!(on_flash, apart);
 }
@@ -232,22 +212,13 @@ fn the_reason_tells_what_decided() {
     };
     let fsync = |most| PlanLimits {
         durability: Durability::Fsync,
-        amplification_max: most,
-        ..THROUGH
+        ..within(most)
     };
+    let shared = "as much as rewriting 6875 bytes of a gap, so updates up to the method's gap apart share a write";
+    let alone = "as much as rewriting 6875 bytes of a gap, so no gap is written";
     let table = [
-        (
-            every(400, 100),
-            cheap,
-            None,
-            "as much as rewriting 6875 bytes of a gap, so updates up to the method's gap apart share a write",
-        ),
-        (
-            every(40_000, 100),
-            cheap,
-            None,
-            "as much as rewriting 6875 bytes of a gap, so no gap is written",
-        ),
+        (every(400, 100), cheap, None, shared),
+        (every(40_000, 100), cheap, None, alone),
         (
             every(400, 100),
             slow_reads,
@@ -265,11 +236,6 @@ fn the_reason_tells_what_decided() {
 
 #[test]
 fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() {
-    let limits = |amplification_max, is_exact| PlanLimits {
-        amplification_max,
-        is_exact,
-        ..THROUGH
-    };
     let facts = UpdateFacts::assumed(4_000_000);
     let sparse = UpdateFacts {
         has_holes: true,
@@ -277,21 +243,13 @@ fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() 
     };
     let near = every(400, 10_000);
     let far = every(1 << 30, 100);
+    let no_room = "the limit on write amplification leaves no room";
+    let only = "only the bytes of the updates may be written";
     for (updates, facts, limits, words) in [
-        (
-            &near,
-            facts,
-            limits(Some(20.0), false),
-            "the limit on write amplification leaves no room",
-        ),
-        (
-            &near,
-            facts,
-            limits(None, true),
-            "only the bytes of the updates may be written",
-        ),
-        (&far, sparse, limits(None, false), "because the file has holes"),
-        (&far, facts, limits(None, false), "no gap is short enough"),
+        (&near, facts, within(20.0), no_room),
+        (&near, facts, EXACT, only),
+        (&far, sparse, THROUGH, "because the file has holes"),
+        (&far, facts, THROUGH, "no gap is short enough"),
     ] {
         let plan = certain(updates, &facts, &limits).unwrap();
         assert_eq!(plan.plan.method.options().update_order(), UpdateOrder::Coalesce(0));
@@ -308,19 +266,10 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
     };
     let updates = every(400, 9_000);
     let through_cache = updates.end() as f64 / 36_000.0;
-    let bounded = |most| PlanLimits {
-        amplification_max: Some(most),
-        ..THROUGH
-    };
+    let (enough, cached) = (within(101.0), within(through_cache));
     require_plans([
-        ("enough", every(400, 9_000), cold, bounded(101.0), "direct,8M,|gap=512"),
-        (
-            "enough through the cache",
-            every(400, 9_000),
-            cold,
-            bounded(through_cache),
-            "2M,|gap=512",
-        ),
+        ("enough", every(400, 9_000), cold, enough, "direct,8M,|gap=512"),
+        ("through the cache", every(400, 9_000), cold, cached, "2M,|gap=512"),
     ]);
     let table = [
         ("update/sync,direct", 879, 3_600_384),
@@ -331,20 +280,13 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
         ("update/sync,order=rewrite", 4, 4_000_000),
     ];
     for (method, writes, written_bytes) in table {
-        let cost = cost(&updates, &cold, &Method::known(method), Safety::InPlace).unwrap();
-        assert_eq!(
-            (cost.work.writes, cost.work.written_bytes),
-            (writes, written_bytes),
-            "{method}"
-        );
+        let work = cost(&updates, &cold, &Method::known(method), Safety::InPlace)
+            .unwrap()
+            .work;
+        assert_eq!((work.writes, work.written_bytes), (writes, written_bytes), "{method}");
     }
-    let one = cost(
-        &every(1, 1),
-        &cold,
-        &Method::known("update/sync,direct"),
-        Safety::InPlace,
-    )
-    .unwrap();
+    let direct = Method::known("update/sync,direct");
+    let one = cost(&every(1, 1), &cold, &direct, Safety::InPlace).unwrap();
     assert_eq!((one.work.read_bytes, one.work.written_bytes), (4096, 4096));
 }
 
@@ -355,10 +297,8 @@ fn wear_is_counted_in_blocks() {
         let cost = cost(&updates, &FACTS, &Method::known(method), Safety::InPlace).unwrap();
         assert_eq!(cost.changed_block_bytes, 20 * 4096, "{method}");
         assert_eq!(cost.work.written_block_bytes, blocks * 4096, "{method}");
-        assert!(
-            (cost.block_amplification() - blocks as f64 / 20.0).abs() < 1e-9,
-            "{method}"
-        );
+        let error = cost.block_amplification() - blocks as f64 / 20.0;
+        assert!(error.abs() < 1e-9, "{method}");
     }
 }
 
@@ -375,8 +315,7 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
     };
     for step in [8, 1000, 4096, 5000, 100_000] {
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
-            let limits = PlanLimits { durability, ..THROUGH };
-            let plan = by(&every(step, 10), &facts, &limits);
+            let plan = by(&every(step, 10), &facts, &durably(durability));
             let order = plan.plan.method.options().update_order();
             assert!(matches!(order, UpdateOrder::Coalesce(0..4096)), "{step}: {order:?}");
         }
@@ -391,20 +330,13 @@ fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
     };
     assert_eq!(certain(&every(400, 10_000), &THROUGH), Some(UpdateOrder::Coalesce(512)));
     assert_eq!(certain(&every(1 << 40, 100), &THROUGH), Some(UpdateOrder::Coalesce(0)));
-    assert_eq!(
-        certain(&every(40_000, 100), &THROUGH),
-        None,
-        "it depends on what a write costs"
-    );
-    let exact = PlanLimits {
-        is_exact: true,
-        ..THROUGH
-    };
-    assert_eq!(certain(&every(40_000, 100), &exact), Some(UpdateOrder::Coalesce(0)));
+    // It depends on what a write costs.
+    assert_eq!(certain(&every(40_000, 100), &THROUGH), None);
+    assert_eq!(certain(&every(40_000, 100), &EXACT), Some(UpdateOrder::Coalesce(0)));
     for step in [4, 5, 40, 400, 4000, 40_000] {
         let updates = every(step, 500);
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
-            let limits = PlanLimits { durability, ..THROUGH };
+            let limits = durably(durability);
             if let Some(order) = certain(&updates, &limits) {
                 let planned = by(&updates, &FACTS, &limits).plan.method.options().update_order();
                 assert_eq!(planned, order, "{step} {durability:?}");

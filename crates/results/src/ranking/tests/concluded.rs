@@ -10,36 +10,24 @@ fn concluded(run: &Run) -> (Vec<Judgement>, Conclusion) {
     conclude_judged(&JudgedMethod::new(run, 0))
 }
 
+fn verdict(judgement: &Judgement) -> Option<Verdict> {
+    judgement.1.as_ref().map(|standing| standing.verdict)
+}
+
 fn sentence(run: &Run) -> String {
     concluded(run).1.sentence
 }
 
 #[test]
 fn the_simplest_of_the_ties_is_recommended() {
-    let run = run(
-        &[
-            ("read/io_uring,depth=8,direct,block=1M", 1.0),
-            ("read/sync,direct,block=4M", 1.02),
-            ("read/sync,direct,block=1M", 1.02),
-            ("read/sync,block=128K", 1.1),
-        ],
-        6,
-    );
-    let (judgements, conclusion) = concluded(&run);
-    assert_eq!(
-        conclusion.best.as_deref(),
-        Some("read/io_uring,depth=8,direct,block=1M")
-    );
-    assert_eq!(conclusion.recommended.as_deref(), Some("read/sync,direct,block=4M"));
+    let [best, simplest] = ["read/io_uring,depth=8,direct,block=1M", "read/sync,direct,block=4M"];
+    let others = [("read/sync,direct,block=1M", 1.02), ("read/sync,block=128K", 1.1)];
+    let (judgements, conclusion) = concluded(&run(&[[(best, 1.0), (simplest, 1.02)], others].concat(), 6));
+    assert_eq!(conclusion.best.as_deref(), Some(best));
+    assert_eq!(conclusion.recommended.as_deref(), Some(simplest));
     assert_eq!(conclusion.best_overlapping, conclusion.best);
-    assert_eq!(
-        conclusion.best_synchronous.as_deref(),
-        Some("read/sync,direct,block=4M")
-    );
-    assert_eq!(
-        judgements[3].1.as_ref().map(|standing| standing.verdict),
-        Some(Verdict::Slower)
-    );
+    assert_eq!(conclusion.best_synchronous.as_deref(), Some(simplest));
+    assert_eq!(verdict(&judgements[3]), Some(Verdict::Slower));
     assert_eq!(
         conclusion.sentence,
         "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 methods known to be within 5 % of the best. \
@@ -72,17 +60,13 @@ fn of_equally_simple_methods_the_one_that_does_well_at_other_sizes_is_recommende
 fn few_rounds_are_undecided() {
     let few = run(&[("read/sync,block=128K", 1.0), ("read/mmap", 1.3)], 5);
     let (_, conclusion) = concluded(&few);
-    assert_eq!(
-        (conclusion.recommended, conclusion.best.as_deref()),
-        (None, Some("read/sync,block=128K"))
-    );
-    assert!(
-        conclusion.sentence.starts_with("Undecided: 5 rounds are too few"),
-        "{}",
-        conclusion.sentence
-    );
+    assert_eq!(conclusion.recommended, None);
+    assert_eq!(conclusion.best.as_deref(), Some("read/sync,block=128K"));
+    let sentence = &conclusion.sentence;
+    assert!(sentence.starts_with("Undecided: 5 rounds are too few"), "{sentence}");
     let wanted = "6 are needed (read/sync,block=128K leads); 2 times the budget should decide it.";
-    assert!(conclusion.sentence.ends_with(wanted), "{}", conclusion.sentence);
+    let sentence = &conclusion.sentence;
+    assert!(sentence.ends_with(wanted), "{sentence}");
 }
 
 #[test]
@@ -92,16 +76,11 @@ fn without_a_valid_trial_the_sentence_says_why_most_are_invalid() {
     none.contests[0].entries[0].status = Status::Unavailable("no ring".to_owned());
     assert_eq!(sentence(&none), "Not measured yet.");
     none.contests[0].entries[1].status = Status::Failed("Input/output error".to_owned());
-    assert_eq!(
-        sentence(&none),
-        "Not measured: every method is unavailable or failed; the first: no ring."
-    );
+    let failed = "Not measured: every method is unavailable or failed; the first: no ring.";
+    assert_eq!(sentence(&none), failed);
     let mut invalid = run(&[("read/mmap", 1.0)], 3);
-    for (trial, why) in invalid
-        .trials
-        .iter_mut()
-        .zip(["it swapped", "12 % in memory", "it swapped"])
-    {
+    let reasons = ["it swapped", "12 % in memory", "it swapped"];
+    for (trial, why) in invalid.trials.iter_mut().zip(reasons) {
         (trial.valid, trial.invalid) = (false, Some(why.to_owned()));
     }
     assert_eq!(sentence(&invalid), "Undecided: no trial is valid: it swapped.");
@@ -109,59 +88,43 @@ fn without_a_valid_trial_the_sentence_says_why_most_are_invalid() {
 
 #[test]
 fn what_varies_too_much_is_undecided_and_names_what_to_use_and_what_that_costs_at_most() {
-    let mut wide = run(
-        &[
-            ("read/sync,block=128K", 1.0),
-            ("read/mmap", 0.99),
-            ("read/sync,direct", 1.0),
-        ],
-        6,
-    );
+    let methods = [
+        ("read/sync,block=128K", 1.0),
+        ("read/mmap", 0.99),
+        ("read/sync,direct", 1.0),
+    ];
+    let mut wide = run(&methods, 6);
     for trial in &mut wide.trials {
         trial.seconds *= [1.0, 1.5, 0.8, 1.2, 0.7, 1.1, 1.3][(trial.entry * 5 + trial.round as usize * 3) % 7];
     }
     let (_, conclusion) = concluded(&wide);
     assert_eq!(conclusion.recommended, None);
     let (cost, times) = (conclusion.costs_at_most.unwrap(), conclusion.decided_by_times.unwrap());
-    assert!(
-        cost > 0.1 && (times - (cost / 0.1).powi(2)).abs() < 1e-9,
-        "{cost} {times}"
-    );
-    let until = format!(
-        "Undecided: 3 methods are not told apart. Until then, use {}: at most ",
-        conclusion.until_decided.unwrap()
-    );
-    assert!(conclusion.sentence.starts_with(&until), "{}", conclusion.sentence);
-    assert!(
-        conclusion.sentence.contains("times the budget should decide it"),
-        "{}",
-        conclusion.sentence
-    );
+    let is_squared = (times - (cost / 0.1).powi(2)).abs() < 1e-9;
+    assert!(cost > 0.1 && is_squared, "{cost} {times}");
+    let used = conclusion.until_decided.unwrap();
+    let until = format!("Undecided: 3 methods are not told apart. Until then, use {used}: at most ");
+    let sentence = &conclusion.sentence;
+    assert!(sentence.starts_with(&until), "{sentence}");
+    let sentence = &conclusion.sentence;
+    assert!(sentence.contains("times the budget should decide it"), "{sentence}");
 }
 
 #[test]
 fn methods_that_are_shown_to_be_equal_are_said_to_be() {
-    let equal = run(
-        &[
-            ("read/io_uring,depth=8", 1.0),
-            ("read/sync,block=128K", 1.01),
-            ("read/mmap", 1.02),
-        ],
-        6,
-    );
-    let (_, conclusion) = concluded(&equal);
+    let methods = [
+        ("read/io_uring,depth=8", 1.0),
+        ("read/sync,block=128K", 1.01),
+        ("read/mmap", 1.02),
+    ];
+    let (_, conclusion) = concluded(&run(&methods, 6));
     assert_eq!(conclusion.recommended.as_deref(), Some("read/sync,block=128K"));
+    let within = conclusion.equal_within.unwrap();
+    assert!((within - 0.02).abs() < 0.01, "{within}");
+    let sentence = &conclusion.sentence;
     assert!(
-        (conclusion.equal_within.unwrap() - 0.02).abs() < 0.01,
-        "{:?}",
-        conclusion.equal_within
-    );
-    assert!(
-        conclusion
-            .sentence
-            .starts_with("Use read/sync,block=128K: all 3 methods are equal within "),
-        "{}",
-        conclusion.sentence
+        sentence.starts_with("Use read/sync,block=128K: all 3 methods are equal within "),
+        "{sentence}"
     );
 }
 
@@ -196,15 +159,14 @@ fn a_bound_that_fresh_rounds_refute_is_not_claimed() {
 
 #[test]
 fn null_failed_and_invalid_take_no_part() {
-    let mut run = run(
-        &[
-            ("read/null", 1e-6),
-            ("read/mmap", 0.1),
-            ("read/sync,block=1M", 1.0),
-            ("read/sync,direct,block=1M", 0.2),
-        ],
-        7,
-    );
+    let names = [
+        "read/null",
+        "read/mmap",
+        "read/sync,block=1M",
+        "read/sync,direct,block=1M",
+    ];
+    let methods: Vec<_> = names.into_iter().zip([1e-6, 0.1, 1.0, 0.2]).collect();
+    let mut run = run(&methods, 7);
     run.contests[0].entries[1].status = Status::Failed("a wrong answer".to_owned());
     for trial in run.trials.iter_mut().filter(|trial| trial.entry == 3) {
         trial.valid = false;
@@ -213,23 +175,18 @@ fn null_failed_and_invalid_take_no_part() {
     assert_eq!(conclusion.recommended.as_deref(), Some("read/sync,block=1M"));
     assert!(judgements[0].1.is_none() && judgements[1].1.is_none());
     assert!(judgements[3].0.is_none() && conclusion.effects.is_empty());
-    assert!(
-        conclusion.sentence.contains("the only method measured"),
-        "{}",
-        conclusion.sentence
-    );
+    let sentence = &conclusion.sentence;
+    assert!(sentence.contains("the only method measured"), "{sentence}");
 }
 
 #[test]
 fn figures_that_no_clock_gives_are_left_out() {
-    let mut damaged = run(
-        &[
-            ("read/sync,block=1M", 0.0),
-            ("read/mmap", f64::NAN),
-            ("read/sync,block=4K", 1.0),
-        ],
-        6,
-    );
+    let methods = [
+        ("read/sync,block=1M", 0.0),
+        ("read/mmap", f64::NAN),
+        ("read/sync,block=4K", 1.0),
+    ];
+    let mut damaged = run(&methods, 6);
     damaged.trials.push(Trial {
         contest: 9,
         ..trial(0, 0, 1.0)
@@ -266,19 +223,16 @@ fn options_are_judged_against_the_method_without_them() {
         (trial.user_seconds, trial.system_seconds) = (0.0, trial.seconds * 0.1);
     }
     let (_, conclusion) = concluded(&run);
-    let told: Vec<(&str, &str, f64)> = conclusion
-        .effects
-        .iter()
-        .map(|effect| (effect.option.as_str(), effect.without.as_str(), effect.ratio.median))
+    let effects = conclusion.effects.iter();
+    let told: Vec<_> = effects
+        .map(|effect| (&*effect.option, &*effect.without, effect.ratio.median))
         .collect();
-    assert_eq!(
-        told,
-        [
-            ("direct", "read/sync,block=1M", 0.8),
-            ("hint=sequential", "read/sync,block=1M", 1.2),
-            ("hint=populate", "read/mmap", 1.8 / 1.5),
-        ]
-    );
+    let expected = [
+        ("direct", "read/sync,block=1M", 0.8),
+        ("hint=sequential", "read/sync,block=1M", 1.2),
+        ("hint=populate", "read/mmap", 1.8 / 1.5),
+    ];
+    assert_eq!(told, expected);
     assert!((conclusion.effects[0].cpu_seconds_difference - (0.08 - 0.5)).abs() < 1e-9);
     assert_eq!(
         conclusion.sentence,
@@ -301,40 +255,27 @@ fn a_map_s_preallocation_is_judged_against_its_default() {
 
 #[test]
 fn overlapping_is_told_where_it_pays_or_costs() {
-    let with = |overlapping: f64| {
-        sentence(&run(
-            &[
-                ("read/sync,block=1M", 1.0),
-                ("read/double-buffer,block=1M", overlapping),
-            ],
-            6,
-        ))
-    };
-    assert!(
-        with(0.7).contains("Overlapping saves 30 % of the time"),
-        "{}",
-        with(0.7)
-    );
-    assert!(with(1.2).contains("Overlapping takes 1.20x the time"), "{}", with(1.2));
-    assert!(
-        with(0.99).contains("Overlapping saves at most 3 % here"),
-        "{}",
-        with(0.99)
-    );
+    for (overlapping, words) in [
+        (0.7, "Overlapping saves 30 % of the time"),
+        (1.2, "Overlapping takes 1.20x the time"),
+        (0.99, "Overlapping saves at most 3 % here"),
+    ] {
+        let methods = [
+            ("read/sync,block=1M", 1.0),
+            ("read/double-buffer,block=1M", overlapping),
+        ];
+        let sentence = sentence(&run(&methods, 6));
+        assert!(sentence.contains(words), "{sentence}");
+    }
 }
 
 #[test]
 fn a_faster_command_is_told_and_a_method_recommended() {
-    let both = run(
-        &[("command/cat", 0.5), ("read/sync,block=1M", 1.0), ("read/mmap", 1.5)],
-        6,
-    );
+    let methods = [("command/cat", 0.5), ("read/sync,block=1M", 1.0), ("read/mmap", 1.5)];
+    let both = run(&methods, 6);
     let (judgements, conclusion) = concluded(&both);
     assert_eq!(conclusion.best.as_deref(), Some("command/cat"));
-    assert_eq!(
-        judgements[0].1.as_ref().map(|standing| standing.verdict),
-        Some(Verdict::Best)
-    );
+    assert_eq!(verdict(&judgements[0]), Some(Verdict::Best));
     assert_eq!(conclusion.best_synchronous.as_deref(), Some("read/sync,block=1M"));
     assert_eq!(
         conclusion.sentence,

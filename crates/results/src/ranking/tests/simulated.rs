@@ -29,7 +29,7 @@ fn is_slower(standing: Option<&Standing>) -> bool {
 fn two_equal_methods_tie_at_least_95_percent_of_the_time() {
     let mut simulation = Simulation::new(2);
     for rounds in 6..=12 {
-        let runs = 1_000;
+        let runs = if crate::is_long() { 1_000 } else { 200 };
         let ties = (0..runs)
             .filter(|_| {
                 let standings = standings(&measure(&mut simulation, &[1.0, 1.0], rounds));
@@ -43,7 +43,7 @@ fn two_equal_methods_tie_at_least_95_percent_of_the_time() {
 #[test]
 fn a_method_1_3_times_as_slow_is_no_tie_after_8_rounds() {
     let mut simulation = Simulation::new(3);
-    let runs = 1_000;
+    let runs = if crate::is_long() { 1_000 } else { 300 };
     let told = (0..runs)
         .filter(|_| is_slower(standings(&measure(&mut simulation, &[1.0, 1.3], 8))[1].as_ref()))
         .count();
@@ -56,7 +56,7 @@ fn early_drops_spare_the_equal_and_take_the_slow() {
     let mut simulation = Simulation::new(4);
     let mut medians = [1.0; 21];
     medians[20] = 1.3;
-    let (runs, mut equals, mut slow) = (500, 0, 0);
+    let (runs, mut equals, mut slow) = (if crate::is_long() { 500 } else { 100 }, 0, 0);
     for _ in 0..runs {
         let beaten = clearly_beaten(&measure(&mut simulation, &medians, 3), &[true; 21], None);
         equals += beaten.iter().filter(|(entry, _)| *entry < 20).count();

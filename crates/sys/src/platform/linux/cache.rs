@@ -233,8 +233,7 @@ mod tests {
     fn what_is_to_be_written_back_is_told_until_it_is_synced() {
         let Some(mut file) = synced_file() else { return };
         let Support::Available(unwritten) = unwritten_bytes(&file).unwrap() else {
-            println!("skipped: cachestat is unavailable");
-            return;
+            return println!("skipped: cachestat is unavailable");
         };
         assert_eq!(unwritten, 0);
         file.write_all(&[1; 10]).unwrap();
@@ -251,8 +250,7 @@ mod tests {
         let (Support::Available(()), Support::Available(unwritten)) =
             (write_back(&file).unwrap(), unwritten_bytes(&file).unwrap())
         else {
-            println!("skipped: sync_file_range or cachestat is unavailable");
-            return;
+            return println!("skipped: sync_file_range or cachestat is unavailable");
         };
         assert_eq!(unwritten, 0);
     }
@@ -262,8 +260,7 @@ mod tests {
         let Some(file) = synced_file() else { return };
         let file_system = magic(&file).unwrap();
         if [OVERLAYFS_SUPER_MAGIC, FUSE_SUPER_MAGIC].contains(&file_system) || cachestat(&file, SIZE).is_err() {
-            println!("skipped: cachestat is unavailable or wrong here");
-            return;
+            return println!("skipped: cachestat is unavailable or wrong here");
         }
         drop_from_cache(&file).unwrap();
         assert_eq!(mincore::resident_pages(&file, SIZE).unwrap(), 0);
@@ -284,8 +281,7 @@ mod tests {
     fn a_stranger_is_told_that_residency_is_unknown() {
         const NOBODY: libc::uid_t = 65534;
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: needs root, to be somebody else");
-            return;
+            return println!("skipped: needs root, to be somebody else");
         }
         let named = tempfile::NamedTempFile::new().unwrap();
         named.as_file().set_len(SIZE).unwrap();

@@ -133,8 +133,7 @@ mod tests {
     fn copy_file_range_copies_the_range_and_tells_the_end() {
         let (src, mut dst) = (source(), tempfile::tempfile().unwrap());
         if let Support::Unavailable(reason) = copy_file_range(&src, 2, &dst, 1, 4).unwrap() {
-            println!("skipped: {reason}");
-            return;
+            return println!("skipped: {reason}");
         }
         assert_eq!(contents(&mut dst), b"\x002345");
         assert_eq!(copy_file_range(&src, 10, &dst, 0, 4).unwrap(), Support::Available(0));

@@ -408,31 +408,24 @@ mod tests {
     fn open_creates_overwrites_and_reads() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        assert_eq!(
-            open(&path, Opening::plain(Access::Overwrite)).unwrap_err().kind(),
-            io::ErrorKind::NotFound
-        );
-        let made = open(&path, Opening::plain(Access::CreateNew))
-            .unwrap()
-            .available()
-            .unwrap();
+        let opened = |how| open(&path, how).map(|file| file.available().unwrap());
+        let refused = |access| opened(Opening::plain(access)).unwrap_err().kind();
+        assert_eq!(refused(Access::Overwrite), io::ErrorKind::NotFound);
+        let made = opened(Opening::plain(Access::CreateNew)).unwrap();
         made.write_all_at(b"0123456789", 0).unwrap();
         let how = Opening {
             write_through: true,
             ..Opening::plain(Access::Overwrite)
         };
-        let over = open(&path, how).unwrap().available().unwrap();
+        let over = opened(how).unwrap();
         over.write_all_at(b"xx", 2).unwrap();
-        let read = open(&path, Opening::plain(Access::Read)).unwrap().available().unwrap();
+        let read = opened(Opening::plain(Access::Read)).unwrap();
         assert!(read.write_at(b"y", 0).is_err());
         let status = rustix::fs::fcntl_getfl(&over).unwrap();
         let synced = status & OFlags::from_bits_retain(libc::O_SYNC as u32);
         assert_eq!(synced, WRITE_THROUGH, "O_SYNC is more than writing the data through");
         assert_eq!(std::fs::read(&path).unwrap(), b"01xx456789");
-        assert_eq!(
-            open(&path, Opening::plain(Access::CreateNew)).unwrap_err().kind(),
-            io::ErrorKind::AlreadyExists
-        );
+        assert_eq!(refused(Access::CreateNew), io::ErrorKind::AlreadyExists);
     }
 
     #[test]
@@ -464,12 +457,10 @@ mod tests {
             ..Opening::plain(Access::Read)
         };
         let Support::Available(direct) = open(file.path(), how).unwrap() else {
-            println!("skipped: no direct I/O on the temporary directory");
-            return;
+            return println!("skipped: no direct I/O on the temporary directory");
         };
         let Support::Available(alignment) = direct_alignment(&direct).unwrap() else {
-            println!("skipped: the file system does not report its alignment");
-            return;
+            return println!("skipped: the file system does not report its alignment");
         };
         assert!(alignment.memory_bytes.is_power_of_two());
         assert!(alignment.offset_bytes.is_power_of_two());
@@ -484,23 +475,20 @@ mod tests {
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mut bytes = vec![0; 20_000];
         match read_at_nowait(&file, &mut bytes, 0).unwrap() {
-            Support::Unavailable(reason) => println!("skipped: {reason}"),
-            Support::Available(read) => {
-                assert_eq!(read, Some(10_000));
-                assert_eq!(bytes[..10_000], [7; 10_000]);
-                sync(&file).unwrap();
-                crate::drop_from_cache(&file).unwrap();
-                assert_eq!(read_at_nowait(&file, &mut bytes, 0).unwrap(), Support::Available(None));
-            }
+            Support::Unavailable(reason) => return println!("skipped: {reason}"),
+            Support::Available(read) => assert_eq!(read, Some(10_000)),
         }
+        assert_eq!(bytes[..10_000], [7; 10_000]);
+        sync(&file).unwrap();
+        crate::drop_from_cache(&file).unwrap();
+        assert_eq!(read_at_nowait(&file, &mut bytes, 0).unwrap(), Support::Available(None));
     }
 
     #[test]
     fn allocate_makes_the_file_grow() {
         let file = tempfile::tempfile().unwrap();
         if let Support::Unavailable(reason) = allocate(&file, 1000, (1 << 20) - 1000).unwrap() {
-            println!("skipped: {reason}");
-            return;
+            return println!("skipped: {reason}");
         }
         assert_eq!(file.metadata().unwrap().len(), 1 << 20);
         assert_eq!(allocate(&file, 0, 0).unwrap(), Support::Available(()));
@@ -510,17 +498,14 @@ mod tests {
     fn uncached_write_is_read_back_uncached() {
         let file = tempfile::tempfile().unwrap();
         let content = vec![7; 10_000];
-        match write_at_dontcache(&file, &content, 0).unwrap() {
-            Support::Unavailable(reason) => println!("skipped: {reason}"),
-            Support::Available(written) => {
-                assert_eq!(written, content.len());
-                let mut bytes = vec![0; 20_000];
-                let read = read_at_dontcache(&file, &mut bytes, 0).unwrap();
-                assert_eq!(read, Support::Available(content.len()));
-                assert_eq!(bytes[..content.len()], content);
-            }
-        }
-        sync(&file).unwrap();
         sync_file_system(&file).unwrap();
+        match write_at_dontcache(&file, &content, 0).unwrap() {
+            Support::Unavailable(reason) => return println!("skipped: {reason}"),
+            Support::Available(written) => assert_eq!(written, content.len()),
+        }
+        let mut bytes = vec![0; 20_000];
+        let read = read_at_dontcache(&file, &mut bytes, 0).unwrap();
+        assert_eq!(read, Support::Available(content.len()));
+        assert_eq!(bytes[..content.len()], content);
     }
 }

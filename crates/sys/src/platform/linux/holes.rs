@@ -211,8 +211,7 @@ mod tests {
             file.write_all_at(&vec![byte; 64 << 10], (place as u64) << 16).unwrap();
         }
         if let Support::Unavailable(reason) = collapse_range(&file, 64 << 10, 64 << 10).unwrap() {
-            println!("skipped: {reason}");
-            return;
+            return println!("skipped: {reason}");
         }
         assert_eq!(file.metadata().unwrap().len(), 128 << 10);
         let mut found = vec![0; 128 << 10];
@@ -225,49 +224,76 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&vec![1; 256 << 10], 0).unwrap();
         if let Support::Unavailable(reason) = punch_hole(&file, 64 << 10, 64 << 10).unwrap() {
-            println!("skipped: {reason}");
-            return;
+            return println!("skipped: {reason}");
         }
-        assert_eq!(next_hole(&file, 0).unwrap(), Support::Available(64 << 10));
+        let hole = |offset| next_hole(&file, offset).unwrap().available();
+        assert_eq!(hole(0), Some(64 << 10));
         let data = |offset| next_data(&file, offset).unwrap().available().unwrap();
         assert_eq!((data(100), data(64 << 10)), (Some(100), Some(128 << 10)));
         assert_eq!(data(256 << 10), None, "nothing behind the end");
-        assert_eq!(
-            next_hole(&file, 128 << 10).unwrap(),
-            Support::Available(256 << 10),
-            "the end"
-        );
-        assert_eq!(
-            next_hole(&file, 300 << 10).unwrap(),
-            Support::Available(300 << 10),
-            "behind the end there is nothing else"
-        );
+        assert_eq!(hole(128 << 10), Some(256 << 10), "the end");
+        assert_eq!(hole(300 << 10), Some(300 << 10), "behind the end there is nothing else");
         let mut bytes = [9; 1];
         file.read_exact_at(&mut bytes, 100 << 10).unwrap();
         assert_eq!(bytes, [0]);
         assert_eq!(file.metadata().unwrap().len(), 256 << 10);
     }
 
+    /// Whether a lease is refused to a file because others have it open; `false` where there are no leases.
+    fn is_refused(file: &File, kind: LeaseKind) -> bool {
+        match take_lease(file, kind) {
+            Ok(Support::Unavailable(reason)) => {
+                println!("skipped: {reason}");
+                false
+            }
+            refused => refused.unwrap_err().kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// Opens a file, which waits for the lease, until this process is told and ends it.
+    fn ends_when_opened(file: &File, kind: LeaseKind, open: impl FnOnce() -> io::Result<File> + Send + 'static) {
+        let other = std::thread::spawn(move || open().map(drop));
+        let started = Instant::now();
+        while holds_lease(file, kind) {
+            assert!(started.elapsed().as_secs() < 20, "nobody was told");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        end_lease(file);
+        other.join().unwrap().unwrap();
+    }
+
     #[test]
-    fn a_lease_is_refused_while_another_has_the_file_open() {
+    fn a_lease_is_refused_while_another_has_the_file_open_and_nobody_is_killed_who_waits_for_its_end() {
         let named = tempfile::NamedTempFile::new().unwrap();
         let second = File::options().read(true).write(true).open(named.path()).unwrap();
-        let refused = take_lease(&second, LeaseKind::Exclusive);
-        if let Ok(Support::Unavailable(reason)) = refused {
-            println!("skipped: {reason}");
+        if !is_refused(&second, LeaseKind::Exclusive) {
             return;
         }
-        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        let first = named.into_file();
+        let (first, path) = named.into_parts();
         drop(second);
+        let taken = || take_lease(&first, LeaseKind::Exclusive).unwrap();
         assert!(!holds_lease(&first, LeaseKind::Exclusive));
-        assert_eq!(
-            take_lease(&first, LeaseKind::Exclusive).unwrap(),
-            Support::Available(())
-        );
+        assert_eq!(taken(), Support::Available(()));
         assert!(holds_lease(&first, LeaseKind::Exclusive));
         end_lease(&first);
         assert!(!holds_lease(&first, LeaseKind::Exclusive));
+        assert_eq!(taken(), Support::Available(()));
+        ends_when_opened(&first, LeaseKind::Exclusive, move || File::open(path));
+    }
+
+    #[test]
+    fn a_read_lease_is_refused_to_a_file_open_for_writing_and_ends_when_one_is_opened() {
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let reader = File::open(named.path()).unwrap();
+        let kind = LeaseKind::AgainstWriters;
+        if !is_refused(&reader, kind) {
+            return;
+        }
+        let path = named.into_temp_path();
+        assert_eq!(take_lease(&reader, kind).unwrap(), Support::Available(()));
+        drop(File::open(&path).unwrap());
+        assert!(holds_lease(&reader, kind), "readers are welcome");
+        ends_when_opened(&reader, kind, move || File::options().write(true).open(path));
     }
 
     #[test]
@@ -278,61 +304,13 @@ mod tests {
         assert!(!found());
         named.as_file().lock().unwrap();
         if fs::metadata("/proc/locks").is_err() {
-            println!("skipped: nothing tells of locks here");
-            return;
+            return println!("skipped: nothing tells of locks here");
         }
         assert!(found());
         let other = tempfile::NamedTempFile::new().unwrap();
         assert!(!is_locked(&other.as_file().metadata().unwrap()));
         named.as_file().unlock().unwrap();
         assert!(!found());
-    }
-
-    #[test]
-    fn a_read_lease_is_refused_to_a_file_open_for_writing_and_ends_when_one_is_opened() {
-        let named = tempfile::NamedTempFile::new().unwrap();
-        let reader = File::open(named.path()).unwrap();
-        let refused = take_lease(&reader, LeaseKind::AgainstWriters);
-        if let Ok(Support::Unavailable(reason)) = refused {
-            println!("skipped: {reason}");
-            return;
-        }
-        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        let path = named.into_temp_path();
-        assert_eq!(
-            take_lease(&reader, LeaseKind::AgainstWriters).unwrap(),
-            Support::Available(())
-        );
-        drop(File::open(&path).unwrap());
-        assert!(holds_lease(&reader, LeaseKind::AgainstWriters), "readers are welcome");
-        let writer = std::thread::spawn(move || File::options().write(true).open(&path).map(drop));
-        let started = Instant::now();
-        while holds_lease(&reader, LeaseKind::AgainstWriters) {
-            assert!(started.elapsed().as_secs() < 20, "nobody was told");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        end_lease(&reader);
-        writer.join().unwrap().unwrap();
-    }
-
-    #[test]
-    fn a_lease_that_another_waits_to_end_is_no_longer_held_and_nobody_is_killed() {
-        let named = tempfile::NamedTempFile::new().unwrap();
-        let path = named.path().to_owned();
-        let second = named.into_temp_path();
-        let file = File::options().read(true).write(true).open(&second).unwrap();
-        if !matches!(take_lease(&file, LeaseKind::Exclusive), Ok(Support::Available(()))) {
-            println!("skipped: no leases here");
-            return;
-        }
-        let other = std::thread::spawn(move || File::open(path).map(drop));
-        let started = Instant::now();
-        while holds_lease(&file, LeaseKind::Exclusive) {
-            assert!(started.elapsed().as_secs() < 20, "nobody was told");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        end_lease(&file);
-        other.join().unwrap().unwrap();
     }
 
     #[test]

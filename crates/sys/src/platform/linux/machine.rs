@@ -396,8 +396,7 @@ mod tests {
     #[test]
     fn written_bytes_are_counted() {
         let Support::Available(before) = process_io().unwrap() else {
-            println!("skipped: the kernel does not count I/O");
-            return;
+            return println!("skipped: the kernel does not count I/O");
         };
         let file = tempfile::tempfile().unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &vec![1; 1 << 20], 0).unwrap();

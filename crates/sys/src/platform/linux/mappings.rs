@@ -143,29 +143,21 @@ mod tests {
     fn a_shared_mapping_is_seen_by_any_descriptor_of_the_file_until_it_ends_and_a_private_one_never() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a name with spaces");
-        fs::write(&path, vec![1; crate::page_bytes()]).unwrap();
+        let page_bytes = crate::page_bytes();
+        fs::write(&path, vec![1; page_bytes]).unwrap();
         let writable = File::options().read(true).write(true).open(&path).unwrap();
         let other = tempfile::tempfile_in(directory.path()).unwrap();
         let map = |flags| {
             // SAFETY: the kernel chooses the address, so no existing memory is replaced.
-            unsafe {
-                rustix::mm::mmap(
-                    ptr::null_mut(),
-                    crate::page_bytes(),
-                    ProtFlags::READ,
-                    flags,
-                    &writable,
-                    0,
-                )
-            }
-            .unwrap()
+            let map = unsafe { rustix::mm::mmap(ptr::null_mut(), page_bytes, ProtFlags::READ, flags, &writable, 0) };
+            map.unwrap()
         };
         for (flags, is_seen) in [(MapFlags::SHARED, true), (MapFlags::PRIVATE, false)] {
             let start = map(flags);
             let asked = File::open(&path).unwrap();
             assert_eq!((sees(&asked), sees(&other)), (is_seen, false));
             // SAFETY: the mapping was just made, and nothing refers to it.
-            unsafe { rustix::mm::munmap(start, crate::page_bytes()) }.unwrap();
+            unsafe { rustix::mm::munmap(start, page_bytes) }.unwrap();
             assert!(!sees(&asked));
         }
     }

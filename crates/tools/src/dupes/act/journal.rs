@@ -368,18 +368,16 @@ impl RunJournal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Mounted, mounts};
     use super::*;
+    use crate::testing::Mounted;
 
     #[test]
     fn a_file_system_that_became_read_only_is_not_said_to_be_synced() {
         let place = tempfile::tempdir().unwrap();
         sync_written(&File::open(place.path()).unwrap()).unwrap();
-        let tmpfs = ["-t", "tmpfs", "-o", "ro", "none"].map(OsStr::new);
-        if !mounts("mount", &[&tmpfs[..], &[place.path().as_os_str()]].concat()) {
+        let Some(_mounted) = Mounted::tmpfs(place.path().to_owned(), "ro") else {
             return;
-        }
-        let _mounted = Mounted(place.path().to_owned());
+        };
         let synced = sync_written(&File::open(place.path()).unwrap());
         assert_eq!(synced.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
     }

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use seekless::files::{FileId, FileState, open_own};
 use seekless::plan::FIRST_BYTES;
@@ -97,9 +97,21 @@ pub fn write(
     selection: &Selection,
     filter: &Filter,
     options: &CatalogueOptions,
-    (output, origin): (&Path, SearchOrigin),
+    written: (&Path, SearchOrigin),
     stop: &Stop,
     tell: Tell<'_>,
+) -> Result<Catalogued, CatalogueError> {
+    write_at(selection, filter, options, written, (stop, tell), SystemTime::now())
+}
+
+/// As [`write`], at this time: digests are used again only of files that changed some time before it.
+fn write_at(
+    selection: &Selection,
+    filter: &Filter,
+    options: &CatalogueOptions,
+    (output, origin): (&Path, SearchOrigin),
+    (stop, tell): (&Stop, Tell<'_>),
+    now: SystemTime,
 ) -> Result<Catalogued, CatalogueError> {
     let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(output, "write", reason);
     if fs::symlink_metadata(output).is_ok_and(|found| !found.is_file() || !is_catalogue(output)) {
@@ -108,12 +120,12 @@ pub fn write(
     let [journal, part] = [".journal", ".part"].map(|extension| beside(output, extension));
     let (out, was_killed) = reserved(&part).map_err(|error| CatalogueError::of(&part, "write", &error))?;
     let is_ours = was_killed || fs::symlink_metadata(&journal).is_err();
-    let written = Cache::open(&journal)
+    let written = Cache::open(&journal, now)
         .or_else(|reason| {
             // A kill or a full disk while it was made leaves one that cannot be opened.
             let is_removed = is_ours && fs::remove_file(&journal).is_ok();
             if is_removed && was_killed {
-                Cache::open(&journal)
+                Cache::open(&journal, now)
             } else {
                 Err(reason)
             }

@@ -1,26 +1,36 @@
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 use std::time::SystemTime;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::*;
+use crate::testing::{Mounted, mounts};
 
 fn catalogue(root: &Path, output: &Path, options: &CatalogueOptions) -> Result<Catalogued, CatalogueError> {
+    catalogue_at(root, output, options, SystemTime::now())
+}
+
+/// Catalogues in an hour, when no file has changed a moment ago.
+fn catalogue_later(root: &Path, output: &Path, options: &CatalogueOptions) -> Result<Catalogued, CatalogueError> {
+    catalogue_at(root, output, options, SystemTime::now() + Duration::from_hours(1))
+}
+
+fn catalogue_at(
+    root: &Path,
+    output: &Path,
+    options: &CatalogueOptions,
+    now: SystemTime,
+) -> Result<Catalogued, CatalogueError> {
     let filter = Filter {
         bytes: 0..=u64::MAX,
         ..Filter::default()
     };
     let selection = Selection::new([root], true);
-    let origin = SearchOrigin::here(&[root.to_owned()], &[]).unwrap();
-    write(
-        &selection,
-        &filter,
-        options,
-        (output, origin),
-        &Stop::default(),
-        &|_| (),
-    )
+    let written = (output, SearchOrigin::here(&[root.to_owned()], &[]).unwrap());
+    write_at(&selection, &filter, options, written, (&Stop::default(), &|_| ()), now)
 }
 
 const ALL: [&str; 12] = [
@@ -146,15 +156,14 @@ fn only_what_changed_is_read_again_and_what_just_changed_is_not_trusted() {
     }
     assert!(rows(&output).values().all(|row| !row.is_settled), "their ctime is now");
     assert_ne!(catalogue(&root, &output, &options).unwrap().read_bytes, 0);
-    std::thread::sleep(Duration::from_millis(2100));
-    catalogue(&root, &output, &options).unwrap();
+    catalogue_later(&root, &output, &options).unwrap();
     let before = rows(&output);
     assert!(before.values().all(|row| row.is_settled));
-    let told = catalogue(&root, &output, &options).unwrap();
+    let told = catalogue_later(&root, &output, &options).unwrap();
     assert_eq!((told.read_bytes, told.known), (0, 8));
     assert_eq!(rows(&output), before);
     fs::write(root.join("deep/long"), vec![9; 20_001]).unwrap();
-    let told = catalogue(&root, &output, &options).unwrap();
+    let told = catalogue_later(&root, &output, &options).unwrap();
     assert_eq!(told.known, 7);
     assert!(told.read_bytes > 0);
     let now = rows(&output);
@@ -168,13 +177,12 @@ fn a_stopped_run_leaves_the_older_catalogue_and_a_journal_from_which_the_next_go
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("files");
     filled(&root);
-    std::thread::sleep(Duration::from_millis(2100));
     let output = place.path().join("catalogue");
     let options = CatalogueOptions {
         digests: Digests::All,
         ..CatalogueOptions::default()
     };
-    catalogue(&root, &output, &options).unwrap();
+    catalogue_later(&root, &output, &options).unwrap();
     let rows_before = rows(&output);
     let (before, journal) = (fs::read(&output).unwrap(), beside(&output, ".journal"));
     assert!(!journal.exists());
@@ -186,20 +194,14 @@ fn a_stopped_run_leaves_the_older_catalogue_and_a_journal_from_which_the_next_go
         }
     };
     let origin = SearchOrigin::here(std::slice::from_ref(&root), &[]).unwrap();
-    let stopped = write(
-        &selection,
-        &Filter::default(),
-        &options,
-        (&output, origin),
-        &stop,
-        &tell,
-    )
-    .unwrap();
+    let later = SystemTime::now() + Duration::from_hours(1);
+    let written = (output.as_path(), origin);
+    let stopped = write_at(&selection, &Filter::default(), &options, written, (&stop, &tell), later).unwrap();
     assert!(stopped.is_stopped && journal.exists());
     assert!(fs::read(&output).unwrap() == before);
     let left = fs::read_dir(place.path()).unwrap().count();
     assert_eq!(left, 3, "the files, the catalogue and the journal");
-    let told = catalogue(&root, &output, &options).unwrap();
+    let told = catalogue_later(&root, &output, &options).unwrap();
     assert!(!journal.exists());
     if !rows(&output).values().any(|row| row.storage.starts_with("device")) {
         assert_eq!((told.known, told.read_bytes), (8, 0));
@@ -342,4 +344,60 @@ fn of_many_names_there_ten_are_told_and_the_others_counted() {
     };
     assert_eq!(told(&here), [(1, 0, 10, 32)]);
     assert_eq!(told(&there), [(41, 1, 1, 40), (1, 1, 1, 40)]);
+}
+
+/// On btrfs, files of two subvolumes have the same inode numbers.
+#[test]
+fn digests_are_used_again_when_the_drive_has_another_device_number() {
+    for kind in ["ext4", "btrfs"] {
+        let place = tempfile::tempdir().unwrap();
+        let [image, disk, output] = ["image", "disk", "catalogue"].map(|name| place.path().join(name));
+        fs::create_dir(&disk).unwrap();
+        File::create(&image).unwrap().set_len(256 << 20).unwrap();
+        let mount = |options: &str, device: &OsStr| {
+            let words = ["-o".as_ref(), options.as_ref(), device, disk.as_os_str()];
+            mounts("mount", &words).then(|| Mounted(disk.clone()))
+        };
+        let is_made = mounts(&format!("mkfs.{kind}"), &["-q".as_ref(), image.as_os_str()]);
+        let Some(mounted) = is_made.then(|| mount("loop", image.as_ref())).flatten() else {
+            return;
+        };
+        for (number, name) in ["one", "two"].into_iter().enumerate() {
+            let path = disk.join(name);
+            if kind == "btrfs" {
+                let words = ["-q", "subvolume", "create"].map(OsStr::new);
+                assert!(mounts("btrfs", &[&words[..], &[path.as_os_str()]].concat()));
+            } else {
+                fs::create_dir(&path).unwrap();
+            }
+            fs::write(path.join("a"), vec![number as u8; 5000]).unwrap();
+        }
+        let is_read = || {
+            let options = CatalogueOptions {
+                digests: Digests::All,
+                older: output.exists().then(|| output.clone()),
+                ..CatalogueOptions::default()
+            };
+            catalogue_later(&disk, &output, &options).unwrap().read_bytes > 0
+        };
+        assert_eq!([is_read(), is_read()], [true, false], "{kind}");
+        let device = || fs::metadata(&disk).unwrap().dev();
+        let before = device();
+        // Its number is taken until here, so the drive gets another one.
+        let attached = Command::new("losetup")
+            .args(["-f", "-r", "--show"])
+            .arg(&image)
+            .output()
+            .unwrap();
+        let other = String::from_utf8(attached.stdout).unwrap().trim().to_owned();
+        drop(mounted);
+        let again = mount("ro,noatime", other.as_ref());
+        // Numbers of btrfs are made up.
+        let is_right = again.is_some() && (kind == "btrfs" || device() != before) && !is_read();
+        drop(again);
+        assert!(
+            mounts("losetup", &["-d".as_ref(), other.as_ref()]) && is_right,
+            "{kind}"
+        );
+    }
 }

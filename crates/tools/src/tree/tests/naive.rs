@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::super::{Attribute, ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide};
 use super::{here, narrow, told};
+use crate::testing::cases;
 
 /// An entry of a tree.
 #[derive(Clone, Debug)]
@@ -195,7 +196,7 @@ fn contents(paths: [&Path; 2], options: TreeOptions<'_>) -> Option<ContentsDiffe
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(cases(96))]
 
     #[test]
     fn random_trees_differ_where_a_naive_walk_says(

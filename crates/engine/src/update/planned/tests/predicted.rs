@@ -7,11 +7,7 @@ fn what_safety_writes_counts_and_leaves_less_to_the_file() {
     // 12 bytes and twice the four changed bytes for each of 10,000 updates, and at most the 4,000,000 of a copy.
     let updates = every(400, 10_000);
     let planned = |safety, most| {
-        let limits = PlanLimits {
-            safety,
-            amplification_max: Some(most),
-            ..THROUGH
-        };
+        let limits = PlanLimits { safety, ..within(most) };
         let planned = by(&updates, &FACTS, &limits);
         let order = planned.plan.method.options().update_order();
         let is_gap_0 = order == UpdateOrder::Coalesce(0);
@@ -40,10 +36,8 @@ fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
     assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
     assert_eq!((naive.work.writes, naive.work.written_bytes), (10_000, 40_000));
     assert_eq!(planned.work.writes, 1);
-    assert!(
-        planned.predicted.value * 150 < naive.predicted.value,
-        "{planned:?} {naive:?}"
-    );
+    let is_small = planned.predicted.value * 150 < naive.predicted.value;
+    assert!(is_small, "{planned:?} {naive:?}");
 }
 
 #[test]
@@ -51,19 +45,13 @@ fn what_is_never_slower_by_the_facts_is_planned() {
     for step in [4, 5, 40, 400, 4000, 40_000] {
         let updates = every(step, 500);
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
-            let limits = PlanLimits { durability, ..THROUGH };
-            let planned = by(&updates, &FACTS, &limits);
+            let planned = by(&updates, &FACTS, &durably(durability)).cost.predicted.value;
             for order in UpdateOrder::ALL {
-                let other = Method::known("update/sync")
-                    .with(*order)
-                    .unwrap()
-                    .with(durability)
-                    .unwrap();
+                let other = Method::known("update/sync").with(*order).unwrap();
+                let other = other.with(durability).unwrap();
                 let other = cost(&updates, &FACTS, &other, Safety::InPlace).unwrap().predicted;
-                assert!(
-                    planned.cost.predicted.value <= other.value.mul_f64(1.05),
-                    "{step} {durability:?} {order:?}"
-                );
+                let is_fast = planned <= other.value.mul_f64(1.05);
+                assert!(is_fast, "{step} {durability:?} {order:?}");
             }
         }
     }
@@ -77,9 +65,8 @@ fn what_safety_takes_is_in_the_predicted_time() {
         cost.predicted.value.as_nanos() as f64
     };
     // 40 kB of new bytes, with their offsets and lengths, and the old bytes.
-    let journal_bytes = cost(&updates, &FACTS, &Method::known("update/sync"), Safety::Journal)
-        .unwrap()
-        .safety_bytes;
+    let journal = cost(&updates, &FACTS, &Method::known("update/sync"), Safety::Journal);
+    let journal_bytes = journal.unwrap().safety_bytes;
     assert!((200_000..201_000).contains(&journal_bytes), "{journal_bytes}");
     let journal = journal_bytes as f64 * COSTS.write_byte_ns.value + 40_000.0 * COSTS.read_byte_ns.value;
     let copy = 4e6 * (COSTS.write_byte_ns.value + COSTS.read_byte_ns.value);
@@ -90,16 +77,11 @@ fn what_safety_takes_is_in_the_predicted_time() {
     ] {
         let alone = predicted(method, Safety::InPlace);
         let close_to = |found: f64, expected: f64| (found - expected).abs() < 2.0;
-        let by_journal = predicted(method, Safety::Journal) - alone;
-        assert!(
-            close_to(by_journal, journal + (3.0 + syncs) * COSTS.flush_ns.value),
-            "{method} {by_journal}"
-        );
-        let by_replacing = predicted(method, Safety::Replace) - alone;
-        assert!(
-            close_to(by_replacing, copy + (1.0 + syncs) * COSTS.flush_ns.value),
-            "{method} {by_replacing}"
-        );
+        for (safety, writing, flushes) in [(Safety::Journal, journal, 3.0), (Safety::Replace, copy, 1.0)] {
+            let more = predicted(method, safety) - alone;
+            let expected = writing + (flushes + syncs) * COSTS.flush_ns.value;
+            assert!(close_to(more, expected), "{method} {safety:?} {more}");
+        }
     }
     let nothing = Batch::new().resolve().unwrap();
     let cost = cost(&nothing, &FACTS, &Method::known("update/sync,fsync"), Safety::Journal).unwrap();
@@ -117,7 +99,7 @@ fn what_is_measured_to_predict_a_time_changes_no_plan() {
         (400, Durability::WriteThrough),
     ] {
         let updates = every(step, 100);
-        let limits = PlanLimits { durability, ..THROUGH };
+        let limits = durably(durability);
         let plain = Look::at(&path, &updates, &limits, false).unwrap();
         let told = Look::at(&path, &updates, &limits, true).unwrap();
         assert!(told.is_measured());

@@ -47,17 +47,6 @@ fn moved_to(tree: &Tree, path: &Path) -> PathBuf {
     tree.path("moved").join(path.strip_prefix("/").unwrap())
 }
 
-/// Fails with the paths that are not what they were.
-fn require_same(tree: &Tree, before: &Snapshot, when: &str) {
-    let now = tree.snapshot();
-    let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
-    let others: Vec<_> = paths
-        .into_iter()
-        .filter(|path| before.get(*path) != now.get(*path))
-        .collect();
-    assert!(others.is_empty(), "{when}: {others:?}");
-}
-
 fn modified(path: &Path) -> SystemTime {
     path.metadata().unwrap().modified().unwrap()
 }
@@ -87,10 +76,7 @@ fn files_move_with_the_directories_that_are_empty_then_and_come_back() {
             assert_eq!(modified(&there), modified(&tree.path("keep")));
         }
         let undone = tree.undo();
-        assert!(
-            undone.len() == 12 && undone.iter().all(|(_, undone)| *undone == Undone::Restored),
-            "{undone:?}"
-        );
+        assert!(undone.len() == 12 && are_restored(&undone), "{undone:?}");
         require_same(&tree, &before, "undone");
         for directory in ["two", "two/sub", "two/empty", "deep/one"] {
             assert_eq!(
@@ -119,35 +105,18 @@ fn require_once(tree: &Tree, before: &Snapshot) {
 #[test]
 fn a_kill_at_any_step_leaves_each_file_in_one_place_and_undo_brings_it_back() {
     for tree in trees() {
-        for job in ["run", "settle", "undo"] {
-            for left in 0.. {
-                write_directories(&tree);
-                let before = tree.snapshot();
-                let was_killed = if job == "undo" {
-                    tree.run(&to_moved(&tree), &directory_steps(&tree));
-                    is_killed(&tree, 0, "undo", left)
-                } else {
-                    is_killed(&tree, 0, "directories", left)
-                };
-                require_once(&tree, &before);
-                if job == "settle" {
-                    is_killed(&tree, 0, "settle", left % 3);
-                    require_once(&tree, &before);
-                    tree.run(&Action::Remove, &[]);
-                    require_once(&tree, &before);
-                }
-                if left % 2 == 1 {
-                    renumber_devices(&tree);
-                }
-                tree.undo();
-                require_same(&tree, &before, &format!("{job}, killed before change {left}"));
-                forget_all(&tree);
-                if !was_killed {
-                    println!("{job}: {left} changes");
-                    break;
-                }
-            }
-        }
+        let write = || {
+            write_directories(&tree);
+            tree.snapshot()
+        };
+        let killed = KilledRun {
+            action: 0,
+            job: "directories",
+            write: &write,
+            run: &|watch| drop(tree.run_while(&to_moved(&tree), &directory_steps(&tree), watch)),
+            check: &|_, before| require_once(&tree, before),
+        };
+        each_kill_is_undone(&tree, &killed);
     }
 }
 
@@ -303,7 +272,7 @@ fn root_moves_nothing_of_another_user() {
     let tree = tree();
     for owned in ["two/sub", "two/a", "keep/sub/b"] {
         write_directories(&tree);
-        std::os::unix::fs::chown(tree.path(owned), Some(1234), None).unwrap();
+        give_away(tree.path(owned));
         let steps = steps(&tree, "two").unwrap();
         let before = tree.snapshot();
         let outcomes = tree.run(&to_moved(&tree), &steps);
@@ -314,11 +283,8 @@ fn root_moves_nothing_of_another_user() {
         );
         tree.undo();
         require_same(&tree, &before, "undone");
-        let options = ActingOptions {
-            unsafe_owner: true,
-            ..tree.options()
-        };
-        let outcomes = tree.run_with(&to_moved(&tree), &steps, &options, &Unwatched).unwrap();
+        let options = tree.with(|options| options.unsafe_owner = true);
+        let outcomes = tree.run_by(&to_moved(&tree), &steps, &options);
         assert!(outcomes.iter().any(is_done), "{outcomes:?}");
         tree.undo();
         require_same(&tree, &before, "undone");

@@ -15,7 +15,7 @@ fn write_nested(tree: &Tree) {
     tree.write("other/more", b"precious");
     fs::create_dir(tree.path("moved")).unwrap();
     set_attribute(&tree.path("a/b"), "of a directory");
-    fs::set_permissions(tree.path("a/b/c"), Permissions::from_mode(0o2750)).unwrap();
+    set_mode(tree.path("a/b/c"), 0o2750);
     for name in ["a/b/c", "a/b", "a", "beside/empty", "beside", "other", "moved"] {
         age(&tree.path(name), 7);
     }
@@ -67,10 +67,7 @@ fn only_directories_that_acting_leaves_empty_go_and_never_those_that_were_named(
                 assert!(tree.path(name).exists(), "{name}");
             }
             let undone = tree.undo();
-            assert!(
-                undone.iter().all(|(_, undone)| *undone == Undone::Restored),
-                "{undone:?}"
-            );
+            assert!(are_restored(&undone), "{undone:?}");
             assert_eq!(tree.snapshot(), before, "{action:?}");
             assert_eq!(attributes(&tree.path("a/b")), attributes_before);
             forget_all(&tree);
@@ -96,22 +93,23 @@ fn only_directories_that_acting_leaves_empty_go_and_never_those_that_were_named(
 fn a_directory_in_which_another_process_makes_a_file_meanwhile_stays() {
     for tree in trees() {
         for number in EMPTYING {
-            for left in 0.. {
+            write_nested(&tree);
+            let (action, of_tree) = steps(&tree, number);
+            let changes = changes_of(|watch| tree.run_while(&action, &of_tree, watch));
+            forget_all(&tree);
+            for left in some_moments(changes) {
                 write_nested(&tree);
                 let (action, steps) = steps(&tree, number);
                 let new = tree.path("a/b/c/new");
                 let was_made = Mutex::new(false);
                 let making = meanwhile(left, |_| *was_made.lock().unwrap() = fs::write(&new, "theirs").is_ok());
-                tree.run_with(&action, &steps, &tree.options(), &making).unwrap();
+                tree.run_while(&action, &steps, &making);
                 let was_made = *was_made.lock().unwrap();
                 assert_eq!(was_made, new.exists(), "{left}");
                 tree.undo();
                 assert_eq!(was_made, new.exists(), "{left}");
                 assert_eq!(fs::read(tree.path("a/b/c/f")).unwrap(), b"content", "{left}");
                 forget_all(&tree);
-                if making.left.load(Ordering::Relaxed) < u64::MAX / 2 {
-                    break;
-                }
             }
         }
     }
@@ -121,37 +119,22 @@ fn a_directory_in_which_another_process_makes_a_file_meanwhile_stays() {
 fn a_kill_at_any_step_is_settled_and_undone_with_all_directories() {
     for tree in trees() {
         for number in EMPTYING {
-            for job in ["run", "settle", "undo"] {
-                for left in 0.. {
-                    write_nested(&tree);
-                    let before = tree.snapshot();
-                    let (action, steps) = steps(&tree, number);
-                    let was_killed = if job == "undo" {
-                        tree.run(&action, &steps);
-                        is_killed(&tree, number, "undo", left)
-                    } else {
-                        is_killed(&tree, number, "emptied", left)
-                    };
-                    if job == "settle" {
-                        is_killed(&tree, 0, "settle", left % 3);
-                        tree.run(&Action::Remove, &[]);
-                    }
-                    if left % 2 == 1 {
-                        renumber_devices(&tree);
-                    }
-                    tree.undo();
-                    assert_eq!(
-                        tree.snapshot(),
-                        before,
-                        "{action:?}: {job}, killed before change {left}"
-                    );
-                    forget_all(&tree);
-                    if !was_killed {
-                        println!("{action:?}: {job}: {left} changes");
-                        break;
-                    }
-                }
-            }
+            let write = || {
+                write_nested(&tree);
+                tree.snapshot()
+            };
+            let run = |watch: &dyn Watch| {
+                let (action, steps) = steps(&tree, number);
+                tree.run_while(&action, &steps, watch);
+            };
+            let killed = KilledRun {
+                action: number,
+                job: "emptied",
+                write: &write,
+                run: &run,
+                check: &|_, _| (),
+            };
+            each_kill_is_undone(&tree, &killed);
         }
     }
 }

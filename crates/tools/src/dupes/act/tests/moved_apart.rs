@@ -9,10 +9,7 @@ fn actions(tree: &Tree) -> [Action; 2] {
 }
 
 fn options(tree: &Tree, action: &Action) -> ActingOptions {
-    ActingOptions {
-        without_leases: *action == Action::Aside,
-        ..tree.options()
-    }
+    tree.with(|options| options.without_leases = *action == Action::Aside)
 }
 
 pub(super) fn of_child(tree: &Tree, number: usize) -> (Action, Vec<Step>, ActingOptions) {
@@ -41,7 +38,7 @@ fn files_are_moved_apart_and_come_back_also_if_they_were_written_to_there() {
             let before = write(&tree);
             let (steps, options) = (sample_steps(&tree), options(&tree, &action));
             assert_eq!(check(&action, &steps, &options), []);
-            let outcomes = tree.run_with(&action, &steps, &options, &Unwatched).unwrap();
+            let outcomes = tree.run_by(&action, &steps, &options);
             assert!(outcomes.iter().all(is_done), "{outcomes:?}");
             assert!(
                 steps
@@ -59,10 +56,7 @@ fn files_are_moved_apart_and_come_back_also_if_they_were_written_to_there() {
             let one = apart.next().unwrap();
             fs::write(one, "written meanwhile").unwrap();
             let undone = tree.undo();
-            assert!(
-                undone.iter().all(|(_, undone)| *undone == Undone::Restored),
-                "{undone:?}"
-            );
+            assert!(are_restored(&undone), "{undone:?}");
             assert_eq!(fs::read(tree.path("deep/er/one")).unwrap(), b"written meanwhile");
             let mut after = tree.snapshot();
             after.insert(tree.path("deep/er/one"), before[&tree.path("deep/er/one")].clone());
@@ -75,40 +69,24 @@ fn files_are_moved_apart_and_come_back_also_if_they_were_written_to_there() {
 #[test]
 fn a_kill_at_any_step_of_moving_apart_is_settled_and_undone() {
     for tree in trees() {
-        for (number, action) in actions(&tree).iter().enumerate() {
-            for job in ["run", "settle", "undo"] {
-                for left in 0.. {
-                    let before = write(&tree);
-                    let was_killed = if job == "undo" {
-                        let (action, steps, options) = of_child(&tree, number);
-                        tree.run_with(&action, &steps, &options, &Unwatched).unwrap();
-                        is_killed(&tree, number, "undo", left)
-                    } else {
-                        is_killed(&tree, number, "apart", left)
-                    };
-                    assert!(has_content(&tree, &fs::read(tree.path("keep")).unwrap()));
-                    if job == "settle" {
-                        is_killed(&tree, 0, "settle", left % 3);
-                        tree.run(&Action::Remove, &[]);
-                        let files = fs::read_dir(tree.path("home/Trash/files")).map_or(0, Iterator::count);
-                        assert_eq!(described(&tree).len(), files, "{left}");
-                    }
-                    if left % 2 == 1 {
-                        renumber_devices(&tree);
-                    }
-                    tree.undo();
-                    assert_eq!(
-                        tree.snapshot(),
-                        before,
-                        "{action:?}: {job}, killed before change {left}"
-                    );
-                    forget_all(&tree);
-                    if !was_killed {
-                        println!("{action:?}: {job}: {left} changes");
-                        break;
-                    }
-                }
-            }
+        for number in 0..2 {
+            let run = |watch: &dyn Watch| {
+                let (action, steps, options) = of_child(&tree, number);
+                tree.run_with(&action, &steps, &options, watch).unwrap();
+            };
+            let check = |now: &str, _: &Snapshot| {
+                assert!(has_content(&tree, &fs::read(tree.path("keep")).unwrap()));
+                let files = fs::read_dir(tree.path("home/Trash/files")).map_or(0, Iterator::count);
+                assert!(now != "settled" || described(&tree).len() == files);
+            };
+            let killed = KilledRun {
+                action: number,
+                job: "apart",
+                write: &|| write(&tree),
+                run: &run,
+                check: &check,
+            };
+            each_kill_is_undone(&tree, &killed);
         }
     }
 }
@@ -127,17 +105,20 @@ fn without_leases_what_others_do_at_any_moment_is_not_lost() {
     };
     let edit_kept: Disturb = |tree| fs::write(tree.path("keep"), "edited").is_ok();
     let remove_kept: Disturb = |tree| fs::remove_file(tree.path("keep")).is_ok();
-    let mut tried = 0;
     for tree in trees() {
+        let run = |watch: &dyn Watch| {
+            write(&tree);
+            let (action, steps, options) = of_child(&tree, 0);
+            tree.run_with(&action, &steps, &options, watch).unwrap();
+        };
+        let changes = changes_of(run);
+        forget_all(&tree);
         for (disturb, end) in [(append, "more"), (save, "saved"), (edit_kept, ""), (remove_kept, "")] {
-            for left in 0.. {
+            for left in some_moments(changes) {
                 write(&tree);
-                let (action, steps, options) = of_child(&tree, 0);
                 let bytes = fs::read(tree.path("keep")).unwrap();
                 let was_done = Mutex::new(false);
-                let disturbing = meanwhile(left, |_| *was_done.lock().unwrap() = disturb(&tree));
-                tree.run_with(&action, &steps, &options, &disturbing).unwrap();
-                let is_over = disturbing.left.load(Ordering::Relaxed) < u64::MAX / 2;
+                run(&meanwhile(left, |_| *was_done.lock().unwrap() = disturb(&tree)));
                 assert!(has_content(&tree, &bytes), "{left}: the bytes of all");
                 let was_done = *was_done.lock().unwrap();
                 let is_kept = || {
@@ -149,36 +130,25 @@ fn without_leases_what_others_do_at_any_moment_is_not_lost() {
                 assert!(has_content(&tree, &bytes), "{left}: undone");
                 assert!(!was_done || is_kept(), "{left}: {end} is lost by undo");
                 forget_all(&tree);
-                tried += 1;
-                if is_over {
-                    break;
-                }
             }
         }
     }
-    println!("{tried} disturbances");
 }
 
 #[test]
 fn the_trash_is_on_the_file_system_of_the_file_and_the_one_of_all_users_only_if_it_is_safe() {
     let tree = tree();
     let mounted = tree.path("m");
-    fs::create_dir_all(&mounted).unwrap();
-    let tmpfs = ["-t", "tmpfs", "none"].map(OsStr::new);
-    if !mounts("mount", &[&tmpfs[..], &[mounted.as_os_str()]].concat()) {
+    let Some(_mounted) = Mounted::tmpfs(mounted.clone(), "mode=755") else {
         return;
-    }
-    let _mounted = Mounted(mounted.clone());
+    };
     let action = Action::Trash {
         home: tree.path("home/Trash"),
     };
     for (number, (prepare, expected)) in [
         ((|_: &Path| ()) as fn(&Path), ".Trash-0"),
         (|shared| fs::create_dir(shared).unwrap(), ".Trash-0"),
-        (
-            |shared| fs::set_permissions(shared, Permissions::from_mode(0o1777)).unwrap(),
-            ".Trash/0",
-        ),
+        (|shared| set_mode(shared, 0o1777), ".Trash/0"),
         (
             |shared| {
                 fs::rename(shared, shared.with_file_name("real")).unwrap();

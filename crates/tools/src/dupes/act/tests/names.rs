@@ -37,12 +37,12 @@ fn names_are_removed_and_undo_links_them_again_whatever_was_written_since() {
         assert_eq!(check(&Action::Names, &steps, &tree.options()), []);
         assert!(is_done(&tree.run(&Action::Names, &steps)[0]));
         assert_eq!(links(&tree), 1);
-        assert!(tree.undo().iter().all(|(_, undone)| *undone == Undone::Restored));
+        assert!(are_restored(&tree.undo()));
         assert_eq!(tree.snapshot(), before);
         let (steps, _) = sample(&tree);
         tree.run(&Action::Names, &steps);
         fs::write(tree.path("a/one"), "longer than before").unwrap();
-        assert!(tree.undo().iter().all(|(_, undone)| *undone == Undone::Restored));
+        assert!(are_restored(&tree.undo()));
         assert_eq!(fs::read(tree.path("b/three")).unwrap(), b"longer than before");
         assert_eq!(links(&tree), 3);
     }
@@ -51,32 +51,14 @@ fn names_are_removed_and_undo_links_them_again_whatever_was_written_since() {
 #[test]
 fn a_kill_at_any_step_loses_no_name() {
     for tree in trees() {
-        for job in ["run", "settle", "undo"] {
-            for left in 0.. {
-                let (steps, before) = sample(&tree);
-                let was_killed = if job == "undo" {
-                    tree.run(&Action::Names, &steps);
-                    is_killed(&tree, 0, "undo", left)
-                } else {
-                    is_killed(&tree, 0, "names", left)
-                };
-                if job == "settle" {
-                    is_killed(&tree, 0, "settle", left % 3);
-                    tree.run(&Action::Remove, &[]);
-                }
-                assert_eq!(fs::read(tree.path("a/one")).unwrap(), b"content");
-                if left % 2 == 1 {
-                    renumber_devices(&tree);
-                }
-                tree.undo();
-                assert_eq!(tree.snapshot(), before, "{job}, killed before change {left}");
-                forget_all(&tree);
-                if !was_killed {
-                    println!("{job}: {left} changes");
-                    break;
-                }
-            }
-        }
+        let killed = KilledRun {
+            action: 0,
+            job: "names",
+            write: &|| sample(&tree).1,
+            run: &|watch| drop(tree.run_while(&Action::Names, &steps(&tree), watch)),
+            check: &|_, _| assert_eq!(fs::read(tree.path("a/one")).unwrap(), b"content"),
+        };
+        each_kill_is_undone(&tree, &killed);
     }
 }
 
@@ -92,7 +74,7 @@ fn the_last_name_stays_if_another_program_takes_the_others_meanwhile() {
                     fs::remove_file(&kept).unwrap();
                 }
             });
-            tree.run_with(&Action::Names, &steps, &tree.options(), &taking).unwrap();
+            tree.run_while(&Action::Names, &steps, &taking);
             let found = ["a/one", "b/two", "b/three"]
                 .iter()
                 .filter(|name| tree.path(name).exists());

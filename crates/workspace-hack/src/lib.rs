@@ -1,0 +1,1 @@
+//! Nothing: its manifest gives dependencies one set of features, whichever packages are built.
