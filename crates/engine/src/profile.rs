@@ -469,8 +469,8 @@ pub(crate) mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
-    use seekless_method::{Durability, Operation};
-    use seekless_record::{DeviceId, PROFILE_VERSION, Revision, Target};
+    use seekless_method::Operation;
+    use seekless_record::{DeviceId, PROFILE_VERSION, Revision};
 
     use super::*;
 
@@ -478,10 +478,7 @@ pub(crate) mod tests {
         ProfileHead {
             version: PROFILE_VERSION,
             seekless: "0.1.0".to_owned(),
-            newest_unix_seconds: 0,
             sittings: 1,
-            machines: None,
-            claims_rotational: None,
             revision: Revision {
                 protocol: 1,
                 mechanisms: method::REVISION,
@@ -490,10 +487,13 @@ pub(crate) mod tests {
             mount_point: Some("/".to_owned()),
             mount_options: Some("rw".to_owned()),
             processors: seekless_sys::processors() as u32,
-            memory_bytes: None,
-            alternating_ns: None,
-            costs: None,
+            ..ProfileHead::default()
         }
+    }
+
+    fn without_curves(head: ProfileHead) -> Profile {
+        let curves = Vec::new();
+        Profile { head, curves }
     }
 
     pub(super) fn id() -> StorageId {
@@ -515,11 +515,7 @@ pub(crate) mod tests {
         let mut renamed = id();
         renamed.devices[0].name = "vdb".to_owned();
         let fit = |head: ProfileHead, options| {
-            let profile = Profile {
-                head,
-                curves: Vec::new(),
-            };
-            let found = StorageProfile::new(profile, PathBuf::new());
+            let found = StorageProfile::new(without_curves(head), PathBuf::new());
             found.fits(&id(), Some("/"), options)
         };
         assert_eq!(fit(head(&id()), Some("rw")).unwrap().without_warm, None);
@@ -586,16 +582,14 @@ pub(crate) mod tests {
         let of = |operation, cache| Conditions {
             operation,
             cache,
-            target: Target::Fresh,
-            durability: Durability::None,
+            ..Conditions::default()
         };
         let [read, warm] = [Cache::Cold, Cache::Warm].map(|cache| of(Operation::Read, cache));
         let compare = of(Operation::Compare, Cache::Cold);
         let curve = |conditions, method: &str| Curve {
             conditions,
             method: method.to_owned(),
-            level_deviation: 0.1,
-            points: Vec::new(),
+            ..Curve::default()
         };
         let profile = Profile {
             head: head(&id()),
@@ -636,11 +630,7 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("profile.json");
         assert!(matches!(StorageProfile::read(&path), Err(Unfit::Missing)));
-        let profile = Profile {
-            head: head(&id()),
-            curves: Vec::new(),
-        };
-        written(&path, &profile.to_text().unwrap());
+        written(&path, &without_curves(head(&id())).to_text().unwrap());
         StorageProfile::read(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
         assert!(matches!(StorageProfile::read(&path), Err(Unfit::Unreadable(..))));

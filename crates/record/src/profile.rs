@@ -33,6 +33,7 @@ pub struct Profile {
 
 documents! {
     /// The storage and the machine of a profile, and the sittings that it rests on.
+    #[derive(Default)]
     pub struct ProfileHead {
         /// The version of this document's form.
         pub version: u32,
@@ -77,7 +78,7 @@ documents! {
     }
 
     /// What makes times comparable, besides the size.
-    #[derive(Copy, Eq, Hash)]
+    #[derive(Copy, Default, Eq, Hash)]
     pub struct Conditions {
         /// What is done with a file.
         pub operation: Operation,
@@ -90,6 +91,7 @@ documents! {
     }
 
     /// The times of a method over the size of a file.
+    #[derive(Default)]
     pub struct Curve {
         /// The conditions.
         pub conditions: Conditions,
@@ -102,6 +104,7 @@ documents! {
     }
 
     /// What is known of a method at one size.
+    #[derive(Default)]
     pub struct CurvePoint {
         /// The size of a file.
         pub bytes: u64 => Bounds::POSITIVE,
@@ -359,17 +362,9 @@ mod tests {
     fn point(bytes: u64, seconds: f64) -> CurvePoint {
         CurvePoint {
             bytes,
-            seconds: Interval {
-                low: seconds / 1.1,
-                median: seconds,
-                high: seconds * 1.1,
-                coverage: Some(0.95),
-            },
+            seconds: Interval::around(seconds, 1.1, Some(0.95)),
             deviation: 0.05,
-            setup_seconds: 0.0,
-            cpu_part: 1.0,
-            sittings: 2,
-            newest_unix_seconds: 1_800_000_000,
+            ..CurvePoint::default()
         }
     }
 
@@ -377,36 +372,17 @@ mod tests {
         let head = ProfileHead {
             version: PROFILE_VERSION,
             seekless: "0.1.0".to_owned(),
-            newest_unix_seconds: 1_800_000_000,
-            sittings: 2,
-            machines: None,
-            claims_rotational: None,
-            revision: Revision {
-                protocol: 1,
-                mechanisms: 1,
-            },
-            storage: StorageId::default(),
             mount_point: Some("/".to_owned()),
-            mount_options: None,
-            processors: 2,
-            memory_bytes: None,
-            alternating_ns: None,
-            costs: None,
+            ..ProfileHead::default()
         };
-        Profile {
-            head,
-            curves: vec![Curve {
-                conditions: Conditions {
-                    operation: Operation::Read,
-                    cache: Cache::Cold,
-                    target: Target::Fresh,
-                    durability: Durability::None,
-                },
-                method: "read/mmap".to_owned(),
-                level_deviation: 0.1,
-                points,
-            }],
-        }
+        let curve = Curve {
+            method: "read/mmap".to_owned(),
+            level_deviation: 0.1,
+            points,
+            ..Curve::default()
+        };
+        let curves = vec![curve];
+        Profile { head, curves }
     }
 
     fn text(profile: &Profile) -> String {

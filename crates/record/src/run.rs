@@ -80,7 +80,7 @@ documents! {
     }
 
     /// The revision that measured a run. Runs of different revisions are never combined.
-    #[derive(Copy, Eq)]
+    #[derive(Copy, Default, Eq)]
     pub struct Revision {
         /// The revision of how trials are made and timed.
         pub protocol: u32,
@@ -311,7 +311,7 @@ impl Field<()> for Status {
 }
 
 /// A median with bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
     /// The lower end.
@@ -323,6 +323,19 @@ pub struct Interval {
     /// The probability that the interval contains the median, by order statistics; `None` if the bounds are just the
     /// range of fewer than 6 samples.
     pub coverage: Option<f64>,
+}
+
+impl Interval {
+    /// Returns the interval from a median divided by a factor to the median times that factor.
+    #[must_use]
+    pub fn around(median: f64, factor: f64, coverage: Option<f64>) -> Self {
+        Self {
+            low: median / factor,
+            median,
+            high: median * factor,
+            coverage,
+        }
+    }
 }
 
 impl Field<Bounds> for Interval {

@@ -42,8 +42,10 @@ seekless_method::words! {
     }
 
     /// What kind of method a published finding is about.
+    #[derive(Default)]
     FindingKind {
         /// All methods.
+        #[default]
         Any = "any",
         /// Those that wait for each call.
         Synchronous = "synchronous",

@@ -180,13 +180,7 @@ pub fn share_deviations(curves: &mut [Curve]) {
 /// The bounds of seconds whose logarithm has this standard error.
 #[must_use]
 pub fn bounds(seconds: f64, error: f64) -> Interval {
-    let factor = (ERRORS_OF_BOUNDS * error).exp();
-    Interval {
-        low: seconds / factor,
-        median: seconds,
-        high: seconds * factor,
-        coverage: Some(0.95),
-    }
+    Interval::around(seconds, (ERRORS_OF_BOUNDS * error).exp(), Some(0.95))
 }
 
 fn unix_seconds(started: &str) -> u64 {
@@ -410,12 +404,7 @@ mod tests {
     fn a_profile_has_the_costs_of_all_sittings_that_measured_them() {
         let with = |day: u32, nanoseconds: f64| {
             let mut run = run(day, &METHODS);
-            let cost = Interval {
-                low: nanoseconds / 2.0,
-                median: nanoseconds,
-                high: nanoseconds * 2.0,
-                coverage: None,
-            };
+            let cost = Interval::around(nanoseconds, 2.0, None);
             run.storages[0].costs = Some(StorageCosts {
                 write_call_ns: cost,
                 write_byte_ns: cost,
@@ -500,16 +489,11 @@ mod tests {
             bytes,
             seconds: bounds(1.0, 0.1),
             deviation,
-            setup_seconds: 0.0,
-            cpu_part: 1.0,
-            sittings: 2,
-            newest_unix_seconds: 0,
+            ..CurvePoint::default()
         };
         let curve = |deviations: [f64; 2]| Curve {
-            conditions: Conditions::of(&run(1, &METHODS).contests[0]).unwrap(),
-            method: "read/mmap".to_owned(),
-            level_deviation: 0.1,
             points: vec![point(1, deviations[0]), point(2, deviations[1])],
+            ..Curve::default()
         };
         let mut curves = [curve([0.0, 0.0]), curve([0.2, 0.0])];
         share_deviations(&mut curves);

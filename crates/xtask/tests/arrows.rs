@@ -30,16 +30,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("seekless", &["seekless-sys", "seekless-method", "seekless-record"]),
     ("seekless-tools", &["seekless", "seekless-method", "seekless-sys"]),
     ("seekless-results", &["seekless-method", "seekless-record"]),
-    (
-        "seekless-lab",
-        &[
-            "seekless",
-            "seekless-results",
-            "seekless-record",
-            "seekless-method",
-            "seekless-sys",
-        ],
-    ),
+    ("seekless-lab", BELOW_LAB),
     (
         "seekless-report",
         &["seekless-results", "seekless-record", "seekless-method"],
@@ -49,6 +40,14 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("seekless-python", &["seekless", "seekless-tools"]),
     ("seekless-cli", LIBRARIES),
     ("xtask", &["seekless-results", "seekless-sim"]),
+];
+
+const BELOW_LAB: &[&str] = &[
+    "seekless",
+    "seekless-results",
+    "seekless-record",
+    "seekless-method",
+    "seekless-sys",
 ];
 
 /// It has no code: tests of every crate depend on it.
@@ -63,14 +62,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
 /// The crates of the workspace, each with the ones that it depends on, for tests and builds too.
 fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-            "--manifest-path",
-        ])
+        .args("metadata --no-deps --offline --format-version 1 --manifest-path".split(' '))
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
         .output()
         .expect("cargo runs");

@@ -9,16 +9,7 @@ type Features = BTreeMap<String, BTreeSet<String>>;
 /// The packages that these arguments of cargo select, and their dependencies, but for the command and its tools.
 fn features(arguments: &[&str]) -> Features {
     let tree = Command::new(env!("CARGO"))
-        .args([
-            "tree",
-            "--offline",
-            "--locked",
-            "--prefix",
-            "none",
-            "--format",
-            "{p}|{f}",
-            "--edges",
-        ])
+        .args("tree --offline --locked --prefix none --format {p}|{f} --edges".split(' '))
         .args(arguments)
         .output()
         .expect("cargo runs");
@@ -40,18 +31,7 @@ fn features(arguments: &[&str]) -> Features {
 #[test]
 fn each_package_alone_has_the_dependencies_of_the_workspace() {
     let names = Command::new(env!("CARGO"))
-        .args([
-            "tree",
-            "--offline",
-            "--locked",
-            "--workspace",
-            "--depth",
-            "0",
-            "--prefix",
-            "none",
-            "--format",
-            "{lib}|{p}",
-        ])
+        .args("tree --offline --locked --workspace --depth 0 --prefix none --format {lib}|{p}".split(' '))
         .output()
         .expect("cargo runs");
     let names = String::from_utf8(names.stdout).expect("text");
@@ -76,18 +56,8 @@ fn each_package_alone_has_the_dependencies_of_the_workspace() {
             }
         }
     }
-    let wanted: Vec<_> = missing
-        .iter()
-        .map(|package| {
-            format!(
-                "{package}: {}",
-                of_workspace[package].iter().cloned().collect::<Vec<_>>().join(" or ")
-            )
-        })
-        .collect();
-    assert!(
-        wanted.is_empty(),
-        "give these their features in crates/workspace-hack/Cargo.toml:\n{}",
-        wanted.join("\n")
-    );
+    let wanted = missing.iter().map(|package| (package, &of_workspace[package]));
+    let wanted: BTreeMap<_, _> = wanted.collect();
+    let advice = "give these their features in crates/workspace-hack/Cargo.toml";
+    assert!(wanted.is_empty(), "{advice}: {wanted:#?}");
 }

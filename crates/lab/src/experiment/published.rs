@@ -75,7 +75,7 @@ fn finding(text: FindingText) -> Checked<Finding> {
     let exact_bytes = size(text.size)?;
     Ok(Finding {
         operation: operation(&text.operation)?,
-        kind: text.kind.unwrap_or(FindingKind::Any),
+        kind: text.kind.unwrap_or_default(),
         at_least_bytes: exact_bytes.or(size(text.at_least)?),
         below_bytes: exact_bytes.map(|bytes| bytes + 1).or(size(text.below)?),
         method: text.method,

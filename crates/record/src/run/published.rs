@@ -7,6 +7,7 @@ use crate::{Bounds, Cache, Draw, FindingKind, Target, Text};
 
 documents! {
     /// Results that others published, to be shown beside those of this machine.
+    #[derive(Default)]
     pub struct Published {
         /// The experiment that gives it.
         pub experiment: String => Text::Experiment,
@@ -19,6 +20,7 @@ documents! {
     }
 
     /// One published finding: the best method of a task, or what a method took.
+    #[derive(Default)]
     pub struct Finding {
         /// The operation.
         pub operation: Operation,
@@ -49,7 +51,7 @@ documents! {
     }
 
     /// A column of a document: what was measured under its name, one line a size.
-    #[derive(Eq)]
+    #[derive(Default, Eq)]
     pub struct Column {
         /// The experiment that gives it.
         pub experiment: String => Text::Experiment,

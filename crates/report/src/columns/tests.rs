@@ -140,18 +140,12 @@ fn what_was_published_of_a_table_stands_below_what_was_measured() {
     let mut run = run();
     let finding = |method: &str, block: &str, seconds| Finding {
         operation: Operation::Write,
-        kind: seekless_record::FindingKind::Any,
         at_least_bytes: Some(4_000_000),
-        below_bytes: None,
         method: method.to_owned(),
         block: Some(block.to_owned()),
-        cache: None,
-        layout: None,
         durability: Some(Durability::WriteThrough),
         seconds: Some(seconds),
-        cpu_seconds: None,
-        bytes_per_second: None,
-        system: None,
+        ..Finding::default()
     };
     let of_machine = |machine: &str, findings| seekless_record::Published {
         experiment: "saving".to_owned(),

@@ -163,62 +163,28 @@ fn sheet(lines: &[MethodLine<'_>]) -> Sheet {
 
 #[cfg(test)]
 mod tests {
-    use seekless_method::{Durability, Operation};
-    use seekless_record::{Cache, Interval, PROFILE_VERSION, ProfileHead, Revision, StorageId, Target};
+    use seekless_record::{Interval, ProfileHead};
 
     use super::*;
 
     fn curve(method: &str, seconds: f64) -> Curve {
         let point = |bytes: u64| CurvePoint {
             bytes,
-            seconds: Interval {
-                low: seconds / 2.0,
-                median: seconds,
-                high: seconds * 2.0,
-                coverage: Some(0.95),
-            },
-            deviation: 0.1,
-            setup_seconds: 0.0,
-            cpu_part: 1.0,
-            sittings: 2,
-            newest_unix_seconds: 1_800_000_000,
+            seconds: Interval::around(seconds, 2.0, Some(0.95)),
+            ..CurvePoint::default()
         };
         Curve {
-            conditions: Conditions {
-                operation: Operation::Read,
-                cache: Cache::Cold,
-                target: Target::Fresh,
-                durability: Durability::None,
-            },
             method: method.to_owned(),
-            level_deviation: 0.1,
             points: [1 << 14, 1 << 20, 1 << 26].map(point).to_vec(),
+            ..Curve::default()
         }
     }
 
     fn page(curves: Vec<Curve>) -> String {
-        let head = ProfileHead {
-            version: PROFILE_VERSION,
-            seekless: String::new(),
-            newest_unix_seconds: 0,
-            sittings: 2,
-            machines: None,
-            claims_rotational: None,
-            revision: Revision {
-                protocol: 1,
-                mechanisms: 1,
-            },
-            storage: StorageId::default(),
-            mount_point: None,
-            mount_options: None,
-            processors: 1,
-            memory_bytes: None,
-            alternating_ns: None,
-            costs: None,
-        };
+        let head = ProfileHead::default();
         let plot = ProfilePlot {
             title: "read, cold".to_owned(),
-            conditions: curve("", 1.0).conditions,
+            conditions: Conditions::default(),
             used: vec![(1 << 14, "read/mmap".to_owned())],
         };
         let facts = [("Storage", "<b>ext4".to_owned())];

@@ -38,19 +38,11 @@ fn page(run: &Run) -> String {
 
 fn published(method: &str, kind: FindingKind) -> Published {
     let finding = Finding {
-        cache: None,
-        layout: None,
-        system: None,
-        durability: None,
-        seconds: None,
-        cpu_seconds: None,
-        bytes_per_second: None,
-        operation: Operation::Read,
         kind,
-        at_least_bytes: None,
         below_bytes: Some(256 << 20),
         method: method.to_owned(),
         block: Some("4K to 256K".to_owned()),
+        ..Finding::default()
     };
     Published {
         experiment: "read".to_owned(),
@@ -208,10 +200,8 @@ fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
     run.columns = vec![Column {
         experiment: "read".to_owned(),
         name: "Plain & simple".to_owned(),
-        operation: Operation::Read,
-        target: None,
-        draw: None,
         methods: "read/sync*".to_owned(),
+        ..Column::default()
     }];
     let mut elsewhere = published("Plain & simple", FindingKind::Any);
     elsewhere.findings[0].seconds = Some(9.0);
@@ -349,10 +339,8 @@ prop_compose! {
         run.columns = texts.iter().map(|text| Column {
             experiment: "read".to_owned(),
             name: text.clone(),
-            operation: Operation::Read,
-            target: None,
-            draw: None,
             methods: "*".to_owned(),
+            ..Column::default()
         }).collect();
         run.storages[0].facts.insert(texts[3].clone(), texts[4].clone());
         (run.id, run.elapsed_seconds) = (texts[11].clone(), rate);

@@ -88,7 +88,7 @@ fn growth(bytes: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{Cache, FindingKind};
+    use seekless_record::Cache;
 
     use super::*;
     use crate::ranking::conclude_all;
@@ -118,19 +118,10 @@ mod tests {
         (invalid.valid, invalid.round, invalid.system) = (false, 3, Some(measured(0.0, -1)));
         run.trials.push(invalid);
         let finding = Finding {
-            operation: seekless_method::Operation::Read,
-            kind: FindingKind::Any,
-            at_least_bytes: None,
-            below_bytes: None,
             method: "read/sync,block=4K".to_owned(),
-            block: None,
             cache: Some(Cache::Cold),
-            durability: None,
-            layout: None,
-            seconds: None,
-            cpu_seconds: None,
-            bytes_per_second: None,
             system: Some(measured(0.62, 0)),
+            ..Finding::default()
         };
         let warm = Finding {
             cache: Some(Cache::Warm),

@@ -10,17 +10,11 @@ use crate::profile::tests::head;
 fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
     let point = |bytes: u64, seconds: f64| CurvePoint {
         bytes,
-        seconds: Interval {
-            low: seconds / 1.05,
-            median: seconds,
-            high: seconds * 1.05,
-            coverage: Some(0.95),
-        },
+        seconds: Interval::around(seconds, 1.05, Some(0.95)),
         deviation: 0.02,
-        setup_seconds: 0.0,
         cpu_part: 1.0,
         sittings: 3,
-        newest_unix_seconds: 0,
+        ..CurvePoint::default()
     };
     let curves = curves.iter().map(|&(text, cache, milliseconds)| {
         let method: Method = text.parse().unwrap();
@@ -29,8 +23,8 @@ fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
             conditions: Conditions {
                 operation: method.operation(),
                 cache,
-                target: Target::Fresh,
                 durability: method.options().durability(),
+                ..Conditions::default()
             },
             method: text.to_owned(),
             level_deviation: 0.1,

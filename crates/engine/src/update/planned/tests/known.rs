@@ -10,12 +10,7 @@ use crate::profile::tests::head;
 
 /// A profile with these costs: of calls, of bytes in memory, of bytes at the device, of a flush.
 fn profile([call, byte, device_byte, flush]: [f64; 4]) -> StorageProfile {
-    let exactly = |median: f64| Interval {
-        low: median / 1.5,
-        median,
-        high: median * 1.5,
-        coverage: None,
-    };
+    let exactly = |median| Interval::around(median, 1.5, None);
     let costs = StorageCosts {
         write_call_ns: exactly(call),
         write_byte_ns: exactly(byte),
