@@ -149,16 +149,12 @@ mod tests {
     #[test]
     fn a_panic_becomes_an_error() {
         let mut result = MaybeUninit::uninit();
-        assert_eq!(
-            answer(Some(&mut result), || panic!("for a test")),
-            seekless_status::Internal
-        );
+        let answered = answer(Some(&mut result), || panic!("for a test"));
+        assert_eq!(answered, seekless_status::Internal);
         // SAFETY: `answer` set it.
         let result = unsafe { result.assume_init() };
         assert_eq!((result.status, result.bytes), (seekless_status::Internal, 0));
-        assert_eq!(
-            answer(None, || panic!("without one who is told")),
-            seekless_status::Internal
-        );
+        let answered = answer(None, || panic!("without one who is told"));
+        assert_eq!(answered, seekless_status::Internal);
     }
 }

@@ -156,11 +156,9 @@ mod tests {
 
     #[test]
     fn a_laptop_tells_its_processor_governor_and_battery() {
+        let processor = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu sse\n";
         let root = root(&[
-            (
-                "proc/cpuinfo",
-                "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu sse\n",
-            ),
+            ("proc/cpuinfo", processor),
             ("sys/class/dmi/id/sys_vendor", "LENOVO\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
             ("sys/class/power_supply/AC/type", "Mains\n"),
@@ -170,10 +168,8 @@ mod tests {
         ]);
         let claims = claims(root.path());
         assert_eq!(claims.processor.as_deref(), Some("Some CPU @ 2 GHz"));
-        assert_eq!(
-            (claims.hypervisor, claims.governor.as_deref()),
-            (None, Some("powersave"))
-        );
+        let expected = (None, Some("powersave"));
+        assert_eq!((claims.hypervisor, claims.governor.as_deref()), expected);
         assert_eq!(claims.on_battery, Some(true));
     }
 
@@ -201,10 +197,8 @@ mod tests {
             ("sys/devices/system/cpu/cpu0/cache/index1/size", "48K\n"),
         ]);
         let machine = claims(cached.path());
-        assert_eq!(
-            (machine.level_1_cache_bytes, machine.level_2_cache_bytes),
-            (Some(48 << 10), None)
-        );
+        let expected = (Some(48 << 10), None);
+        assert_eq!((machine.level_1_cache_bytes, machine.level_2_cache_bytes), expected);
     }
 
     #[test]

@@ -219,15 +219,10 @@ mod tests {
         assert_eq!(best(&all, |round| round % 2 == 1).as_deref(), Some("lucky"));
         let slow = crossed(&all, "slow").unwrap();
         // Even rounds: over the lucky one; odd rounds: over the steady one.
-        assert!(
-            (slow - f64::midpoint(1_f64.exp_m1(), 2_f64.exp_m1())).abs() < 1e-12,
-            "{slow}"
-        );
+        let expected = f64::midpoint(1_f64.exp_m1(), 2_f64.exp_m1());
+        assert!((slow - expected).abs() < 1e-12, "{slow}");
         // In even rounds the lucky one is picked and the steady one is best, and the reverse.
         let floor = oracle(&all).unwrap();
-        assert!(
-            (floor - f64::midpoint(1_f64.exp_m1(), 2_f64.exp_m1())).abs() < 1e-12,
-            "{floor}"
-        );
+        assert!((floor - expected).abs() < 1e-12, "{floor}");
     }
 }

@@ -37,10 +37,8 @@ mod tests {
 
     #[test]
     fn control_characters_become_escapes_and_all_else_stays() {
-        assert_eq!(
-            visible("/data/Bücher 日本, größe 1 µs"),
-            "/data/Bücher 日本, größe 1 µs"
-        );
+        let path = "/data/Bücher 日本, größe 1 µs";
+        assert_eq!(visible(path), path);
         assert_eq!(visible("a\u{1b}[2J\n\r\u{9b}b"), "a\\u{1b}[2J\\n\\r\\u{9b}b");
         assert_eq!(visible("txt.\u{202e}exe\u{61c}"), "txt.\\u{202e}exe\\u{61c}");
     }

@@ -432,15 +432,13 @@ mod tests {
         let (head, curve) = good.split_once('\n').unwrap();
         let moved = curve.replacen("{\"conditions\"", "{ \"conditions\"", 1);
         let warm = curve.replacen("\"cold\"", "\"warm\"", 1);
+        let apart = "curves: those under the same conditions must stand together";
         for (text, words) in [
             (format!("{good}{{\n"), "line 3: EOF while parsing an object at column 1"),
             (format!("{good}\n"), "line 3: EOF while parsing a value at column 0"),
             (good[..good.len() - 2].to_owned(), "line 2: EOF while parsing"),
             (format!("{head}\n{moved}"), "curves[0]: must begin with the conditions"),
-            (
-                format!("{good}{warm}{curve}"),
-                "curves: those under the same conditions must stand together",
-            ),
+            (format!("{good}{warm}{curve}"), apart),
         ] {
             let DocumentError::Impossible(problem) = refused(&text) else {
                 panic!("{text}")

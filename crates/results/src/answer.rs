@@ -177,10 +177,8 @@ mod tests {
     #[test]
     fn what_is_not_decided_has_the_leader_and_what_has_no_method_says_why() {
         let found = answer(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 3);
-        assert_eq!(
-            (found.words().as_str(), found.is_decided),
-            ("mmap (few rounds, one run of 1 s)", false)
-        );
+        let expected = ("mmap (few rounds, one run of 1 s)", false);
+        assert_eq!((found.words().as_str(), found.is_decided), expected);
         let commands = answer(&[("command/one", 1.0), ("command/other", 2.0)], 8);
         assert_eq!(commands.words(), "one (best, one run of 1 s)");
         let nothing = answer(&[("read/mmap", 0.0)], 8);

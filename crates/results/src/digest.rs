@@ -527,10 +527,8 @@ mod tests {
             effects.map(|own| own.shrunk(&effects).log_seconds)
         };
         let certain = of(1e-4);
-        assert!(
-            certain[0].abs() < 1e-4 && (certain[2] - 0.2).abs() < 1e-4,
-            "{certain:?}"
-        );
+        let are_kept = certain[0].abs() < 1e-4 && (certain[2] - 0.2).abs() < 1e-4;
+        assert!(are_kept, "{certain:?}");
         let uncertain = of(1.0);
         let mut logs = uncertain[..3].iter();
         assert!(logs.all(|log| (log - 0.1).abs() < 1e-9), "{uncertain:?}");

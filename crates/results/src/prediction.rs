@@ -63,10 +63,8 @@ mod tests {
         ] {
             let told = mispredicted(&planned(seconds, 0.010));
             assert_eq!(told.is_some(), words.is_some(), "{seconds}: {told:?}");
-            assert!(
-                words.is_none_or(|words| told.is_some_and(|told| told.contains(words))),
-                "{seconds}"
-            );
+            let is_told = words.is_none_or(|words| told.is_some_and(|told| told.contains(words)));
+            assert!(is_told, "{seconds}");
         }
         let told = mispredicted(&planned(0.0009, 0.0001));
         assert_eq!(told, None, "less than what the model leaves out");

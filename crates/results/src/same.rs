@@ -181,10 +181,8 @@ mod tests {
         other.machine.kernel = "7.0.1".to_owned();
         other.machine.memory_bytes = other.machine.memory_bytes.map(|bytes| bytes - (100 << 20));
         assert_eq!(objections(&run(), &other), Vec::<String>::new());
-        assert_eq!(
-            objections(&run(), &anonymous(&other, &NOTHING_KNOWN)),
-            Vec::<String>::new()
-        );
+        let found = objections(&run(), &anonymous(&other, &NOTHING_KNOWN));
+        assert_eq!(found, Vec::<String>::new());
     }
 
     #[test]

@@ -381,10 +381,8 @@ mod tests {
     #[test]
     fn a_full_cache_is_found_where_it_is_full() {
         let sentence = of(&written(at(&[(176, 1800.0), (80, 430.0)]), 0.0, 1)).sentence();
-        assert_eq!(
-            sentence,
-            "Writes 1.89 GB/s for the first 88.0 GiB, then 451 MB/s (24 %) up to 128 GiB."
-        );
+        let expected = "Writes 1.89 GB/s for the first 88.0 GiB, then 451 MB/s (24 %) up to 128 GiB.";
+        assert_eq!(sentence, expected);
         for (before, after) in [(16, 240), (60, 68), (200, 56), (30, 30)] {
             for part in [0.1, 0.5] {
                 let is_found = |seconds: &[f64]| {
@@ -405,15 +403,12 @@ mod tests {
     #[test]
     fn several_levels_are_told_and_so_is_a_slower_end_that_is_too_short_for_one() {
         let sentence = of(&written(at(&[(80, 2000.0), (80, 800.0), (96, 100.0)]), 0.05, 1)).sentence();
-        assert!(
-            sentence.contains("for the first 40.0 GiB, then") && sentence.contains("(40 %) up to 80.0 GiB, then 10"),
-            "{sentence}"
-        );
+        let is_told =
+            sentence.contains("for the first 40.0 GiB, then") && sentence.contains("(40 %) up to 80.0 GiB, then 10");
+        assert!(is_told, "{sentence}");
         let ended = of(&written(at(&[(250, 1000.0), (6, 200.0)]), 0.05, 1)).sentence();
-        assert!(
-            ended.contains("throughout") && ended.contains("At the end it wrote 2"),
-            "{ended}"
-        );
+        let is_told = ended.contains("throughout") && ended.contains("At the end it wrote 2");
+        assert!(is_told, "{ended}");
     }
 
     #[test]
@@ -432,10 +427,8 @@ mod tests {
     fn a_short_write_and_a_damaged_one_claim_nothing() {
         for seconds in [vec![0.3; 15], vec![0.001; 500]] {
             let sentence = of(&seconds).sentence();
-            assert!(
-                sentence.contains("too little to show how the rate changes"),
-                "{sentence}"
-            );
+            let is_told = sentence.contains("too little to show how the rate changes");
+            assert!(is_told, "{sentence}");
         }
         for seconds in [None, Some(Vec::new()), Some(vec![0.0; 20])] {
             let damaged = Trial {
@@ -477,11 +470,8 @@ mod tests {
         crate::ranking::conclude_all(&mut run);
         let contest = &run.contests[0];
         let conclusion = contest.conclusion.as_ref().unwrap();
-        assert!(
-            conclusion.sentence.contains("throughout 64.0 MiB"),
-            "{}",
-            conclusion.sentence
-        );
+        let sentence = &conclusion.sentence;
+        assert!(sentence.contains("throughout 64.0 MiB"), "{sentence}");
         let ranked = [&conclusion.best, &conclusion.recommended, &conclusion.until_decided];
         assert_eq!(ranked, [&None, &None, &None]);
         assert!(contest.entries[0].summary.is_some() && contest.entries[0].standing.is_none());

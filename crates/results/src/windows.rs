@@ -86,12 +86,7 @@ mod tests {
         let with = |kib: Option<u64>, seconds: f64| {
             let mut contest = template.clone();
             contest.read_ahead_kib = kib;
-            contest.entries[0].summary.as_mut().unwrap().seconds = Interval {
-                low: 0.95 * seconds,
-                median: seconds,
-                high: 1.05 * seconds,
-                coverage: Some(0.95),
-            };
+            contest.entries[0].summary.as_mut().unwrap().seconds = Interval::around(seconds, 1.05, Some(0.95));
             contest
         };
         run.contests = vec![with(Some(128), 2.0), with(Some(1024), 1.0), with(Some(8192), 1.9)];
@@ -102,15 +97,7 @@ mod tests {
         assert_eq!(window_gain(&run, 256), None, "this window was not measured");
         run.contests.truncate(1);
         assert_eq!(window_gain(&run, 128), None);
-        assert_eq!(
-            window_gain(
-                &Run {
-                    contests: Vec::new(),
-                    ..run
-                },
-                128
-            ),
-            None
-        );
+        run.contests.clear();
+        assert_eq!(window_gain(&run, 128), None);
     }
 }

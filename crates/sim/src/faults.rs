@@ -417,10 +417,8 @@ mod tests {
         let some = met("fault = [{what = 'eio', probability = 0.2}]");
         assert!((5..50).contains(&some.len()), "{some:?}");
         assert_eq!(some, met("fault = [{what = 'eio', probability = 0.2}]"));
-        assert_eq!(
-            some,
-            met("fault = [{what = 'eio', probability = 0.2}, {what = 'slow', ms = 1, nth = 101}]")
-        );
+        let beside = met("fault = [{what = 'eio', probability = 0.2}, {what = 'slow', ms = 1, nth = 101}]");
+        assert_eq!(some, beside);
         let limited = met("fault = [{what = 'eio', probability = 0.2, times = 2, nth = 50}]");
         assert!(limited.len() == 2 && limited[0] >= 50, "{limited:?}");
     }
@@ -468,17 +466,18 @@ mod tests {
             Faults::from_toml(&text, "plan.toml", 0).unwrap_err().to_string()
         };
         let no_range = "must be two sizes, the first below the second, for example `[\"0\", \"64M\"]`";
+        let no_part = "must be above 0 and at most 1";
+        let no_address = "cannot be used with flushes, which have no address";
+        let no_delay = "is only for stall and slow, and must be above 0 and at most 3600000";
+        let no_factor = "is only for slow, and must be above 1 and at most 1000000";
+        let missing = "is missing: the delay in milliseconds, for example `ms = 100`";
+        let (eio, no_flush) = ("what = 'eio'\n", "what = 'lying-flush'\nrange = ['0', '1M']");
         for (fault, place, field, problem) in [
-            ("what = 'eio'\nnth = 0", "6:7", "nth", "must be at least 1"),
-            ("what = 'eio'\ntimes = 0", "6:9", "times", "must be at least 1"),
+            (&*format!("{eio}nth = 0"), "6:7", "nth", "must be at least 1"),
+            (&format!("{eio}times = 0"), "6:9", "times", "must be at least 1"),
+            (&format!("{eio}probability = 1.5"), "6:15", "probability", no_part),
             (
-                "what = 'eio'\nprobability = 1.5",
-                "6:15",
-                "probability",
-                "must be above 0 and at most 1",
-            ),
-            (
-                "what = 'eio'\non = []",
+                &format!("{eio}on = []"),
                 "6:6",
                 "on",
                 "must name at least one kind of request",
@@ -489,32 +488,12 @@ mod tests {
                 "on",
                 "may only name read, write",
             ),
-            ("what = 'eio'\nrange = ['2M', '1M']", "6:9", "range", no_range),
-            (
-                "what = 'lying-flush'\nrange = ['0', '1M']",
-                "6:9",
-                "range",
-                "cannot be used with flushes, which have no address",
-            ),
-            (
-                "what = 'eio'\nms = 3",
-                "6:6",
-                "ms",
-                "is only for stall and slow, and must be above 0 and at most 3600000",
-            ),
-            (
-                "what = 'slow'\nfactor = 0.5",
-                "6:10",
-                "factor",
-                "is only for slow, and must be above 1 and at most 1000000",
-            ),
-            ("what = 'eio'\nlose = 'torn'", "6:8", "lose", "is only for power-cut"),
-            (
-                "what = 'stall'",
-                "4:1",
-                "ms",
-                "is missing: the delay in milliseconds, for example `ms = 100`",
-            ),
+            (&format!("{eio}range = ['2M', '1M']"), "6:9", "range", no_range),
+            (no_flush, "6:9", "range", no_address),
+            (&format!("{eio}ms = 3"), "6:6", "ms", no_delay),
+            ("what = 'slow'\nfactor = 0.5", "6:10", "factor", no_factor),
+            (&format!("{eio}lose = 'torn'"), "6:8", "lose", "is only for power-cut"),
+            ("what = 'stall'", "4:1", "ms", missing),
         ] {
             let message = format!("plan.toml:{place}: fault 2: `{field}` {problem}");
             assert_eq!(wrong(fault), message);

@@ -231,11 +231,8 @@ mod tests {
         let encoded = extent(0, 50, 100, ExtentFlags(ExtentFlags::SHARED.0 | ExtentFlags::ENCODED.0));
         assert_eq!(common(&[encoded], &[encoded]), []);
         let unshared = extent(0, 50, 100, ExtentFlags::LAST);
-        assert_eq!(
-            common(&[unshared], &[unshared]),
-            [],
-            "what is not shared cannot be the same"
-        );
+        let found = common(&[unshared], &[unshared]);
+        assert_eq!(found, [], "what is not shared cannot be the same");
         let pieces = [shared(0, 50, 60), shared(60, 110, 60)];
         assert_eq!(common(&pieces, &[shared(0, 50, 200)]), [(0, 120)]);
     }

@@ -82,19 +82,14 @@ mod tests {
         let full = Error::system(Path::new("f"), "write", io::ErrorKind::StorageFull.into());
         let (at, from, rest) = ("(at byte 4096)", "(from byte 4096)", "the rest not at all");
         let (part, first) = ("may be applied in part", "the first of 9 writes was applied");
+        let several = |count| format!("the first {count} of 9 writes were applied");
         for ((done, unsure, planned), expected) in [
             ((0, 1, 1), format!("the only write {at} {part}")),
             ((0, 1, 9), format!("the first of 9 writes {at} {part}, {rest}")),
             ((0, 8, 9), format!("the first 8 of 9 writes {from} {part}, {rest}")),
             ((1, 1, 9), format!("{first}, the next {at} {part}, {rest}")),
-            (
-                (2, 3, 9),
-                format!("the first 2 of 9 writes were applied, the next 3 {from} {part}, {rest}"),
-            ),
-            (
-                (8, 1, 9),
-                format!("the first 8 of 9 writes were applied, the next {at} {part}"),
-            ),
+            ((2, 3, 9), several(2) + &format!(", the next 3 {from} {part}, {rest}")),
+            ((8, 1, 9), several(8) + &format!(", the next {at} {part}")),
             ((9, 0, 9), "all 9 writes were applied".to_owned()),
             ((1, 0, 1), "the only write was applied".to_owned()),
         ] {

@@ -399,10 +399,8 @@ mod tests {
         let before = thread_io("wchar");
         let costs = Costs::sampled(&path).unwrap();
         let written = thread_io("wchar") - before;
-        assert!(
-            (2 * FLUSHED_BYTES as u64..=Costs::SAMPLED_BYTES).contains(&written),
-            "{written} bytes"
-        );
+        let is_within = (2 * FLUSHED_BYTES as u64..=Costs::SAMPLED_BYTES).contains(&written);
+        assert!(is_within, "{written} bytes");
         let byte = costs.device_byte_ns;
         assert!(byte.median >= costs.write_byte_ns.median, "{costs:?}");
         assert!(byte.low <= byte.median && byte.median <= byte.high, "{byte:?}");

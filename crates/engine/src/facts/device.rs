@@ -144,10 +144,8 @@ mod tests {
         let read = read_bytes() - before;
         assert!((2 * LONG_BYTES as u64..8 << 20).contains(&read), "{read} bytes");
         for fact in [wait, fetch] {
-            assert!(
-                fact.low <= fact.value && fact.value <= fact.high && fact.is_measured(),
-                "{fact:?}"
-            );
+            let is_measured = fact.low <= fact.value && fact.value <= fact.high && fact.is_measured();
+            assert!(is_measured, "{fact:?}");
         }
         assert!(fetch.value > 0.0);
         for (reads, most_bytes) in [(Reads::One, 4 << 10), (Reads::Few, 12 << 10), (Reads::Long, 1036 << 10)] {
@@ -161,9 +159,7 @@ mod tests {
         assert_eq!(crate::cache::resident(&path).unwrap().part(), Some(0.0));
         let short = directory.path().join("short");
         std::fs::write(&short, vec![1; LONG_BYTES]).unwrap();
-        assert!(
-            of_file(&open_direct(&short).unwrap(), LONG_BYTES as u64).is_err(),
-            "too short to tell"
-        );
+        let is_refused = of_file(&open_direct(&short).unwrap(), LONG_BYTES as u64).is_err();
+        assert!(is_refused, "too short to tell");
     }
 }

@@ -111,11 +111,8 @@ mod tests {
         assert!(
             cold.read_byte_ns.is_measured() && cold.compare_byte_ns.is_measured() && cold.fill_byte_ns.is_measured()
         );
-        assert_eq!(
-            crate::cache::resident(&path).unwrap().part(),
-            resident,
-            "measuring leaves files as they are"
-        );
+        let after = crate::cache::resident(&path).unwrap().part();
+        assert_eq!(after, resident, "measuring leaves files as they are");
         assert_eq!(of(Some(0.0)), cold, "measured once");
         let warm = of(Some(1.0));
         assert!(warm.read_byte_ns.is_measured() && !warm.fill_byte_ns.is_measured());

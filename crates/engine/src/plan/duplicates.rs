@@ -138,21 +138,15 @@ mod tests {
             seeks,
         };
         let disk = facts(Some(true), false, seeks(200, 11_000));
+        let virtual_disk = facts(Some(true), true, seeks(200, 9000));
+        let controller = facts(Some(true), false, seeks(80, 120));
         let table = [
             ("turning disk", disk, true),
             ("turning disk, not measured", facts(Some(true), false, None), true),
             ("virtual disk", facts(Some(true), true, None), false),
-            (
-                "virtual, on a turning one",
-                facts(Some(true), true, seeks(200, 9000)),
-                true,
-            ),
+            ("virtual, on a turning one", virtual_disk, true),
             ("SATA SSD", facts(Some(false), false, None), false),
-            (
-                "SSD behind a controller",
-                facts(Some(true), false, seeks(80, 120)),
-                false,
-            ),
+            ("SSD behind a controller", controller, false),
             ("throttled volume", facts(Some(true), true, seeks(250, 260)), false),
             ("network", facts(None, false, None), false),
         ];

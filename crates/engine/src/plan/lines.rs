@@ -49,14 +49,12 @@ mod tests {
             why: "it was cold".to_owned(),
             facts: Vec::new(),
         };
+        let parallel = "compare/sync,block=1M,order=parallel";
         for (method, alone) in [
             ("compare/sync,threads=2,block=1M", "compare/sync,block=1M"),
             ("compare/mmap,threads=4,block=8M", "compare/mmap,block=8M"),
             ("compare/sync,block=1M,window=32M", "compare/sync,block=1M,window=32M"),
-            (
-                "compare/sync,block=1M,order=parallel",
-                "compare/sync,block=1M,order=parallel",
-            ),
+            (parallel, parallel),
         ] {
             let counting = &*format!("{alone},differ=linewise");
             for (data_bytes, memory_bytes, is_on_the_way) in [

@@ -531,9 +531,7 @@ mod tests {
         assert_eq!(order(1.2e6), UpdateOrder::Coalesce(0));
         assert_eq!(order(5e6), UpdateOrder::Rewrite);
         let why = plan(1.2e6).why;
-        assert!(
-            why.ends_with("but writing gaps would wear the device more than the time saved is worth"),
-            "{why}"
-        );
+        let is_told = why.ends_with("but writing gaps would wear the device more than the time saved is worth");
+        assert!(is_told, "{why}");
     }
 }

@@ -293,10 +293,8 @@ mod tests {
             let can_punch = feature.name == "punch" && feature.availability == Availability::Available;
             assert_eq!(feature.smallest_hole_bytes.is_some(), can_punch, "{}", feature.name);
             let hole = feature.smallest_hole_bytes;
-            assert!(
-                hole.is_none_or(|bytes| bytes.is_power_of_two() && bytes < SIZE_BYTES),
-                "{hole:?}"
-            );
+            let is_right = hole.is_none_or(|bytes| bytes.is_power_of_two() && bytes < SIZE_BYTES);
+            assert!(is_right, "{hole:?}");
             assert_ne!(feature.availability.reason(), Some(""), "{}", feature.name);
         }
     }

@@ -192,10 +192,8 @@ mod tests {
         assert_eq!(nearest.borrowed_from().unwrap(), "old (virtual disk, ext4, kernel 6.1)");
         assert!(nearest.without_warm.is_some(), "its memory is unknown");
         lend("new.json", &on("vdc"), 0);
-        assert!(
-            found(&on("vda")).unwrap().borrowed_from().unwrap().starts_with("new "),
-            "the same kernel"
-        );
+        let is_new = found(&on("vda")).unwrap().borrowed_from().unwrap().starts_with("new ");
+        assert!(is_new, "the same kernel");
         // Nothing is known of the disk here, which does not exist.
         let absent = on("vd-absent");
         assert!(found(&absent).is_some());

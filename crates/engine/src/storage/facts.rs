@@ -159,11 +159,8 @@ mod tests {
         };
         let upper = format!("rw,lowerdir=/l,upperdir={},workdir=/w", directory.path().display());
         let shown = Some(directory.path().to_owned());
-        assert_eq!(
-            taken_from(&mount("overlay", upper, "overlay")),
-            None,
-            "below its own mount point"
-        );
+        let found = taken_from(&mount("overlay", upper, "overlay"));
+        assert_eq!(found, None, "below its own mount point");
         let elsewhere = |mount: Mount| Mount {
             point: PathBuf::from("/merged"),
             ..mount
@@ -174,10 +171,8 @@ mod tests {
         assert_eq!(taken_from(&elsewhere(hidden)), None);
         let fuse = mount("fuse", "rw".to_owned(), directory.path().to_str().unwrap());
         assert_eq!(taken_from(&elsewhere(fuse)), shown);
-        assert_eq!(
-            taken_from(&elsewhere(mount("fuse.sshfs", String::new(), "host:/x"))),
-            None
-        );
+        let found = taken_from(&elsewhere(mount("fuse.sshfs", String::new(), "host:/x")));
+        assert_eq!(found, None);
         assert_eq!(taken_from(&elsewhere(mount("ext4", String::new(), "/"))), None);
     }
 }

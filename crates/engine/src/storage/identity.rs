@@ -94,18 +94,10 @@ mod tests {
             let place = fs::canonicalize(place).unwrap();
             let Ok(facts) = StorageFacts::of(&place) else { continue };
             let brief = StorageFacts::identifying(&place, fs::metadata(&place).unwrap().dev());
-            assert_eq!(
-                identity(&place, &brief),
-                identity(&place, &facts),
-                "{}",
-                place.display()
-            );
-            assert_eq!(
-                (brief.mount_point, brief.mount_options),
-                (facts.mount_point, facts.mount_options),
-                "{}",
-                place.display()
-            );
+            let found = identity(&place, &brief);
+            assert_eq!(found, identity(&place, &facts), "{}", place.display());
+            let expected = (facts.mount_point, facts.mount_options);
+            assert_eq!((brief.mount_point, brief.mount_options), expected, "{place:?}");
         }
     }
 }

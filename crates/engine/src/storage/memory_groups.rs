@@ -136,13 +136,11 @@ mod tests {
 
     #[test]
     fn limits_of_the_first_version_count_also_if_the_group_is_seen_as_the_root() {
+        let cache = "inactive_file 1\ntotal_inactive_file 150\ntotal_active_file 50";
         let files = [
             ("memory/memory.limit_in_bytes", "1000"),
             ("memory/memory.usage_in_bytes", "900"),
-            (
-                "memory/memory.stat",
-                "inactive_file 1\ntotal_inactive_file 150\ntotal_active_file 50",
-            ),
+            ("memory/memory.stat", cache),
             ("memory/a/memory.limit_in_bytes", "9223372036854771712"),
         ];
         let named = "5:cpu,cpuacct:/x\n4:memory:/docker/1\n0::/x\n";

@@ -122,10 +122,8 @@ no line of it
     fn the_last_of_the_deepest_mounts_holds_the_path() {
         let mounts = Mounts::parse(MOUNTS);
         let mount = mounts.holding(Path::new("/mnt/a b/c"), 0).unwrap();
-        assert_eq!(
-            (mount.file_system.as_str(), mount.options.as_str()),
-            ("btrfs", "ro,ssd")
-        );
+        let expected = ("btrfs", "ro,ssd");
+        assert_eq!((mount.file_system.as_str(), mount.options.as_str()), expected);
         assert_eq!(mount.source, Path::new("/dev/loop0"));
         assert_eq!(mounts.holding(Path::new("/mnt/ab"), 0).unwrap().file_system, "ext4");
         assert!(Mounts::default().holding(Path::new("/"), 0).is_none());
@@ -143,10 +141,8 @@ no line of it
         let mounts = Mounts::parse(MOUNTS);
         let path = PathBuf::from(OsString::from_vec(b"/mnt/\xff/file".to_vec()));
         let mount = mounts.holding(&path, 0).unwrap();
-        assert_eq!(
-            (mount.source.as_path(), mount.options.as_str()),
-            (Path::new("odd"), "rw")
-        );
+        let expected = (Path::new("odd"), "rw");
+        assert_eq!((mount.source.as_path(), mount.options.as_str()), expected);
     }
 
     #[test]

@@ -255,10 +255,8 @@ pub(crate) mod tests {
                 |buffer, offset, length| {
                     let mut seen = seen.lock().unwrap();
                     let (taken, buffers) = &mut *seen;
-                    assert_eq!(
-                        (offset, length as u64),
-                        (*taken * BLOCK, BLOCK - u64::from(*taken == BLOCKS - 1))
-                    );
+                    let expected = (*taken * BLOCK, BLOCK - u64::from(*taken == BLOCKS - 1));
+                    assert_eq!((offset, length as u64), expected);
                     assert!(buffer[..length].iter().all(|&byte| u64::from(byte) == *taken));
                     *taken += 1;
                     buffers.insert(buffer.as_ptr() as usize);
@@ -302,11 +300,8 @@ pub(crate) mod tests {
                         };
                         assert!(is_right, "{case}: {result:?}");
                         let (result, taken, _) = run(&mut pipe, helper, None, None);
-                        assert_eq!(
-                            (result.unwrap().unwrap(), taken),
-                            (ControlFlow::Continue(()), BLOCKS),
-                            "{case}"
-                        );
+                        let expected = (ControlFlow::Continue(()), BLOCKS);
+                        assert_eq!((result.unwrap().unwrap(), taken), expected, "{case}");
                     }
                 }
             }

@@ -258,11 +258,8 @@ mod tests {
         }
         writer.finish().unwrap();
         let each = records.iter().map(|(_, bytes)| records_bytes(bytes.len()));
-        assert_eq!(
-            EMPTY_BYTES + each.sum::<u64>(),
-            out.len() as u64,
-            "the length is known beforehand"
-        );
+        let expected = EMPTY_BYTES + each.sum::<u64>();
+        assert_eq!(expected, out.len() as u64, "the length is known beforehand");
         out
     }
 

@@ -202,11 +202,8 @@ mod tests {
             block_bytes: 4096,
             ..layout(UpdateOrder::Coalesce(7896))
         };
-        assert_eq!(
-            writes(&given, blocks),
-            [(0, 4096), (4096, 3908)],
-            "the last one begins within a gap"
-        );
+        let expected = [(0, 4096), (4096, 3908)];
+        assert_eq!(writes(&given, blocks), expected, "the last one begins within a gap");
     }
 
     proptest! {

@@ -70,10 +70,8 @@ pub fn is_killed(action: &str, method: &str, steps: u64, path: &Path) -> bool {
         .stderr(Stdio::null())
         .status()
         .unwrap();
-    assert!(
-        status.success() || status.signal().is_some(),
-        "{action} {method} {steps}: {status}"
-    );
+    let has_run = status.success() || status.signal().is_some();
+    assert!(has_run, "{action} {method} {steps}: {status}");
     !status.success()
 }
 
@@ -141,16 +139,11 @@ fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wan
             let killed = is_killed("replace", "update/sync,gap=64", steps, &path);
             leaving += std::fs::read_dir(directory.path()).unwrap().count() - 1;
             let found = std::fs::read(&path).unwrap();
-            assert!(
-                found == wanted() || found == sample(10_000),
-                "killed before step {steps}"
-            );
+            let is_whole = found == wanted() || found == sample(10_000);
+            assert!(is_whole, "killed before step {steps}");
             assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
-            assert_eq!(
-                std::fs::read_dir(directory.path()).unwrap().count(),
-                1,
-                "killed before step {steps}"
-            );
+            let names = std::fs::read_dir(directory.path()).unwrap().count();
+            assert_eq!(names, 1, "killed before step {steps}");
             if !killed {
                 assert!(found == wanted());
                 break;
@@ -229,11 +222,8 @@ fn an_update_by_a_journal_is_undone_and_the_file_is_as_long_as_before_whichever_
                 break;
             };
             assert!(error.to_string().contains("unchanged"), "{error}");
-            assert!(
-                found == sample(10_000),
-                "{method}, write {failures}: {} bytes",
-                found.len()
-            );
+            let is_unchanged = found == sample(10_000);
+            assert!(is_unchanged, "{method}, write {failures}: {} bytes", found.len());
         }
     }
 }
@@ -308,10 +298,8 @@ fn a_journal_is_on_the_device_before_the_file_changes_and_gone_only_after_the_fi
         (StepKind::Remove, &journal),
         (StepKind::Sync, &journal),
     ];
-    assert_eq!(
-        steps.into_inner().unwrap(),
-        expected.map(|(kind, path)| (kind, path.clone()))
-    );
+    let expected = expected.map(|(kind, path)| (kind, path.clone()));
+    assert_eq!(steps.into_inner().unwrap(), expected);
 }
 
 #[test]
@@ -366,11 +354,8 @@ impl Moment {
         let (copy, point) = (directory.path().join("copy"), directory.path().join("mounted"));
         let run = |command: &mut Command| {
             let output = command.output().unwrap();
-            assert!(
-                output.status.success(),
-                "{command:?}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{command:?}: {told}");
         };
         run(Command::new("cp").arg("--reflink=always").args([image, &copy]));
         std::fs::create_dir(&point).unwrap();

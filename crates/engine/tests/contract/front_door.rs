@@ -76,10 +76,8 @@ fn a_file_whose_size_says_nothing_is_an_error_and_not_empty() {
         Job::by(methods[2]).compare(&empty, shown).map(drop),
     ] {
         let error = refused.unwrap_err();
-        assert!(
-            matches!(&error, Error::NotStorage { file_system, .. } if file_system == "proc"),
-            "{error}"
-        );
+        let is_named = matches!(&error, Error::NotStorage { file_system, .. } if file_system == "proc");
+        assert!(is_named, "{error}");
     }
     assert!(!target.exists());
     seekless::read(&empty, ignored).unwrap();
@@ -180,10 +178,8 @@ fn planning_alone_changes_nothing_and_predicts_a_time() {
         ];
         for request in requests {
             let plan = seekless::plan(&request).unwrap();
-            assert!(
-                plan.predicted.value > std::time::Duration::ZERO,
-                "{request:?}: {plan:?}"
-            );
+            let is_predicted = plan.predicted.value > std::time::Duration::ZERO;
+            assert!(is_predicted, "{request:?}: {plan:?}");
         }
         let names: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
         assert_eq!(names.len(), 1, "{names:?}");
@@ -239,10 +235,8 @@ fn every_operation_tells_how_far_it_is_and_ends_where_it_is_told_to() {
             };
             run(&Job::by(method).telling(&all), method.operation(), &source, &target).unwrap();
             let told = told.into_inner().unwrap();
-            assert!(
-                told.len() > 2 && told.iter().all(|&(done, of)| done <= of && of == bytes.len() as u64),
-                "{text}: {told:?}"
-            );
+            let are_within = told.len() > 2 && told.iter().all(|&(done, of)| done <= of && of == bytes.len() as u64);
+            assert!(are_within, "{text}: {told:?}");
             assert!(told.iter().any(|&(done, of)| done == of), "{text}: {told:?}");
             if target.exists() {
                 assert!(fs::read(&target).unwrap() == bytes, "{text}: the target is wrong");

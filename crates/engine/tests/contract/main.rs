@@ -55,11 +55,8 @@ fn methods(operation: Operation, directory: &Path) -> Vec<Method> {
     let choose = |mechanism| pairs::chosen(mechanism, |method| tried.is_available(method));
     let found: Vec<_> = mechanisms.flat_map(choose).collect();
     tried.tell_missing();
-    assert!(
-        !found.is_empty(),
-        "nothing of {operation} is available in {}",
-        directory.display()
-    );
+    let place = directory.display();
+    assert!(!found.is_empty(), "nothing of {operation} is available in {place}");
     found
 }
 

@@ -255,10 +255,8 @@ fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
                     Part::whole(&path).range(at..),
                     Destination::New,
                 );
-                assert!(
-                    matches!(overlapping, Err(Error::Overlap { .. })),
-                    "{method}: {overlapping:?}"
-                );
+                let is_refused = matches!(overlapping, Err(Error::Overlap { .. }));
+                assert!(is_refused, "{method}: {overlapping:?}");
             }
             let is_unchanged = fs::read(&path).unwrap() == bytes;
             assert!(is_unchanged, "{method}: refused, and changed the file");
@@ -334,10 +332,8 @@ fn a_copy_into_an_open_file_stays_right_while_another_thread_uses_the_file() {
                 is_done.store(true, std::sync::atomic::Ordering::Relaxed);
                 done.unwrap();
             });
-            assert!(
-                fs::read(&path).unwrap() == copied(&vec![7; 65_536], 0, 65_536, &bytes, at),
-                "{method}"
-            );
+            let is_right = fs::read(&path).unwrap() == copied(&vec![7; 65_536], 0, 65_536, &bytes, at);
+            assert!(is_right, "{method}");
         }
     }
 }
@@ -424,10 +420,8 @@ fn what_cannot_be_done_with_an_open_file_is_refused_with_a_reason() {
         let (fifo, _other) = std::io::pipe().unwrap();
         let read = seekless::read(Part::of_file(&fifo).named("the pipe"), |_, _| ControlFlow::Continue(()));
         let error = read.unwrap_err();
-        assert!(
-            matches!(error, Error::NotRegular { .. }) && error.to_string().contains("the pipe"),
-            "{error}"
-        );
+        let is_named = matches!(error, Error::NotRegular { .. }) && error.to_string().contains("the pipe");
+        assert!(is_named, "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"0123456789");
     }
 }

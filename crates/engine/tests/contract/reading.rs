@@ -103,10 +103,8 @@ fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
                     _ => ControlFlow::Continue(()),
                 });
                 let transfer = reader.read(&path, &enough).unwrap();
-                assert!(
-                    transfer.stopped && transfer.bytes < bytes.len() as u64 || whole_map,
-                    "{method}"
-                );
+                let has_ended = transfer.stopped && transfer.bytes < bytes.len() as u64 || whole_map;
+                assert!(has_ended, "{method}");
                 // Parallel ranges each finish their current block.
                 assert!(seen.into_inner() <= after + 2, "{method}");
             }

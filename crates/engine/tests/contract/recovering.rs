@@ -28,10 +28,8 @@ fn interrupted(directory: &tempfile::TempDir) -> (PathBuf, PathBuf) {
 fn refused(path: &Path, words: &str) {
     let before = fs::read(path).unwrap();
     let error = recover(path).unwrap_err().to_string();
-    assert!(
-        error.contains(words) && error.contains(".seekless-journal"),
-        "{words}: {error}"
-    );
+    let is_named = error.contains(words) && error.contains(".seekless-journal");
+    assert!(is_named, "{words}: {error}");
     assert!(fs::read(path).unwrap() == before, "{words}");
     assert!(fs::symlink_metadata(journal_path(path)).is_ok(), "{words}");
 }

@@ -38,10 +38,8 @@ fn only_regular_files_are_read_and_the_error_says_what_it_is() {
     ];
     for (path, kind) in cases {
         let error = read(path).to_string();
-        assert!(
-            error.contains(kind) && error.contains(&*path.to_string_lossy()),
-            "{error}"
-        );
+        let is_named = error.contains(kind) && error.contains(&*path.to_string_lossy());
+        assert!(is_named, "{error}");
     }
     assert!(full_text(&read(&directory.path().join("missing"))).contains("No such file"));
 }

@@ -81,17 +81,13 @@ fn a_scan_ends_with_the_file_that_is_missing_or_shorter_than_it_was() {
         let mut files = files(&directory, 4 << 10);
         files[70].1 += 1;
         let error = scanned(&method, &files).unwrap_err();
-        assert!(
-            matches!(&error, Error::Resized { path, .. } if *path == files[70].0),
-            "{method}: {error}"
-        );
+        let is_named = matches!(&error, Error::Resized { path, .. } if *path == files[70].0);
+        assert!(is_named, "{method}: {error}");
         files[70].1 -= 1;
         fs::remove_file(&files[7].0).unwrap();
         let error = scanned(&method, &files).unwrap_err();
-        assert!(
-            error.to_string().contains(files[7].0.to_str().unwrap()),
-            "{method}: {error}"
-        );
+        let is_named = error.to_string().contains(files[7].0.to_str().unwrap());
+        assert!(is_named, "{method}: {error}");
     }
 }
 

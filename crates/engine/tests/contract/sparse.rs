@@ -320,10 +320,9 @@ fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
                 // The end of the source is a hole, which is made by truncating the target there.
                 let mut pieces = found.chunks(PIECE_BYTES).zip(expected.chunks(PIECE_BYTES));
                 let is_so = |(&found, &expected): (&u8, &u8)| found == expected || (found == 0xbb && !is_whole);
-                assert!(
-                    pieces.all(|(found, expected)| found == expected || found.iter().zip(expected).all(is_so)),
-                    "{method}, attempt {attempt}"
-                );
+                let is_right =
+                    pieces.all(|(found, expected)| found == expected || found.iter().zip(expected).all(is_so));
+                assert!(is_right, "{method}, attempt {attempt}");
                 kills += u32::from(!is_whole);
                 if kills == most {
                     break;

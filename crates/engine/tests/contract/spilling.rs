@@ -82,10 +82,8 @@ fn what_is_planned_is_what_is_written() {
     let look = Look::assuming(&path, &LIMITS).unwrap();
     let plan = look.plan(&updates, &LIMITS).unwrap();
     let done = commit(&path, &updates, &how(plan.plan.method, Safety::InPlace)).unwrap();
-    assert_eq!(
-        (done.writes, done.written_bytes),
-        (plan.cost.work.writes, plan.cost.work.written_bytes)
-    );
+    let expected = (plan.cost.work.writes, plan.cost.work.written_bytes);
+    assert_eq!((done.writes, done.written_bytes), expected);
     let exact = Method::known("update/sync,gap=0");
     let exact = cost(&updates, &look.facts, &exact, Safety::InPlace).unwrap();
     assert_eq!(exact.work.written_bytes, updates.requested_bytes());

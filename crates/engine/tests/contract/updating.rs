@@ -53,10 +53,8 @@ fn every_method_leaves_what_a_naive_file_holds() {
                 let done = (done.writes, done.requested_bytes, done.written_bytes);
                 let told = (told.work.writes, told.requested_bytes, told.work.written_bytes);
                 assert_eq!(done, told, "what {method} did of {size} bytes, and what was told");
-                assert!(
-                    std::fs::read(&path).unwrap() == after,
-                    "{method} left {size} bytes wrong"
-                );
+                let is_right = std::fs::read(&path).unwrap() == after;
+                assert!(is_right, "{method} left {size} bytes wrong");
                 std::fs::remove_file(&path).unwrap();
             }
         }
@@ -82,10 +80,8 @@ fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
             assert_eq!(done.safety_bytes(), told.safety_bytes, "{method}, {safety:?}");
             let is_shared = safety == Safety::Replace && facts.copied_bytes == 0;
             assert_eq!(done.safety_bytes() == 0, is_shared, "{method}, {safety:?}: {done:?}");
-            assert!(
-                is_shared || done.amplification() > 2.0,
-                "{method}, {safety:?}: {done:?}"
-            );
+            let is_more = is_shared || done.amplification() > 2.0;
+            assert!(is_more, "{method}, {safety:?}: {done:?}");
             assert_alone(&path);
             std::fs::remove_file(&path).unwrap();
         }

@@ -124,11 +124,8 @@ fn appended_blocks_make_a_new_file_and_are_timed_each() {
             for _ in 0..2 {
                 let transfer = writer.visit(&path, &appends, &bytes.as_slice()).unwrap();
                 assert!(std::fs::read(&path).unwrap() == bytes, "{method}");
-                assert_eq!(
-                    (transfer.bytes, appends.bytes()),
-                    (BYTES as u64, BYTES as u64),
-                    "{method}"
-                );
+                let all = (BYTES as u64, BYTES as u64);
+                assert_eq!((transfer.bytes, appends.bytes()), all, "{method}");
                 let blocks = BYTES.div_ceil(BLOCK as usize);
                 assert_eq!(appends.latencies_ns().len(), blocks, "{method}");
                 // A write and a sync each, except by a ring, which links them.

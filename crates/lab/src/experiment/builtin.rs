@@ -98,10 +98,8 @@ mod tests {
             panic!("{names:?}")
         };
         let updates = ["Sequential Sparse", "Sequential", "Random"].map(|order| format!("{order} Update Write"));
-        assert_eq!(
-            (*first, rest),
-            ("Initial write", &updates.each_ref().map(String::as_str)[..])
-        );
+        let expected = ("Initial write", &updates.each_ref().map(String::as_str)[..]);
+        assert_eq!((*first, rest), expected);
         for column in &experiment.columns {
             let glob = crate::experiment::expand::glob(&column.methods).unwrap();
             let is_meant = |contest: &&ContestPlan| {

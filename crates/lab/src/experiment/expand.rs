@@ -116,10 +116,8 @@ mod tests {
 
     #[test]
     fn blocks_go_to_methods_that_have_one_and_name_none() {
-        assert_eq!(
-            expanded("read_direct", &[4096, 65536]),
-            ["read/sync,direct,block=4K", "read/sync,direct,block=64K"]
-        );
+        let expected = ["read/sync,direct,block=4K", "read/sync,direct,block=64K"];
+        assert_eq!(expanded("read_direct", &[4096, 65536]), expected);
         assert_eq!(expanded("read/sync,block=1M", &[4096]), ["read/sync,block=1M"]);
         assert_eq!(expanded("read/mmap", &[4096]), ["read/mmap"]);
         assert_eq!(expanded("read/sync", &[]), ["read/sync,block=128K"]);
@@ -128,29 +126,19 @@ mod tests {
     #[test]
     fn globs_choose_among_all_variants() {
         assert!(expanded("read/mmap*", &[]).contains(&"read/mmap,hint=populate".to_owned()));
-        assert!(
-            expanded("read/{sync,threads}*,direct*", &[])
-                .iter()
-                .all(|method| method.contains("direct"))
-        );
+        let direct = expanded("read/{sync,threads}*,direct*", &[]);
+        assert!(direct.iter().all(|method| method.contains("direct")));
     }
 
     #[test]
     fn a_glob_of_another_operation_or_none_is_an_error() {
-        assert!(
-            expand("write/*", Operation::Read, &[])
-                .unwrap_err()
-                .contains("matches no read method")
-        );
-        assert!(
-            expand("read/[", Operation::Read, &[])
-                .unwrap_err()
-                .contains("is not a valid glob")
-        );
-        assert!(
-            expand("write/sync", Operation::Read, &[])
-                .unwrap_err()
-                .contains("in a read contest")
-        );
+        for (glob, words) in [
+            ("write/*", "matches no read method"),
+            ("read/[", "is not a valid glob"),
+            ("write/sync", "in a read contest"),
+        ] {
+            let error = expand(glob, Operation::Read, &[]).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

@@ -80,10 +80,8 @@ mod tests {
         assert_eq!(fingerprint(&anonymous), fingerprint(&run));
         assert_eq!(anonymous.machine.kernel, "6.18.44");
         assert_eq!(anonymous.machine.processor, run.machine.processor);
-        assert_eq!(
-            anonymous.storages[0].mount_options.as_deref(),
-            Some("rw,relatime,discard")
-        );
+        let options = anonymous.storages[0].mount_options.as_deref();
+        assert_eq!(options, Some("rw,relatime,discard"));
         for (anonymous, own) in anonymous.contests.iter().zip(&run.contests) {
             let methods = |contest: &Contest| {
                 let all = contest.entries.iter().filter(|entry| entry.command().is_none());
@@ -91,11 +89,8 @@ mod tests {
             };
             assert_eq!(methods(anonymous), methods(own));
         }
-        assert_eq!(
-            seekless_results::anonymous(&anonymous, &KNOWN),
-            anonymous,
-            "once is enough"
-        );
+        let again = seekless_results::anonymous(&anonymous, &KNOWN);
+        assert_eq!(again, anonymous, "once is enough");
     }
 
     #[test]

@@ -125,10 +125,8 @@ mod tests {
         let sparse = pieces("64K data, 1M hole, 64K data");
         lay_out(&path, &sparse, 1).unwrap();
         let why = verify(&path, &dense).unwrap().unwrap_err();
-        assert!(
-            why.contains("data from byte 0 to 65536 instead of data from byte 0 to 1179648"),
-            "{why}"
-        );
+        let is_told = why.contains("data from byte 0 to 65536 instead of data from byte 0 to 1179648");
+        assert!(is_told, "{why}");
         let longer = pieces("64K data, 1M hole, 128K data");
         assert!(verify(&path, &longer).unwrap().unwrap_err().contains("B instead of"));
         assert_eq!(verify(&path, &sparse).unwrap(), Ok(()));
@@ -146,20 +144,13 @@ mod tests {
 
     #[test]
     fn differences_of_maps_are_found_at_their_start_and_at_their_end() {
-        let difference = |wished: &[Range<u64>], found: &[Range<u64>]| first_difference(wished, found);
         let two: &[Range<u64>] = &[0..4096, 8192..12288];
         let one = &two[..1];
-        assert_eq!(difference(two, two), None);
-        assert_eq!(difference(&[], &[]), None);
-        assert!(
-            difference(two, one)
-                .unwrap()
-                .contains("created no further data instead of data from byte 8192")
-        );
-        assert!(
-            difference(one, two)
-                .unwrap()
-                .contains("data from byte 8192 to 12288 instead of no further data")
-        );
+        assert_eq!(first_difference(two, two), None);
+        assert_eq!(first_difference(&[], &[]), None);
+        let missing = first_difference(two, one).unwrap();
+        assert!(missing.contains("created no further data instead of data from byte 8192"));
+        let further = first_difference(one, two).unwrap();
+        assert!(further.contains("data from byte 8192 to 12288 instead of no further data"));
     }
 }

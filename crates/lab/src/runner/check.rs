@@ -287,14 +287,10 @@ mod tests {
     fn the_mode_is_the_first_of_the_most_frequent_bytes() {
         let mut counts = vec![3; 256];
         (counts[7], counts[200]) = (5, 5);
-        assert_eq!(
-            mode_of(&KernelAnswer::Histogram(counts)),
-            Some(Mode { byte: 7, count: 5 })
-        );
-        assert_eq!(
-            mode_of(&KernelAnswer::Histogram(vec![0; 256])),
-            Some(Mode { byte: 0, count: 0 })
-        );
+        let expected = Some(Mode { byte: 7, count: 5 });
+        assert_eq!(mode_of(&KernelAnswer::Histogram(counts)), expected);
+        let expected = Some(Mode { byte: 0, count: 0 });
+        assert_eq!(mode_of(&KernelAnswer::Histogram(vec![0; 256])), expected);
         assert_eq!(mode_of(&KernelAnswer::Count(5)), None);
     }
 
@@ -310,11 +306,8 @@ mod tests {
             (ComparedVerdict::Ended(7), false, false),
         ] {
             assert_eq!(wrong_verdict(&compared(found), &equal).is_none(), of_equal, "{found:?}");
-            assert_eq!(
-                wrong_verdict(&compared(found), &differing).is_none(),
-                of_differing,
-                "{found:?}"
-            );
+            let is_right = wrong_verdict(&compared(found), &differing).is_none();
+            assert_eq!(is_right, of_differing, "{found:?}");
         }
     }
 

@@ -248,11 +248,8 @@ mod tests {
             assert_eq!(block.len(), 4);
             let all = || block.iter().flatten();
             let (least, most) = (all().map(|file| file.bytes).min(), all().map(|file| file.bytes).max());
-            assert_eq!(
-                most.unwrap() - least.unwrap(),
-                sizes[3] - sizes[0],
-                "neighbours in size"
-            );
+            let apart = most.unwrap() - least.unwrap();
+            assert_eq!(apart, sizes[3] - sizes[0], "neighbours in size");
             assert!(all().all(|file| seen.insert(file.path.clone())));
         }
     }
@@ -280,19 +277,15 @@ mod tests {
             .iter()
             .filter_map(|file| file.path.file_name()?.to_str())
             .collect();
-        assert!(
-            matches!(names[..], ["cold" | "linked", "gone"] | ["gone", "linked"]),
-            "{names:?}"
-        );
+        let is_right = matches!(names[..], ["cold" | "linked", "gone"] | ["gone", "linked"]);
+        assert!(is_right, "{names:?}");
         assert_eq!(left_out.to_string(), "1 in memory, 1 with holes");
         std::fs::remove_file(path("gone")).unwrap();
         let are_unchanged: Vec<bool> = files.iter().map(UserFile::is_unchanged).collect();
         assert_eq!(are_unchanged.iter().filter(|is| **is).count(), 1);
         std::fs::write(path("cold"), vec![2; 100_000]).unwrap();
-        assert!(
-            !files.iter().any(UserFile::is_unchanged),
-            "the same size, and other bytes"
-        );
+        let are_changed = !files.iter().any(UserFile::is_unchanged);
+        assert!(are_changed, "the same size, and other bytes");
         let mut first_touch = FirstTouch {
             blocks: vec![vec![files]],
             bytes: 1,

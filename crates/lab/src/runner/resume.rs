@@ -185,10 +185,8 @@ mod tests {
         assert_eq!(wrong_layout(&contest("4K hole, 4K data")), None);
         assert_eq!(wrong_layout(&contest("4K hole, 8K data")), Some("4K hole, 8K data"));
         assert_eq!(wrong_layout(&contest("4K gap")), Some("4K gap"));
-        assert_eq!(
-            wrong_layout(&seekless_results::simulation::contest(8192, Vec::new())),
-            None
-        );
+        let dense = seekless_results::simulation::contest(8192, Vec::new());
+        assert_eq!(wrong_layout(&dense), None);
     }
 
     #[test]

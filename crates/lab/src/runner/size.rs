@@ -350,12 +350,8 @@ mod tests {
     fn a_larger_budget_takes_larger_files_up_to_the_limit() {
         let cold = &[Cache::Cold];
         assert_eq!(chosen(1, cold), 16 << 20);
-        assert!(
-            chosen(10, cold) > chosen(5, cold),
-            "{} {}",
-            chosen(10, cold),
-            chosen(5, cold)
-        );
+        let (shorter, longer) = (chosen(5, cold), chosen(10, cold));
+        assert!(longer > shorter, "{longer} {shorter}");
         assert_eq!(chosen(1000, cold), 512 << 20);
         assert_eq!(choose_size(&plan(), cold, None, &SPEEDS), 256 << 20);
     }
@@ -433,10 +429,8 @@ mod tests {
         for bytes in (1..200).map(|step| step * 1_234_567_891) {
             let (size, files) = sustained_files(bytes);
             let all = size * u64::from(files);
-            assert!(
-                (64..512).contains(&files) && all <= bytes && sustained_files(all) == (size, files),
-                "{bytes}"
-            );
+            let is_right = (64..512).contains(&files) && all <= bytes && sustained_files(all) == (size, files);
+            assert!(is_right, "{bytes}");
         }
     }
 

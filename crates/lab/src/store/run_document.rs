@@ -76,10 +76,7 @@ mod tests {
         let mut seconds: Vec<f64> = seconds.collect();
         seconds.sort_by(f64::total_cmp);
         assert_eq!(seconds, [8.0, 9.0]);
-        assert_eq!(
-            fs::read_dir(directory.path().join("runs")).unwrap().count(),
-            2,
-            "nothing is left beside"
-        );
+        let left = fs::read_dir(directory.path().join("runs")).unwrap().count();
+        assert_eq!(left, 2, "nothing is left beside");
     }
 }

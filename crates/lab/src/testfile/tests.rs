@@ -30,11 +30,8 @@ fn a_file_that_was_made_has_the_answers_of_reading_it() {
     let made = made(&path("made"), bytes, 7, TestFileRole::Source);
     let existing = TestFile::existing(&made.path, bytes);
     for kernel in Kernel::ALL {
-        assert_eq!(
-            existing.answer(kernel, &|| false).unwrap(),
-            made.answer(kernel, &|| false).unwrap(),
-            "{kernel}"
-        );
+        let expected = made.answer(kernel, &|| false).unwrap();
+        assert_eq!(existing.answer(kernel, &|| false).unwrap(), expected, "{kernel}");
     }
     let tree = TestFileSet {
         is_tree: true,
@@ -173,11 +170,8 @@ fn the_answers_of_a_layout_are_those_of_reading_its_file() {
     let made = set.create(&path, 9).unwrap().unwrap();
     let found = TestFile::existing(&path, layout.bytes());
     for kernel in Kernel::ALL {
-        assert_eq!(
-            made.answer(kernel, &|| false).unwrap(),
-            found.answer(kernel, &|| false).unwrap(),
-            "{kernel}"
-        );
+        let expected = found.answer(kernel, &|| false).unwrap();
+        assert_eq!(made.answer(kernel, &|| false).unwrap(), expected, "{kernel}");
     }
     let some = Visits::draw(layout.bytes(), 12_288, 20, 1);
     let answer = |file: &TestFile| file.answer_of(Kernel::Histogram, &some).unwrap();

@@ -120,9 +120,7 @@ mod tests {
             ..over
         };
         assert!(!is_wrong(Some(0), &cold, Some(0)));
-        assert!(
-            is_wrong(Some(900), &cold, Some(1000)),
-            "of what is allocated, all of it"
-        );
+        let is_found_out = is_wrong(Some(900), &cold, Some(1000));
+        assert!(is_found_out, "of what is allocated, all of it");
     }
 }

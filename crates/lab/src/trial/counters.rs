@@ -178,9 +178,10 @@ mod tests {
         );
         let during = after.since(before, 2.0).unwrap();
         // 100 ticks: 30 of programs, 20 of the kernel, 30 idle, 10 waiting, 10 stolen.
+        let expected = [Some(0.3), Some(0.2), Some(0.3), Some(0.1), Some(0.1)];
         assert_eq!(
             [during.user, during.system, during.idle, during.wait, during.stolen],
-            [Some(0.3), Some(0.2), Some(0.3), Some(0.1), Some(0.1)]
+            expected
         );
         assert_eq!(during.switches_per_second, Some(100.0));
         assert_eq!(during.interrupts_per_second, Some(100.0));

@@ -79,14 +79,12 @@ fn a_buffer_and_a_durability_have_a_table_each_and_what_has_one_buffer_stands_in
     let tables = View::of(&shown).columns;
     let titles: Vec<String> = tables.iter().map(Table::title).collect();
     let through = "write-through, buffer ";
-    assert_eq!(
-        titles,
-        [
-            "not synced, buffer 4K",
-            &format!("{through}4K"),
-            &format!("{through}1M")
-        ]
-    );
+    let expected = [
+        "not synced, buffer 4K",
+        &format!("{through}4K"),
+        &format!("{through}1M"),
+    ];
+    assert_eq!(titles, expected);
     let seconds = |table: &Table<'_>| {
         let line = |line: &Line<'_>| {
             let cells = line
@@ -124,14 +122,12 @@ fn the_export_has_the_columns_of_the_document_a_line_for_each_size() {
     assert!(title.starts_with("# simulated: /a\\nb, "), "{title}");
     let end = "write-through, buffer 4K; milliseconds of a file";
     assert!(title.ends_with(end), "{title}");
-    assert_eq!(
-        blocks[1][1..],
-        [
-            "Bytes\tInitial write\tRandom\tExtents",
-            "400000\t10.000\t100.000\t",
-            "4000000\t100.000\t1000.000\t4"
-        ]
-    );
+    let expected = [
+        "Bytes\tInitial write\tRandom\tExtents",
+        "400000\t10.000\t100.000\t",
+        "4000000\t100.000\t1000.000\t4",
+    ];
+    assert_eq!(blocks[1][1..], expected);
     assert_eq!(blocks[0][2], "400000\t2.000\t\t");
 }
 
@@ -162,16 +158,14 @@ fn what_was_published_of_a_table_stands_below_what_was_measured() {
         of_machine("a third", third.to_vec()),
     ];
     let blocks = blocks(&run);
-    assert_eq!(
-        blocks[1][1..],
-        [
-            "Bytes\tInitial write\tRandom\tExtents\tPublished",
-            "400000\t10.000\t100.000\t\t",
-            "4000000\t100.000\t1000.000\t\t",
-            "4000000\t1500.000\t300000.000\t\ta\\tdisk",
-            "4000000\t\t2000.000\t\tanother",
-        ]
-    );
+    let expected = [
+        "Bytes\tInitial write\tRandom\tExtents\tPublished",
+        "400000\t10.000\t100.000\t\t",
+        "4000000\t100.000\t1000.000\t\t",
+        "4000000\t1500.000\t300000.000\t\ta\\tdisk",
+        "4000000\t\t2000.000\t\tanother",
+    ];
+    assert_eq!(blocks[1][1..], expected);
     assert_eq!(blocks[0][1], "Bytes\tInitial write\tRandom\tExtents");
 }
 

@@ -73,10 +73,8 @@ fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
     let answer = &comparison.answer;
     assert_eq!((answer.faster, answer.slower, answer.contests), (2, 0, 3));
     let (time, expected) = (answer.time.unwrap(), (0.5_f64 * 0.6).cbrt());
-    assert!(
-        time.low < expected && expected < time.high && time.high < 1.0,
-        "{time:?}"
-    );
+    let is_between = time.low < expected && expected < time.high && time.high < 1.0;
+    assert!(is_between, "{time:?}");
     let told = comparison.answer_in_words();
     assert!(told.starts_with("The second run takes 0.6"), "{told}");
     let end = ". Of 3 contests, it is faster in 2, slower in 0, not told apart in 1.";
@@ -152,10 +150,8 @@ fn another_speed_of_the_machine_itself_is_a_caution() {
     let cautions = compare(&before, &now).unwrap().cautions;
     assert_eq!(cautions.len(), 3, "{cautions:?}");
     assert!(cautions[0].contains("2.00x slower") && cautions[1].contains("20 % steal time"));
-    assert_eq!(
-        cautions[2],
-        "40 % of the processor time was used by other processes in the second run"
-    );
+    let expected = "40 % of the processor time was used by other processes in the second run";
+    assert_eq!(cautions[2], expected);
 }
 
 #[test]

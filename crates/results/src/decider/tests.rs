@@ -48,11 +48,8 @@ fn measure(run: &mut Run, decider: &mut Decider, seconds: Seconds, stop_at: f64)
     }
     let trials = run.trials.iter();
     let rounds: HashSet<_> = trials.map(|trial| (trial.contest, trial.entry, trial.round)).collect();
-    assert_eq!(
-        rounds.len(),
-        run.trials.len(),
-        "no two trials of an entry share a round"
-    );
+    let distinct = rounds.len();
+    assert_eq!(distinct, run.trials.len(), "no two trials of an entry share a round");
 }
 
 /// How many trials an entry had.

@@ -148,11 +148,7 @@ fn what_was_made_otherwise_or_elsewhere_is_left_out() {
         ("a disk's name", |run| id(run).devices[0].name = "vdb".to_owned(), alike),
         ("size", |run| run.contests[0].size_bytes *= 2, unlike),
         ("time", |run| run.started = "yesterday".to_owned(), unlike),
-        (
-            "a path of one storage",
-            |run| run.storages[0].path = "/elsewhere".to_owned(),
-            alike,
-        ),
+        ("a path", |run| run.storages[0].path = "/elsewhere".to_owned(), alike),
     ];
     for (name, change, count) in changes {
         let mut other = other.clone();
@@ -241,10 +237,8 @@ fn seconds_and_rates_are_those_of_a_usual_sitting() {
     let summary = pooled.contests[0].entries[0].summary.as_ref().unwrap();
     let seconds = summary.seconds;
     assert!((0.0135..0.0150).contains(&seconds.median), "{seconds:?}");
-    assert!(
-        [seconds.low, seconds.median, seconds.high, 0.03].is_sorted_by(|one, next| one < next),
-        "{seconds:?}"
-    );
+    let is_ascending = [seconds.low, seconds.median, seconds.high, 0.03].is_sorted_by(|one, next| one < next);
+    assert!(is_ascending, "{seconds:?}");
     let rate = summary.bytes_per_second * seconds.median / f64::from(64 << 20);
     assert!((rate - 1.0).abs() < 1e-6, "{rate}");
 }

@@ -96,12 +96,10 @@ mod tests {
     #[test]
     fn a_crossover_is_where_the_winner_is_beaten_at_the_next_size() {
         let run = series([(1.0, 1.2), (1.0, 1.1), (1.2, 1.0), (1.3, 1.0)]);
-        assert_eq!(
-            crossovers_of(&run),
-            [
-                "read, cold, /data: read/mmap up to 16 MiB, read/sync,block=1M from 32 MiB (where read/mmap takes 1.20x as long)"
-            ]
-        );
+        let expected = [
+            "read, cold, /data: read/mmap up to 16 MiB, read/sync,block=1M from 32 MiB (where read/mmap takes 1.20x as long)",
+        ];
+        assert_eq!(crossovers_of(&run), expected);
         let undecided_between = {
             let mut run = run.clone();
             run.contests[2].conclusion.as_mut().unwrap().recommended = None;

@@ -448,10 +448,8 @@ mod tests {
         let mut bins = vec![0; 1000];
         (bins[3], bins[20], bins[21], bins[999]) = (60, 30, 8, 2);
         let found = lateness(&bins, 5000);
-        assert_eq!(
-            (found.answers, found.p50_us, found.p99_us, found.max_us),
-            (100, 3, 5000, 5000)
-        );
+        let expected = (100, 3, 5000, 5000);
+        assert_eq!((found.answers, found.p50_us, found.p99_us, found.max_us), expected);
         assert!((found.within_20_us - 0.9).abs() < 1e-9);
         assert_eq!(lateness(&[0; 1000], 0).p50_us, 0);
         // Below 1 µs, 1, 2 and 3, 4 to 7, ..., 512 and later.

@@ -181,11 +181,8 @@ mod tests {
         names.sort();
         assert_eq!(files, names);
         for model in MODELS.iter() {
-            assert!(
-                model.parameters.iter().all(|parameter| !parameter.source.is_empty()),
-                "{}",
-                model.name
-            );
+            let are_sourced = model.parameters.iter().all(|parameter| !parameter.source.is_empty());
+            assert!(are_sourced, "{}", model.name);
         }
     }
 

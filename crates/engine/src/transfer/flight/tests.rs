@@ -56,10 +56,8 @@ fn a_short_read_is_asked_for_its_rest() {
         writer.write_all(&content(5000)[part]).unwrap();
         assert_eq!(flight.wait().unwrap(), slot);
         let request = *flight.request(slot);
-        assert_eq!(
-            (request.done, request.is_whole(), request.is_at_end()),
-            (done, false, false)
-        );
+        let expected = (done, false, false);
+        assert_eq!((request.done, request.is_whole(), request.is_at_end()), expected);
         flight.request_rest(slot).unwrap();
     }
     writer.write_all(&content(5000)[2001..]).unwrap();

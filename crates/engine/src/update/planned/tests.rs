@@ -101,19 +101,14 @@ fn the_plan_follows_from_the_facts() {
         ..COSTS
     });
     let bounded = within(100.0);
+    let ahead = "512K,hint=willneed,|gap=0";
     let cases = [
         ("every 100th integer", every(400, 10_000), FACTS, THROUGH, "4M,|gap=512"),
         ("ten times as many", every(400, 100_000), FACTS, THROUGH, "8M,|gap=512"),
         ("slow flushes", every(400, 10_000), slow_flush, THROUGH, "4M,|gap=512"),
         ("two, far apart", every(1 << 39, 2), sparse, THROUGH, "512K,|gap=0"),
         ("gaps of 1,020, holes", every(1024, 1000), sparse, THROUGH, "1M,|gap=1K"),
-        (
-            "gaps of 4,092, holes",
-            every(4096, 1000),
-            sparse,
-            THROUGH,
-            "512K,|gap=0",
-        ),
+        ("4,092, holes", every(4096, 1000), sparse, THROUGH, "512K,|gap=0"),
         ("the same without", every(4096, 1000), FACTS, THROUGH, "4M,|gap=4K"),
         ("calls cost little", every(4000, 1000), free, THROUGH, "512K,|gap=0"),
         ("bounded", every(400, 10_000), FACTS, within(10.0), "512K,|gap=0"),
@@ -121,13 +116,7 @@ fn the_plan_follows_from_the_facts() {
         ("exact", every(400, 10_000), FACTS, EXACT, "512K,|gap=0"),
         ("neighbours", every(4, 1000), FACTS, THROUGH, "512K,|gap=0"),
         ("not in memory", every(400, 10_000), absent, THROUGH, "2M,|gap=512"),
-        (
-            "scattered, not in memory",
-            every(1 << 30, 9),
-            absent,
-            THROUGH,
-            "512K,hint=willneed,|gap=0",
-        ),
+        ("scattered", every(1 << 30, 9), absent, THROUGH, ahead),
     ];
     require_plans(cases);
 }
@@ -143,10 +132,8 @@ fn require_plans(cases: impl IntoIterator<Item = Case>) {
         };
         let text = format!("update/sync,{cache}block={}", options.replace('|', "write-through,"));
         assert_eq!(plan.plan.method.to_string(), text, "{name}: {}", plan.plan.why);
-        assert!(
-            plan.cost.amplification() <= limits.amplification_max.unwrap_or(f64::MAX),
-            "{name}"
-        );
+        let is_within = plan.cost.amplification() <= limits.amplification_max.unwrap_or(f64::MAX);
+        assert!(is_within, "{name}");
     }
 }
 
@@ -214,17 +201,13 @@ fn the_reason_tells_what_decided() {
         durability: Durability::Fsync,
         ..within(most)
     };
+    let slow = "but reading the gaps would take longer";
     let shared = "as much as rewriting 6875 bytes of a gap, so updates up to the method's gap apart share a write";
     let alone = "as much as rewriting 6875 bytes of a gap, so no gap is written";
     let table = [
         (every(400, 100), cheap, None, shared),
         (every(40_000, 100), cheap, None, alone),
-        (
-            every(400, 100),
-            slow_reads,
-            None,
-            "but reading the gaps would take longer",
-        ),
+        (every(400, 100), slow_reads, None, slow),
         (every(400, 100), cheap, Some(2.0), "leaves no room for gaps"),
         (every(40_000, 100), cheap, Some(2.0), "so no gap is written"),
     ];

@@ -109,6 +109,7 @@ argv = ['cp', '{file}', '{target}']",
 
 #[test]
 fn errors_name_line_and_column() {
+    let misspelt = with("operation = 'read'\nmethods = ['read/sync',\n 'read/snyc']");
     for (text, start) in [
         ("name = 'x'\nabout = 3", "x.toml:2:9: "),
         ("name = 'x'\nabout = 'ä' x", "x.toml:2:13: "),
@@ -116,10 +117,7 @@ fn errors_name_line_and_column() {
         ("name = '../x'\nabout = ''\ncontest = []", "x.toml:1:8: "),
         ("name = 'x'\nabout = ''\ncontest = []", "x.toml:3:11: "),
         (&with("operation = 'raed'\nmethods = []"), "x.toml:4:13: "),
-        (
-            &with("operation = 'read'\nmethods = ['read/sync',\n 'read/snyc']"),
-            "x.toml:6:2: ",
-        ),
+        (&misspelt, "x.toml:6:2: "),
         (&with(&format!("{READ}\nsizes = ['8M', '8Q']")), "x.toml:6:16: "),
     ] {
         let error = refused(text);
@@ -200,14 +198,12 @@ fn comparisons_that_make_no_sense_are_refused() {
         ("read-ahead-kib = [2_000_000]", "at most"),
     ];
     refuses(COMPARE, &table);
+    let of_code = "argv = ['cmp', '{one}', '{other}']\nexit-code = '0'";
     let of_command = [
         ("argv = ['cmp', '{one}']", "`{other}`"),
         ("argv = ['diff', '{one-tree}']", "`{other-tree}`"),
         ("argv = ['cmp', '{one}', '{other}']\nbefore = []", "program"),
-        (
-            "argv = ['cmp', '{one}', '{other}']\nexit-code = '0'",
-            "success, verdict",
-        ),
+        (of_code, "success, verdict"),
     ];
     refuses(&format!("{COMPARE}\n[[contest.command]]\nname = 'cmp'"), &of_command);
     refuses(READ, &[("differ = ['first']", "allowed only for `compare`")]);
@@ -225,10 +221,8 @@ fn comparisons_that_make_no_sense_are_refused() {
 fn an_update_says_what_it_changes() {
     let update = |lines: &str| contest(&format!("{UPDATE}\n{lines}"));
     let usual = update("");
-    assert_eq!(
-        (usual.caches, usual.common.target),
-        (vec![Cache::Warm], Target::Overwrite)
-    );
+    let expected = (vec![Cache::Warm], Target::Overwrite);
+    assert_eq!((usual.caches, usual.common.target), expected);
     let drawn = |lines: &str| {
         let pattern = update(lines).common.updates.unwrap();
         (pattern.bytes, pattern.every_bytes, pattern.draw.name())
@@ -238,6 +232,7 @@ fn an_update_says_what_it_changes() {
     assert_eq!(drawn(given), (8, 8, "repeating"));
     let long = drawn("updates = { bytes = 4096 }");
     assert_eq!(long.1, 4096, "the usual step would overlap");
+    let without_updates = "[[contest.command]]\nname = 'a'\nargv = ['a', '{target}']";
     let table = [
         ("updates = { bytes = 8, every = 4 }", "overlap"),
         ("updates = { bytes = 0 }", "x.toml:6:21: "),
@@ -247,10 +242,7 @@ fn an_update_says_what_it_changes() {
         ("target = 'fresh'", "an existing file"),
         ("work = 5", "`work` is not allowed"),
         ("differ = ['none']", "allowed only for `compare`"),
-        (
-            "[[contest.command]]\nname = 'a'\nargv = ['a', '{target}']",
-            "`{updates}`",
-        ),
+        (without_updates, "`{updates}`"),
     ];
     refuses(UPDATE, &table);
     refuses(READ, &[("updates = {}", "`updates` is not allowed for `read`")]);
@@ -267,15 +259,13 @@ fn a_key_that_is_unknown_missing_or_of_another_type_is_answered_with_what_to_wri
     instead("work = '5'", "6:8", "work", "string '5'", "work = 100");
     instead("work = -4", "6:8", "work", "integer `-4`", "work = 100");
     let unknown = "x.toml:6:1: unknown key `size` (did you mean `sizes`?); the keys are operation, methods, ";
+    let one_table = "[contest.command]\nname = 'x'";
     let no_argv = "the key `argv` is missing; write, for example, `argv = ";
     let table = [
         ("size = ['64M']", unknown),
         ("blocks = '4K'", "x.toml:6:10: `blocks` cannot be "),
         ("updates = { every = 'x' }", "x.toml:6:21: `every` cannot be "),
-        (
-            "[contest.command]\nname = 'x'",
-            "write, for example, `[[contest.command]]`",
-        ),
+        (one_table, "write, for example, `[[contest.command]]`"),
         ("[[contest.command]]\nname = 'x'", no_argv),
     ];
     refuses(READ, &table);
@@ -458,10 +448,8 @@ fn findings_of_others_are_read_with_their_source_and_checked_like_the_rest() {
     };
     let text = published("operation = 'write'\nat-least = '256M'\nmethod = 'write_mmap'\n");
     let found = &parsed(&text).published[0];
-    assert_eq!(
-        (found.experiment.as_str(), found.source.as_str()),
-        ("x", "A paper (2014)")
-    );
+    let expected = ("x", "A paper (2014)");
+    assert_eq!((found.experiment.as_str(), found.source.as_str()), expected);
     let finding = &found.findings[0];
     assert_eq!((finding.at_least_bytes, finding.below_bytes), (Some(256 << 20), None));
     assert_eq!(finding.kind, seekless_record::FindingKind::Any);
@@ -479,10 +467,7 @@ fn findings_of_others_are_read_with_their_source_and_checked_like_the_rest() {
         (&format!("{read}layout = '4K gap'"), "`4K gap`"),
         ("operation = 'raed'\nmethod = 'm'\n", "did you mean `read`"),
         ("operation = 'read'\nkind = 'slow'\nmethod = 'm'\n", "synchronous"),
-        (
-            "operation = 'read'\nbelow = 'much'\nmethod = 'm'\n",
-            "x.toml:11:9: `much`",
-        ),
+        (&format!("{read}below = 'much'"), "x.toml:12:9: `much`"),
     ] {
         let error = refused(&published(finding));
         assert!(error.contains(words), "{finding}: {error}");

@@ -28,11 +28,9 @@ fn the_simplest_of_the_ties_is_recommended() {
     assert_eq!(conclusion.best_overlapping, conclusion.best);
     assert_eq!(conclusion.best_synchronous.as_deref(), Some(simplest));
     assert_eq!(verdict(&judgements[3]), Some(Verdict::Slower));
-    assert_eq!(
-        conclusion.sentence,
-        "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 methods known to be within 5 % of the best. \
-         Overlapping saves at most 3 % here."
-    );
+    let expected = "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 methods known to be within 5 % of the best. \
+     Overlapping saves at most 3 % here.";
+    assert_eq!(conclusion.sentence, expected);
 }
 
 #[test]
@@ -122,10 +120,8 @@ fn methods_that_are_shown_to_be_equal_are_said_to_be() {
     let within = conclusion.equal_within.unwrap();
     assert!((within - 0.02).abs() < 0.01, "{within}");
     let sentence = &conclusion.sentence;
-    assert!(
-        sentence.starts_with("Use read/sync,block=128K: all 3 methods are equal within "),
-        "{sentence}"
-    );
+    let is_told = sentence.starts_with("Use read/sync,block=128K: all 3 methods are equal within ");
+    assert!(is_told, "{sentence}");
 }
 
 /// Adds six fresh rounds, in which each entry takes these seconds.
@@ -234,12 +230,10 @@ fn options_are_judged_against_the_method_without_them() {
     ];
     assert_eq!(told, expected);
     assert!((conclusion.effects[0].cpu_seconds_difference - (0.08 - 0.5)).abs() < 1e-9);
-    assert_eq!(
-        conclusion.sentence,
-        "Use read/sync,direct,block=1M: at most 2 % slower than the best, and the simplest of 2 methods known to be within 5 % of the best. Of its options, direct saves \
-         20 % of the time and 40 percentage points of CPU. Slower here: hint=sequential (1.20x the time of \
-         read/sync,block=1M), hint=populate (1.20x the time of read/mmap)."
-    );
+    let expected = "Use read/sync,direct,block=1M: at most 2 % slower than the best, and the simplest of 2 methods known to be within 5 % of the best. Of its options, direct saves \
+     20 % of the time and 40 percentage points of CPU. Slower here: hint=sequential (1.20x the time of \
+     read/sync,block=1M), hint=populate (1.20x the time of read/mmap).";
+    assert_eq!(conclusion.sentence, expected);
 }
 
 #[test]
@@ -277,11 +271,9 @@ fn a_faster_command_is_told_and_a_method_recommended() {
     assert_eq!(conclusion.best.as_deref(), Some("command/cat"));
     assert_eq!(verdict(&judgements[0]), Some(Verdict::Best));
     assert_eq!(conclusion.best_synchronous.as_deref(), Some("read/sync,block=1M"));
-    assert_eq!(
-        conclusion.sentence,
-        "Use read/sync,block=1M: the best; the next best, read/mmap, takes 1.50x as long. The command cat is faster: it takes 0.50x the \
-         time."
-    );
+    let expected = "Use read/sync,block=1M: the best; the next best, read/mmap, takes 1.50x as long. The command cat is faster: it takes 0.50x the \
+     time.";
+    assert_eq!(conclusion.sentence, expected);
     let alone = sentence(&run(&[("command/cat", 0.5)], 6));
     assert_eq!(alone, "Commands are ranked, and none is recommended.");
 }

@@ -94,11 +94,8 @@ fn a_plan_by_a_profile_says_so_and_has_the_bounds_of_its_costs() {
     assert_eq!(look.facts.costs.flush_ns.low.to_bits(), (USUAL[3] / 1.5).to_bits());
     let plan = look.plan(&updates, &THROUGH).unwrap().plan;
     let start = "by 2 sittings on this storage, the newest ";
-    assert!(
-        plan.why.starts_with(start) && plan.why.contains(" days old: a write costs 152.0 µs here"),
-        "{}",
-        plan.why
-    );
+    let is_told = plan.why.starts_with(start) && plan.why.contains(" days old: a write costs 152.0 µs here");
+    assert!(is_told, "{}", plan.why);
     assert!(plan.facts[1..].iter().all(|known| known.fact.is_measured()));
 }
 
@@ -132,11 +129,8 @@ fn with_the_costs_of_a_profile_nothing_is_measured() {
     let own_reads = nothing[1] - nothing[0];
     for durability in [Durability::Fsync, Durability::WriteThrough] {
         for is_predicted in [false, true] {
-            assert_eq!(
-                counted(durability, true, is_predicted),
-                [own_reads, 0],
-                "{durability:?} {is_predicted}"
-            );
+            let calls = counted(durability, true, is_predicted);
+            assert_eq!(calls, [own_reads, 0], "{durability:?} {is_predicted}");
         }
     }
     assert!(counted(Durability::WriteThrough, false, true)[1] > 10);
