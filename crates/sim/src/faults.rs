@@ -379,14 +379,6 @@ fn parse_bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn request(kind: RequestKind, offset_bytes: u64, length_bytes: u64) -> BlockRequest {
-        BlockRequest {
-            kind,
-            offset_bytes,
-            length_bytes,
-        }
-    }
-
     fn faults(text: &str) -> Faults {
         Faults::from_toml(text, "plan.toml", 7).unwrap()
     }
@@ -395,7 +387,7 @@ mod tests {
     fn met(text: &str) -> Vec<u64> {
         let mut faults = faults(text);
         let mut is_met = |number: &u64| {
-            let request = request(RequestKind::Write, (number - 1) * 4096, 4096);
+            let request = BlockRequest::new(RequestKind::Write, (number - 1) * 4096, 4096);
             faults.decide(&request) != InjectedFaults::none(&request)
         };
         (1..=100).filter(|number| is_met(number)).collect()
@@ -429,7 +421,7 @@ mod tests {
             "fault = [{what = 'slow', factor = 2, ms = 1}, {what = 'slow', factor = 3}, {what = 'stall', ms = 0.5},
              {what = 'short'}, {what = 'bit-flip'}, {what = 'lying-flush'}, {what = 'power-cut', nth = 2, lose = 'torn'}]",
         );
-        let read = request(RequestKind::Read, 0, 4096);
+        let read = BlockRequest::new(RequestKind::Read, 0, 4096);
         let injected = faults.decide(&read);
         assert!(injected.flipped_bit.is_some_and(|bit| bit < 8 * 4096));
         let expected = InjectedFaults {
@@ -441,7 +433,7 @@ mod tests {
             ..InjectedFaults::none(&read)
         };
         assert_eq!(injected, expected);
-        let injected = faults.decide(&request(RequestKind::Flush, 0, 0));
+        let injected = faults.decide(&BlockRequest::new(RequestKind::Flush, 0, 0));
         assert!(injected.is_lie && injected.error.is_none());
         assert_eq!(injected.power_cut, Some(Some(PowerLoss::Torn)));
         assert_eq!(faults.injected(), 10);
@@ -451,7 +443,7 @@ mod tests {
     fn a_full_device_fails_writes_and_a_flush_fails_once() {
         let mut faults =
             faults("fault = [{what = 'enospc', range = ['1M', '1T']}, {what = 'eio', on = ['flush'], times = 1}]");
-        let mut error = |kind, offset| faults.decide(&request(kind, offset, 4096)).error;
+        let mut error = |kind, offset| faults.decide(&BlockRequest::new(kind, offset, 4096)).error;
         assert_eq!(error(RequestKind::Write, 0), None);
         assert_eq!(error(RequestKind::Write, 1 << 20), Some(RequestError::NoSpace));
         assert_eq!(error(RequestKind::Read, 1 << 20), None);
@@ -471,23 +463,15 @@ mod tests {
         let no_delay = "is only for stall and slow, and must be above 0 and at most 3600000";
         let no_factor = "is only for slow, and must be above 1 and at most 1000000";
         let missing = "is missing: the delay in milliseconds, for example `ms = 100`";
+        let no_kind = "must name at least one kind of request";
         let (eio, no_flush) = ("what = 'eio'\n", "what = 'lying-flush'\nrange = ['0', '1M']");
+        let flushed = "what = 'short'\non = ['flush']";
         for (fault, place, field, problem) in [
             (&*format!("{eio}nth = 0"), "6:7", "nth", "must be at least 1"),
             (&format!("{eio}times = 0"), "6:9", "times", "must be at least 1"),
             (&format!("{eio}probability = 1.5"), "6:15", "probability", no_part),
-            (
-                &format!("{eio}on = []"),
-                "6:6",
-                "on",
-                "must name at least one kind of request",
-            ),
-            (
-                "what = 'short'\non = ['flush']",
-                "6:6",
-                "on",
-                "may only name read, write",
-            ),
+            (&format!("{eio}on = []"), "6:6", "on", no_kind),
+            (flushed, "6:6", "on", "may only name read, write"),
             (&format!("{eio}range = ['2M', '1M']"), "6:9", "range", no_range),
             (no_flush, "6:9", "range", no_address),
             (&format!("{eio}ms = 3"), "6:6", "ms", no_delay),

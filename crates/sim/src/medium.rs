@@ -280,11 +280,7 @@ mod tests {
     }
 
     fn request(kind: RequestKind, sector: u64, sectors: u64) -> BlockRequest {
-        BlockRequest {
-            kind,
-            offset_bytes: sector * SECTOR,
-            length_bytes: sectors * SECTOR,
-        }
+        BlockRequest::new(kind, sector * SECTOR, sectors * SECTOR)
     }
 
     fn write(medium: &Medium, generation: u64, sector: u64, value: u8) -> io::Result<InjectedFaults> {
@@ -300,9 +296,8 @@ mod tests {
     fn read(medium: &Medium, generation: u64) -> Vec<u8> {
         let mut bytes = [0; 4096];
         let request = request(RequestKind::Read, 0, 8);
-        medium
-            .serve(generation, &request, RequestBytes::Read(&mut bytes))
-            .unwrap();
+        let served = medium.serve(generation, &request, RequestBytes::Read(&mut bytes));
+        served.unwrap();
         bytes.chunks(512).map(|sector| sector[0]).collect()
     }
 
@@ -312,9 +307,8 @@ mod tests {
         write(&medium, 0, 0, 1).unwrap();
         flush(&medium, 0).unwrap();
         write(&medium, 0, 2, 2).unwrap();
-        medium
-            .serve(0, &request(RequestKind::Discard, 0, 1), RequestBytes::None)
-            .unwrap();
+        let discard = request(RequestKind::Discard, 0, 1);
+        medium.serve(0, &discard, RequestBytes::None).unwrap();
         assert_eq!(read(&medium, 0), [0, 1, 2, 2, 2, 2, 0, 0]);
         let report = medium.cut(Some(PowerLoss::Lost), 0).unwrap();
         let expected = CutReport {

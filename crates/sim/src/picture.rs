@@ -186,11 +186,7 @@ mod tests {
     use crate::request::BlockRequest;
 
     fn traced(arrived_ns: u64, offset_bytes: u64, kind: RequestKind) -> TracedRequest {
-        let request = BlockRequest {
-            kind,
-            offset_bytes,
-            length_bytes: 4096,
-        };
+        let request = BlockRequest::new(kind, offset_bytes, 4096);
         TracedRequest {
             arrived_ns,
             completed_ns: Some(arrived_ns + 1_000_000),

@@ -91,11 +91,11 @@ fn read_ahead(
         for window in if window == 0 { 0..2 } else { window + 1..window + 2 } {
             let at = window * WINDOW_BYTES;
             if at < bytes {
-                let request = BlockRequest {
-                    kind: RequestKind::Read,
-                    offset_bytes: files[file] + at,
-                    length_bytes: WINDOW_BYTES.min((bytes - at).next_multiple_of(PAGE_BYTES)),
-                };
+                let request = BlockRequest::new(
+                    RequestKind::Read,
+                    files[file] + at,
+                    WINDOW_BYTES.min((bytes - at).next_multiple_of(PAGE_BYTES)),
+                );
                 // A first window, too, is asked for only when what was read before it is there.
                 let after = newest[file].or(steps.len().checked_sub(1));
                 newest[file] = Some(steps.len());
@@ -116,11 +116,7 @@ fn read_ahead(
 /// Writes, each after the one before it.
 fn one_by_one(writes: impl Iterator<Item = (u64, u64)>) -> Vec<ReplayStep> {
     let step = |(index, (at, length_bytes)): (usize, (u64, u64))| ReplayStep {
-        request: BlockRequest {
-            kind: RequestKind::Write,
-            offset_bytes: FILES_AT + at,
-            length_bytes,
-        },
+        request: BlockRequest::new(RequestKind::Write, FILES_AT + at, length_bytes),
         after: [index.checked_sub(1), None],
         pause_ns: 0,
         since_previous_ns: None,

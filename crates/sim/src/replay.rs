@@ -189,11 +189,7 @@ mod tests {
                 arrived_ns = done.at_ns;
                 traced[done.id as usize].completed_ns = Some(arrived_ns);
             }
-            let request = BlockRequest {
-                kind: RequestKind::Read,
-                offset_bytes: random.u64(..1 << 26) * 4096,
-                length_bytes: 4096,
-            };
+            let request = BlockRequest::new(RequestKind::Read, random.u64(..1 << 26) * 4096, 4096);
             traced.push(TracedRequest {
                 arrived_ns,
                 completed_ns: None,
@@ -240,11 +236,7 @@ mod tests {
         let at = |arrived_ns: u64, completed_ns: u64| TracedRequest {
             arrived_ns,
             completed_ns: Some(completed_ns),
-            request: BlockRequest {
-                kind: RequestKind::Read,
-                offset_bytes: 0,
-                length_bytes: 4096,
-            },
+            request: BlockRequest::new(RequestKind::Read, 0, 4096),
         };
         let mut trace = vec![at(0, 5), at(1, 4)];
         trace.extend(std::iter::repeat_n(at(5, 5), 200_000));

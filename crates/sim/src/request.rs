@@ -28,6 +28,16 @@ pub struct BlockRequest {
 }
 
 impl BlockRequest {
+    /// Returns a request for a range of bytes.
+    #[must_use]
+    pub fn new(kind: RequestKind, offset_bytes: u64, length_bytes: u64) -> Self {
+        Self {
+            kind,
+            offset_bytes,
+            length_bytes,
+        }
+    }
+
     /// The first byte after it.
     #[must_use]
     pub fn end_bytes(&self) -> u64 {

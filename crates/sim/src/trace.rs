@@ -126,11 +126,11 @@ fn parse(line: &str) -> Result<TracedRequest, LineProblem> {
     let traced = TracedRequest {
         arrived_ns: number(arrived)?,
         completed_ns: fields.get(4).map(|completed| number(completed)).transpose()?,
-        request: BlockRequest {
-            kind: named.ok_or_else(|| LineProblem::Kind(kind.to_owned()))?.0,
-            offset_bytes: number(offset)?,
-            length_bytes: number(length)?,
-        },
+        request: BlockRequest::new(
+            named.ok_or_else(|| LineProblem::Kind(kind.to_owned()))?.0,
+            number(offset)?,
+            number(length)?,
+        ),
     };
     let BlockRequest {
         kind,

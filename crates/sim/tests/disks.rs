@@ -17,16 +17,8 @@ const KINDS: [RequestKind; 4] = [
 ];
 const MIB: u64 = 1 << 20;
 
-fn request(kind: RequestKind, offset_bytes: u64, length_bytes: u64) -> BlockRequest {
-    BlockRequest {
-        kind,
-        offset_bytes,
-        length_bytes,
-    }
-}
-
 fn read(offset_bytes: u64, length_bytes: u64) -> BlockRequest {
-    request(RequestKind::Read, offset_bytes, length_bytes)
+    BlockRequest::new(RequestKind::Read, offset_bytes, length_bytes)
 }
 
 fn named(name: &str) -> &'static DiskModel {
@@ -63,22 +55,22 @@ fn closed_loop(drive: &mut Drive, requests: impl IntoIterator<Item = BlockReques
 }
 
 fn in_order(kind: RequestKind, bytes: u64, block_bytes: u64) -> impl Iterator<Item = BlockRequest> {
-    (0..bytes / block_bytes).map(move |index| request(kind, index * block_bytes, block_bytes))
+    (0..bytes / block_bytes).map(move |index| BlockRequest::new(kind, index * block_bytes, block_bytes))
 }
 
 fn at_random(kind: RequestKind, size_bytes: u64, count: usize, seed: u64) -> impl Iterator<Item = BlockRequest> {
     let mut random = fastrand::Rng::with_seed(seed);
-    (0..count).map(move |_| request(kind, random.u64(..size_bytes / 4096) * 4096, 4096))
+    (0..count).map(move |_| BlockRequest::new(kind, random.u64(..size_bytes / 4096) * 4096, 4096))
 }
 
 /// Two models of disks that differ in something, for tests.
-fn disk(change: impl FnOnce(&mut Disk)) -> &'static DiskModel {
-    let DiskMechanism::Disk(known) = &named("hdd-nas").mechanism else {
+fn disk(name: &str, change: impl FnOnce(&mut Disk)) -> &'static DiskModel {
+    let DiskMechanism::Disk(known) = &named(name).mechanism else {
         unreachable!()
     };
     let mut disk = known.clone();
     change(&mut disk);
-    model(DiskMechanism::Disk(disk), named("hdd-nas"))
+    model(DiskMechanism::Disk(disk), named(name))
 }
 
 fn flash(change: impl FnOnce(&mut Flash)) -> &'static DiskModel {
@@ -125,7 +117,11 @@ fn completions(model: &'static DiskModel, arrivals: &[(u64, usize, u64, u64)], s
         now_ns += pause_ns;
         take(&mut drive, &arrived, now_ns);
         let sectors = if KINDS[*kind] == RequestKind::Flush { 0 } else { *length };
-        drive.submit(id as u64, request(KINDS[*kind], at * 65536, sectors * 512), now_ns);
+        drive.submit(
+            id as u64,
+            BlockRequest::new(KINDS[*kind], at * 65536, sectors * 512),
+            now_ns,
+        );
         arrived.push(now_ns);
     }
     take(&mut drive, &arrived, u64::MAX);
@@ -153,11 +149,11 @@ proptest! {
     fn a_flush_completes_after_all_writes_that_completed_before_it_are_on_the_medium(count in 1..40_usize, seed in any::<u64>()) {
         let mut drive = Drive::new(named("hdd-2009"), 0, 1);
         let written = closed_loop(&mut drive, at_random(RequestKind::Write, 1 << 36, count, seed), 1);
-        drive.submit(u64::MAX, request(RequestKind::Flush, 0, 0), (written * 1e9) as u64);
+        drive.submit(u64::MAX, BlockRequest::new(RequestKind::Flush, 0, 0), (written * 1e9) as u64);
         let flushed = drive.complete().unwrap().at_ns as f64 / 1e9;
         // Each is at a place of its own: a seek of 2 ms, at least, unless it was written before the others came.
         prop_assert!(flushed - written > (count as f64 - 1.0) * 0.002 - written, "{written} {flushed}");
-        drive.submit(0, request(RequestKind::Flush, 0, 0), (flushed * 1e9) as u64);
+        drive.submit(0, BlockRequest::new(RequestKind::Flush, 0, 0), (flushed * 1e9) as u64);
         prop_assert_eq!(drive.complete().unwrap().at_ns, (flushed * 1e9) as u64 + 300_000);
     }
 }
@@ -187,7 +183,7 @@ fn a_read_takes_the_command_the_seek_the_rest_of_the_turn_and_the_transfer() {
 #[test]
 fn the_angle_follows_from_the_time() {
     // A read of the same sector, without a cache, is due once a turn.
-    let model = disk(|disk| (disk.segment_count, disk.segment_bytes) = (1, 0));
+    let model = disk("hdd-nas", |disk| (disk.segment_count, disk.segment_bytes) = (1, 0));
     let mut drive = Drive::new(model, 0, 3);
     let (mut times, mut now_ns) = (Vec::new(), 0);
     for _ in 0..10 {
@@ -209,7 +205,7 @@ fn reading_and_writing_in_order_goes_at_the_rate_of_the_zone() {
         let rate = (200 * MIB) as f64 / seconds(named("hdd-2009"), reads, 1);
         assert!((rate / 32.6e6 - 1.0).abs() < 0.01, "{block}: {rate}");
     }
-    let writes = in_order(RequestKind::Write, 1 << 30, MIB).chain([request(RequestKind::Flush, 0, 0)]);
+    let writes = in_order(RequestKind::Write, 1 << 30, MIB).chain([BlockRequest::new(RequestKind::Flush, 0, 0)]);
     let rate = (1_u64 << 30) as f64 / seconds(named("hdd-nas"), writes, 1);
     assert!((rate / 250e6 - 1.0).abs() < 0.03, "{rate}");
     let inner = |index| read(80_000_000_000 - 100 * MIB + index * MIB, MIB);
@@ -219,7 +215,7 @@ fn reading_and_writing_in_order_goes_at_the_rate_of_the_zone() {
 
 #[test]
 fn a_queue_makes_random_reads_faster_and_never_slower_than_their_order() {
-    let (queued, plain) = (named("hdd-nas"), disk(|disk| disk.queue_depth = 1));
+    let (queued, plain) = (named("hdd-nas"), disk("hdd-nas", |disk| disk.queue_depth = 1));
     let seconds = |model, seed, depth| {
         let reads = at_random(RequestKind::Read, 1 << 42, 400, seed);
         closed_loop(&mut Drive::new(model, 0, seed), reads, depth)
@@ -237,11 +233,11 @@ fn a_queue_makes_random_reads_faster_and_never_slower_than_their_order() {
 fn a_list_that_no_program_would_ask_for_ends_soon_on_every_model() {
     let all_at_once = at_random(RequestKind::Read, 1 << 36, 50_000, 1);
     let strange = [
-        request(RequestKind::Write, 0, 0),
-        request(RequestKind::Read, 0, 1 << 30),
-        request(RequestKind::Write, (1 << 50) - (1 << 30), 1 << 30),
-        request(RequestKind::Discard, 0, 1 << 50),
-        request(RequestKind::Flush, 0, 0),
+        BlockRequest::new(RequestKind::Write, 0, 0),
+        BlockRequest::new(RequestKind::Read, 0, 1 << 30),
+        BlockRequest::new(RequestKind::Write, (1 << 50) - (1 << 30), 1 << 30),
+        BlockRequest::new(RequestKind::Discard, 0, 1 << 50),
+        BlockRequest::new(RequestKind::Flush, 0, 0),
     ];
     let requests: Vec<_> = all_at_once.chain(strange).collect();
     for model in MODELS.iter() {
@@ -273,13 +269,7 @@ fn a_request_that_others_overtake_is_served_at_last() {
 
 #[test]
 fn shingled_tracks_take_random_writes_until_their_cache_is_full_and_recover_while_idle() {
-    let model = named("hdd-smr");
-    let DiskMechanism::Disk(known) = &model.mechanism else {
-        unreachable!()
-    };
-    let mut smaller = known.clone();
-    smaller.disk_cache_bytes = 256 * MIB;
-    let model = self::model(DiskMechanism::Disk(smaller), model);
+    let model = disk("hdd-smr", |disk| disk.disk_cache_bytes = 256 * MIB);
     let mut drive = Drive::new(model, 0, 1);
     let filled = closed_loop(&mut drive, in_order(RequestKind::Write, 4 << 30, MIB), 1);
     // The first writing in order goes to its place.
@@ -288,7 +278,7 @@ fn shingled_tracks_take_random_writes_until_their_cache_is_full_and_recover_whil
     let mut now_ns = (filled * 1e9) as u64;
     let mut write = |drive: &mut Drive, now_ns: &mut u64| {
         let begun = *now_ns;
-        let write = |_| request(RequestKind::Write, random.u64(..8_192) * (MIB / 2), MIB / 2);
+        let write = |_| BlockRequest::new(RequestKind::Write, random.u64(..8_192) * (MIB / 2), MIB / 2);
         *now_ns = one_by_one(drive, (0..100).map(write), begun);
         (*now_ns - begun) as f64 / 1e9
     };
@@ -324,7 +314,7 @@ fn flash_slows_down_when_fast_cells_are_full_and_recovers_while_idle() {
     let mut now_ns = 0;
     let write = |drive: &mut Drive, now_ns: &mut u64, from: u64| {
         let begun = *now_ns;
-        let write = |id| request(RequestKind::Write, (from + id) * MIB, MIB);
+        let write = |id| BlockRequest::new(RequestKind::Write, (from + id) * MIB, MIB);
         *now_ns = one_by_one(drive, (0..300).map(write), begun);
         300.0 * MIB as f64 / (*now_ns - begun) as f64 * 1e9
     };
@@ -343,7 +333,7 @@ fn flash_without_free_blocks_moves_live_pages_and_a_discard_spares_it() {
     let size = 256 * MIB;
     let rewrite = |discard: bool| {
         let mut drive = Drive::new(model, size, 1);
-        let discards = discard.then(|| request(RequestKind::Discard, 0, size));
+        let discards = discard.then(|| BlockRequest::new(RequestKind::Discard, 0, size));
         let all = in_order(RequestKind::Write, size, MIB).chain(discards);
         let begun = closed_loop(&mut drive, all, 1);
         let writes = at_random(RequestKind::Write, size / if discard { 2 } else { 1 }, 60_000, 1);
@@ -359,11 +349,8 @@ fn flash_without_free_blocks_moves_live_pages_and_a_discard_spares_it() {
 
 #[test]
 fn a_volume_bursts_until_its_credits_are_spent() {
-    let burst = seconds(
-        named("cloud-burst"),
-        at_random(RequestKind::Read, 1 << 36, 30_000, 1),
-        16,
-    );
+    let reads = at_random(RequestKind::Read, 1 << 36, 30_000, 1);
+    let burst = seconds(named("cloud-burst"), reads, 16);
     assert!((30_000.0 / burst / 3_000.0 - 1.0).abs() < 0.02, "{burst}");
     let mut spent = named("cloud-burst");
     if let DiskMechanism::Volume(volume) = &spent.mechanism {

@@ -117,11 +117,7 @@ impl DeviceFiles {
         (kind, offset_bytes, length_bytes): (RequestKind, u64, u64),
         bytes: RequestBytes<'_>,
     ) -> (Arrived, io::Result<InjectedFaults>) {
-        let request = BlockRequest {
-            kind,
-            offset_bytes,
-            length_bytes,
-        };
+        let request = BlockRequest::new(kind, offset_bytes, length_bytes);
         let generation = node.0 - FIRST_NODE;
         let arrived = self.pacer.arrive(generation, request);
         (arrived, self.medium.serve(generation, &request, bytes))

@@ -469,11 +469,7 @@ mod tests {
     #[test]
     fn whoever_waits_when_a_generation_ends_or_all_is_rushed_is_answered_at_once() {
         let model = DiskModel::named("hdd-2003").unwrap();
-        let request = |at: u64| BlockRequest {
-            kind: RequestKind::Read,
-            offset_bytes: at << 30,
-            length_bytes: 4096,
-        };
+        let request = |at: u64| BlockRequest::new(RequestKind::Read, at << 30, 4096);
         for rush in [false, true] {
             let pacer = Pacer::new(Drive::new(model, 0, 1), None);
             pacer.start(1e-6, HostTime::default());
@@ -512,11 +508,7 @@ mod tests {
             if id == 10 {
                 pacer.start(1.0, HostTime::default());
             }
-            let request = BlockRequest {
-                kind: RequestKind::Read,
-                offset_bytes: id << 12,
-                length_bytes: 4096,
-            };
+            let request = BlockRequest::new(RequestKind::Read, id << 12, 4096);
             let arrived = pacer.arrive(0, request);
             let sent = sent.clone();
             pacer.answer(&arrived, Box::new(move || sent.send(id).unwrap()));

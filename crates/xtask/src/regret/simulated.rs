@@ -221,11 +221,7 @@ mod tests {
         let traced = |arrived_ns, completed_ns| TracedRequest {
             arrived_ns,
             completed_ns: Some(completed_ns),
-            request: seekless_sim::BlockRequest {
-                kind: seekless_sim::RequestKind::Read,
-                offset_bytes: 0,
-                length_bytes: 4096,
-            },
+            request: seekless_sim::BlockRequest::new(seekless_sim::RequestKind::Read, 0, 4096),
         };
         let recorded = Recorded {
             sittings: Vec::new(),
