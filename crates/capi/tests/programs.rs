@@ -37,16 +37,9 @@ impl Installed {
     fn compile(&self, [compiler, standard]: [&str; 2], source: &Path, is_static: bool) -> Option<PathBuf> {
         let program = self.path(if is_static { "static" } else { "shared" });
         let mut command = Command::new(compiler);
-        command.args([
-            standard,
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pedantic",
-            "-g",
-            "-pthread",
-            "-I",
-        ]);
+        command
+            .arg(standard)
+            .args("-Wall -Wextra -Werror -pedantic -g -pthread -I".split(' '));
         command.arg(self.path("include")).arg(source).arg("-o").arg(&program);
         if is_static {
             command.arg(self.path("lib/libseekless.a")).args(PRIVATE);
@@ -64,20 +57,12 @@ impl Installed {
         let mut plain = Command::new(program);
         let mut checked = Command::new("valgrind");
         // std reaches the handle of the main thread by a pointer into it, which valgrind calls possibly lost.
-        checked.args([
-            "-q",
-            "--leak-check=full",
-            "--show-leak-kinds=definite",
-            "--errors-for-leak-kinds=definite",
-        ]);
-        checked
-            .args(["--error-exitcode=9", "--child-silent-after-fork=yes"])
-            .arg(program);
+        let leaks = "-q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite";
+        let ended = ["--error-exitcode=9", "--child-silent-after-fork=yes"];
+        checked.args(leaks.split(' ')).args(ended).arg(program);
         let has_valgrind = !is_static && is_installed("valgrind");
-        for command in [Some(&mut plain), has_valgrind.then_some(&mut checked)]
-            .into_iter()
-            .flatten()
-        {
+        let commands = [Some(&mut plain), has_valgrind.then_some(&mut checked)];
+        for command in commands.into_iter().flatten() {
             let directory = self.path("files");
             fs::create_dir(&directory).unwrap();
             command.arg(&directory).arg(env!("CARGO_PKG_VERSION"));
@@ -137,12 +122,11 @@ fn pkg_config_finds_the_installed_library() {
     let told = ran(command.args(["--static", "--cflags", "--libs", "seekless"])).stdout;
     let told = String::from_utf8(told).unwrap();
     let prefix = installed.0.path().display();
-    let expected = [
-        &format!("-I{prefix}/include -L{prefix}/lib -lseekless")[..],
-        &PRIVATE.join(" "),
-    ]
-    .join(" ");
-    assert_eq!(told.trim(), expected);
+    let private = PRIVATE.join(" ");
+    assert_eq!(
+        told.trim(),
+        format!("-I{prefix}/include -L{prefix}/lib -lseekless {private}")
+    );
 }
 
 /// The blocks of a language in the page, one after the other.

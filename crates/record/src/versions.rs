@@ -101,7 +101,7 @@ pub fn to_json(run: &Run) -> Result<String, DocumentError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Drop, Ended, LabCost, Machine, NoiseFloor};
+    use crate::LabCost;
 
     fn run() -> Run {
         Run {
@@ -110,27 +110,14 @@ mod tests {
             seekless: "0.1.0".to_owned(),
             started: "2026-01-01T00:00:00Z".to_owned(),
             elapsed_seconds: 1.0 / 3.0,
-            ended: Ended::Complete,
             experiments: vec!["read".to_owned()],
             seed: u64::MAX,
-            alone: false,
-            budget_seconds: None,
-            drop: Drop::File,
-            revision: None,
-            machine: Machine::default(),
-            storages: Vec::new(),
-            contests: Vec::new(),
-            trials: Vec::new(),
             lab_cost: LabCost {
                 null_seconds: vec![1.1e-6, 0.1 + 0.2],
                 ..LabCost::default()
             },
-            noise: NoiseFloor::default(),
-            choices: Vec::new(),
             warnings: vec!["\u{1b}[31m \" \\ \u{0}".to_owned()],
-            resumed_at_seconds: Vec::new(),
-            published: Vec::new(),
-            columns: Vec::new(),
+            ..Run::default()
         }
     }
 
@@ -169,10 +156,8 @@ mod tests {
     fn newer_foreign_and_misspelt_documents_are_named_for_what_they_are() {
         let text = to_json(&run()).unwrap();
         let version = |version: u32| text.replacen("\"version\": 1", &format!("\"version\": {version}"), 1);
-        assert!(matches!(
-            from_json(version(2).as_bytes()),
-            Err(DocumentError::Newer { found: 2, newest: 1 })
-        ));
+        let newer = from_json(version(2).as_bytes());
+        assert!(matches!(newer, Err(DocumentError::Newer { found: 2, newest: 1 })));
         assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
         assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));
         let misspelt = text.replacen("\"seed\"", "\"sede\"", 1);
@@ -181,10 +166,8 @@ mod tests {
         };
         let error = error.to_string();
         assert!(error.contains("sede") && error.contains("line"), "{error}");
-        assert!(matches!(
-            from_json(&vec![b' '; MAX_DOCUMENT_BYTES + 1]),
-            Err(DocumentError::TooLarge { .. })
-        ));
+        let large = from_json(&vec![b' '; MAX_DOCUMENT_BYTES + 1]);
+        assert!(matches!(large, Err(DocumentError::TooLarge { .. })));
     }
 
     #[test]

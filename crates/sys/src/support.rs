@@ -45,6 +45,17 @@ impl<T> Support<T> {
     }
 }
 
+#[cfg(test)]
+impl<T> Support<T> {
+    /// Returns the value, or prints that a test is skipped and why.
+    pub(crate) fn or_skip(self) -> Option<T> {
+        if let Self::Unavailable(reason) = &self {
+            println!("skipped: {reason}");
+        }
+        self.available()
+    }
+}
+
 /// Errnos that mean that the kernel or file system does not have a call.
 pub(crate) const ABSENT: &[Errno] = &[Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOTTY];
 

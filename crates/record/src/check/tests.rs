@@ -92,6 +92,7 @@ fn a_text_without_end_is_refused_wherever_it_stands() {
 fn what_is_wrong_is_named_by_its_field() {
     let document: Value = serde_json::from_str(FULL).unwrap();
     // The place by its numbers and names, the value, and what is wrong there.
+    let long = json!("m".repeat(5000));
     for (place, value, words) in [
         ("trials[7].seconds", json!(-1.0), "is -1e0"),
         ("trials[7].contest", json!(9), "is 9, but there are 6"),
@@ -99,11 +100,7 @@ fn what_is_wrong_is_named_by_its_field() {
         ("contests[1].storage", json!(1), "is 1"),
         ("contests[0].files", json!(0), "is 0"),
         ("contests[0].entries[0].summary.seconds.low", json!(1e5), "is 1e5"),
-        (
-            "contests[0].entries[0].method",
-            json!("m".repeat(5000)),
-            "has 5000 bytes of text",
-        ),
+        ("contests[0].entries[0].method", long, "has 5000 bytes of text"),
         ("noise.stolen", json!(1.5), "is 1.5"),
         ("contests[3].updates", json!(null), "must be present for"),
         ("contests[4].random.depth", json!(0), "is 0"),
@@ -116,13 +113,10 @@ fn what_is_wrong_is_named_by_its_field() {
     }
     let of_write = "contests[5].sustained: is allowed only for the operation `write`";
     let in_sustained = "segment_seconds: is allowed only in a sustained contest";
+    let missing = "contests[3].updates: must be present for";
     let overlapping = "contests[3].updates: must not be empty or overlap";
     for (place, value, words) in [
-        (
-            "3/operation",
-            json!("compare"),
-            "contests[3].updates: must be present for",
-        ),
+        ("3/operation", json!("compare"), missing),
         ("3/updates/every_bytes", json!(3), overlapping),
         ("4/operation", json!("copy"), "contests[4].random: is allowed only for"),
         ("5/operation", json!("read"), of_write),

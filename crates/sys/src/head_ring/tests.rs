@@ -13,13 +13,7 @@ const HEAD: usize = 4 << 10;
 const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 fn ring(files: u32) -> Option<HeadRing> {
-    match HeadRing::new(files, HEAD) {
-        Support::Available(ring) => Some(ring),
-        Support::Unavailable(reason) => {
-            println!("skipped: {reason}");
-            None
-        }
-    }
+    HeadRing::new(files, HEAD).or_skip()
 }
 
 /// A directory of files of these lengths, named by their numbers, all in memory.

@@ -28,14 +28,13 @@ fn write(offset: u64, range: Range<usize>) -> Request {
     }
 }
 
+fn synced(write: Request) -> Request {
+    let is_synced = true;
+    Request { is_synced, ..write }
+}
+
 fn ring(depth: u32) -> Option<Ring> {
-    match Ring::new(depth, BLOCK, 4096).unwrap() {
-        Support::Available(ring) => Some(ring),
-        Support::Unavailable(reason) => {
-            println!("skipped: {reason}");
-            None
-        }
-    }
+    Ring::new(depth, BLOCK, 4096).unwrap().or_skip()
 }
 
 fn sample_file() -> (Arc<File>, Vec<u8>) {
@@ -43,6 +42,12 @@ fn sample_file() -> (Arc<File>, Vec<u8>) {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&content, 0).unwrap();
     (Arc::new(file), content)
+}
+
+/// A file that is open for reading only.
+fn unwritable() -> Arc<File> {
+    let named = tempfile::NamedTempFile::new().unwrap();
+    Arc::new(File::open(named.path()).unwrap())
 }
 
 #[test]
@@ -93,11 +98,8 @@ fn linked_syncs_end_with_their_writes_and_fail_with_them() {
     for _ in 0..3 {
         for slot in 0..4 {
             ring.buffer_mut(slot)[..4].copy_from_slice(b"four");
-            let synced = Request {
-                is_synced: true,
-                ..write(u64::from(slot) * 4, 0..4)
-            };
-            ring.queue(slot, &file, &synced).unwrap();
+            let request = synced(write(u64::from(slot) * 4, 0..4));
+            ring.queue(slot, &file, &request).unwrap();
         }
         let mut done: Vec<u32> = (0..4)
             .map(|_| ring.wait().map(|done| (done.result.unwrap(), done.slot).1).unwrap())
@@ -106,17 +108,12 @@ fn linked_syncs_end_with_their_writes_and_fail_with_them() {
         assert_eq!((done, ring.in_flight()), (vec![0, 1, 2, 3], 0));
     }
     assert_eq!(file.metadata().unwrap().len(), 16);
-    let path = tempfile::NamedTempFile::new().unwrap();
-    let unwritable = Arc::new(File::open(path.path()).unwrap());
+    let unwritable = unwritable();
     // A pipe takes bytes, but cannot be synced.
     let (_reader, pipe) = io::pipe().unwrap();
     let pipe = Arc::new(File::from(std::os::fd::OwnedFd::from(pipe)));
     for (file, reason) in [(unwritable, libc::EBADF), (pipe, libc::EINVAL)] {
-        let synced = Request {
-            is_synced: true,
-            ..write(0, 0..10)
-        };
-        ring.queue(1, &file, &synced).unwrap();
+        ring.queue(1, &file, &synced(write(0, 0..10))).unwrap();
         let done = ring.wait().unwrap();
         assert_eq!((done.slot, done.result.unwrap_err().raw_os_error()), (1, Some(reason)));
         assert_eq!(ring.in_flight(), 0);
@@ -126,9 +123,7 @@ fn linked_syncs_end_with_their_writes_and_fail_with_them() {
 #[test]
 fn a_requests_error_is_its_own() {
     let Some(mut ring) = ring(2) else { return };
-    let path = tempfile::NamedTempFile::new().unwrap();
-    let unwritable = Arc::new(File::open(path.path()).unwrap());
-    ring.queue(1, &unwritable, &write(0, 0..10)).unwrap();
+    ring.queue(1, &unwritable(), &write(0, 0..10)).unwrap();
     let done = ring.wait().unwrap();
     let error = done.result.unwrap_err().raw_os_error();
     assert_eq!((done.slot, error), (1, Some(libc::EBADF)));

@@ -210,9 +210,9 @@ mod tests {
         for (place, byte) in [1, 2, 3].into_iter().enumerate() {
             file.write_all_at(&vec![byte; 64 << 10], (place as u64) << 16).unwrap();
         }
-        if let Support::Unavailable(reason) = collapse_range(&file, 64 << 10, 64 << 10).unwrap() {
-            return println!("skipped: {reason}");
-        }
+        let Some(()) = collapse_range(&file, 64 << 10, 64 << 10).unwrap().or_skip() else {
+            return;
+        };
         assert_eq!(file.metadata().unwrap().len(), 128 << 10);
         let mut found = vec![0; 128 << 10];
         file.read_exact_at(&mut found, 0).unwrap();
@@ -223,9 +223,9 @@ mod tests {
     fn a_punched_range_is_a_hole_that_reads_as_zeros() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&vec![1; 256 << 10], 0).unwrap();
-        if let Support::Unavailable(reason) = punch_hole(&file, 64 << 10, 64 << 10).unwrap() {
-            return println!("skipped: {reason}");
-        }
+        let Some(()) = punch_hole(&file, 64 << 10, 64 << 10).unwrap().or_skip() else {
+            return;
+        };
         let hole = |offset| next_hole(&file, offset).unwrap().available();
         assert_eq!(hole(0), Some(64 << 10));
         let data = |offset| next_data(&file, offset).unwrap().available().unwrap();
