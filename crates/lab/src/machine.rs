@@ -136,15 +136,15 @@ fn line(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A root directory with these files.
-    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+    /// The claims of a machine with these files below its root directory.
+    fn claims_of(files: &[(&str, &str)]) -> Machine {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
         }
-        root
+        claims(root.path())
     }
 
     #[test]
@@ -156,17 +156,16 @@ mod tests {
 
     #[test]
     fn a_laptop_tells_its_processor_governor_and_battery() {
-        let processor = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu sse\n";
-        let root = root(&[
+        let processor = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu sse";
+        let claims = claims_of(&[
             ("proc/cpuinfo", processor),
-            ("sys/class/dmi/id/sys_vendor", "LENOVO\n"),
-            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
-            ("sys/class/power_supply/AC/type", "Mains\n"),
-            ("sys/class/power_supply/AC/online", "0\n"),
-            ("sys/class/power_supply/BAT0/type", "Battery\n"),
-            ("sys/class/power_supply/BAT0/status", "Discharging\n"),
+            ("sys/class/dmi/id/sys_vendor", "LENOVO"),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave"),
+            ("sys/class/power_supply/AC/type", "Mains"),
+            ("sys/class/power_supply/AC/online", "0"),
+            ("sys/class/power_supply/BAT0/type", "Battery"),
+            ("sys/class/power_supply/BAT0/status", "Discharging"),
         ]);
-        let claims = claims(root.path());
         assert_eq!(claims.processor.as_deref(), Some("Some CPU @ 2 GHz"));
         let expected = (None, Some("powersave"));
         assert_eq!((claims.hypervisor, claims.governor.as_deref()), expected);
@@ -175,41 +174,39 @@ mod tests {
 
     #[test]
     fn a_guest_is_told_by_firmware_or_by_the_processor_s_flag() {
-        let flagged = root(&[("proc/cpuinfo", "flags : fpu hypervisor sse\n")]);
-        assert_eq!(claims(flagged.path()).hypervisor.as_deref(), Some("unnamed"));
-        let named = root(&[
-            ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
-            ("sys/class/dmi/id/product_name", "Standard PC\n"),
-        ]);
-        assert_eq!(claims(named.path()).hypervisor.as_deref(), Some("QEMU Standard PC"));
-        let xen = root(&[("sys/hypervisor/type", "xen\n")]);
-        assert_eq!(claims(xen.path()).hypervisor.as_deref(), Some("xen"));
+        let vendor = ("sys/class/dmi/id/sys_vendor", "QEMU");
+        let firmware = [vendor, ("sys/class/dmi/id/product_name", "Standard PC")];
+        for (files, hypervisor) in [
+            (&[("proc/cpuinfo", "flags : fpu hypervisor sse")][..], "unnamed"),
+            (&firmware, "QEMU Standard PC"),
+            (&[("sys/hypervisor/type", "xen")], "xen"),
+        ] {
+            assert_eq!(claims_of(files).hypervisor.as_deref(), Some(hypervisor));
+        }
     }
 
     #[test]
     fn the_processor_s_cache_for_data_is_told_from_that_for_code() {
-        let cached = root(&[
-            ("sys/devices/system/cpu/cpu0/cache/index0/level", "1\n"),
-            ("sys/devices/system/cpu/cpu0/cache/index0/type", "Instruction\n"),
-            ("sys/devices/system/cpu/cpu0/cache/index0/size", "32K\n"),
-            ("sys/devices/system/cpu/cpu0/cache/index1/level", "1\n"),
-            ("sys/devices/system/cpu/cpu0/cache/index1/type", "Data\n"),
-            ("sys/devices/system/cpu/cpu0/cache/index1/size", "48K\n"),
+        let machine = claims_of(&[
+            ("sys/devices/system/cpu/cpu0/cache/index0/level", "1"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/type", "Instruction"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/size", "32K"),
+            ("sys/devices/system/cpu/cpu0/cache/index1/level", "1"),
+            ("sys/devices/system/cpu/cpu0/cache/index1/type", "Data"),
+            ("sys/devices/system/cpu/cpu0/cache/index1/size", "48K"),
         ]);
-        let machine = claims(cached.path());
         let expected = (Some(48 << 10), None);
         assert_eq!((machine.level_1_cache_bytes, machine.level_2_cache_bytes), expected);
     }
 
     #[test]
     fn without_supplies_nothing_is_said_about_a_battery_and_a_mouse_is_none() {
-        let empty = root(&[]);
-        assert_eq!(claims(empty.path()), Machine::default());
-        let mouse = root(&[
-            ("sys/class/power_supply/mouse/type", "Battery\n"),
-            ("sys/class/power_supply/mouse/scope", "Device\n"),
-            ("sys/class/power_supply/mouse/status", "Discharging\n"),
+        assert_eq!(claims_of(&[]), Machine::default());
+        let mouse = claims_of(&[
+            ("sys/class/power_supply/mouse/type", "Battery"),
+            ("sys/class/power_supply/mouse/scope", "Device"),
+            ("sys/class/power_supply/mouse/status", "Discharging"),
         ]);
-        assert_eq!(claims(mouse.path()).on_battery, None);
+        assert_eq!(mouse.on_battery, None);
     }
 }

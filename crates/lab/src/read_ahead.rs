@@ -351,83 +351,64 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
 mod tests {
     use super::*;
 
-    /// A directory of notes, and a file that stands for the window of the device `disk`.
-    fn place() -> (tempfile::TempDir, PathBuf) {
-        let all = tempfile::tempdir().unwrap();
-        let file = all.path().join("disk/queue/read_ahead_kb");
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, "128\n").unwrap();
-        (all, file)
-    }
-
     const NOTE_OF_DISK: &str = "disk.read-ahead";
 
-    /// Sets a window as a run does that is killed then: nothing is put back.
-    fn set_and_die(all: &Path, file: &Path, kib: u64) {
-        let notes = make_notes(&all.join("notes")).unwrap();
-        set(&notes, OsStr::new(NOTE_OF_DISK), file, kib).unwrap();
+    /// A file that stands for the window of the device `disk`, and a directory of notes.
+    fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let all = tempfile::tempdir().unwrap();
+        let (file, notes) = (all.path().join("disk/queue/read_ahead_kb"), all.path().join("notes"));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "128\n").unwrap();
+        (all, file, notes)
+    }
+
+    /// The place after a run that set the window to 0 and was killed then: nothing was put back.
+    fn left_by_killed() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let (all, file, notes) = place();
+        set(&make_notes(&notes).unwrap(), OsStr::new(NOTE_OF_DISK), &file, 0).unwrap();
+        assert_eq!(read_kib(&file).unwrap(), 0);
+        (all, file, notes)
     }
 
     #[test]
     fn a_window_that_a_killed_run_left_is_put_back_once() {
-        let (all, file) = place();
-        set_and_die(all.path(), &file, 0);
-        assert_eq!(read_kib(&file).unwrap(), 0);
-        let left = left_in(&all.path().join("notes"));
+        let (_all, file, notes) = left_by_killed();
         let expected = LeftWindow {
             device: "disk".to_owned(),
             set_kib: 0,
             before_kib: 128,
             now: WindowOutcome::PutBack,
         };
-        assert_eq!(left, [expected]);
+        assert_eq!(left_in(&notes), [expected]);
         assert_eq!(read_kib(&file).unwrap(), 128);
-        assert_eq!(left_in(&all.path().join("notes")), []);
+        assert_eq!(left_in(&notes), []);
     }
 
     #[test]
-    fn a_window_that_somebody_else_set_after_a_killed_run_stays() {
-        let (all, file) = place();
-        set_and_die(all.path(), &file, 0);
+    fn a_window_stays_that_somebody_set_later_or_whose_run_lives_or_whose_notes_others_may_have_written() {
+        let (_all, file, notes) = left_by_killed();
         fs::write(&file, "512\n").unwrap();
-        assert_eq!(left_in(&all.path().join("notes")), []);
-        assert_eq!(read_kib(&file).unwrap(), 512);
-    }
-
-    #[test]
-    fn the_window_of_a_live_run_is_left_alone() {
-        let (all, file) = place();
-        set_and_die(all.path(), &file, 0);
-        let notes = make_notes(&all.path().join("notes")).unwrap();
-        let _lock = lock(&notes, OsStr::new("disk")).unwrap();
-        assert_eq!(left_in(&all.path().join("notes")), []);
-        assert_eq!(read_kib(&file).unwrap(), 0);
+        assert_eq!((left_in(&notes), read_kib(&file).unwrap()), (Vec::new(), 512));
+        let (_all, file, notes) = left_by_killed();
+        let lock = lock(&make_notes(&notes).unwrap(), OsStr::new("disk")).unwrap();
+        assert_eq!((left_in(&notes), read_kib(&file).unwrap()), (Vec::new(), 0));
+        drop(lock);
+        fs::set_permissions(&notes, Permissions::from_mode(0o777)).unwrap();
+        assert_eq!((left_in(&notes), read_kib(&file).unwrap()), (Vec::new(), 0));
     }
 
     #[test]
     fn a_run_after_a_killed_one_puts_back_what_was_before_both() {
-        let (all, file) = place();
-        set_and_die(all.path(), &file, 0);
-        let notes = make_notes(&all.path().join("notes")).unwrap();
+        let (_all, file, notes) = left_by_killed();
+        let notes = make_notes(&notes).unwrap();
         set(&notes, OsStr::new(NOTE_OF_DISK), &file, 256).unwrap();
         put_back(&notes, OsStr::new(NOTE_OF_DISK)).unwrap();
         assert_eq!(read_kib(&file).unwrap(), 128);
     }
 
     #[test]
-    fn notes_in_a_directory_that_others_may_write_to_are_not_believed() {
-        let (all, file) = place();
-        set_and_die(all.path(), &file, 0);
-        let notes = all.path().join("notes");
-        fs::set_permissions(&notes, Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(left_in(&notes), []);
-        assert_eq!(read_kib(&file).unwrap(), 0);
-    }
-
-    #[test]
     fn several_that_set_the_window_at_once_leave_it_as_it_was() {
-        let (all, file) = place();
-        let notes = all.path().join("notes");
+        let (_all, file, notes) = place();
         make_notes(&notes).unwrap();
         std::thread::scope(|scope| {
             for kib in [128, 256, 512] {

@@ -276,6 +276,16 @@ mod tests {
         has_ranks(signed_rank_and_coverage, &exact);
     }
 
+    fn holds(interval: &Interval, value: f64) -> bool {
+        interval.low <= value && value <= interval.high
+    }
+
+    /// The part of this many intervals that hold a value.
+    fn coverage(runs: u32, value: f64, mut interval: impl FnMut() -> Option<Interval>) -> f64 {
+        let held = (0..runs).filter(|_| holds(&interval().unwrap(), value));
+        held.count() as f64 / f64::from(runs)
+    }
+
     #[test]
     fn the_interval_of_ratios_covers_as_it_says_and_is_narrower_than_that_of_the_sign_test() {
         let mut simulation = Simulation::new(5);
@@ -283,7 +293,7 @@ mod tests {
         for _ in 0..runs {
             let ratios: Vec<f64> = (0..12).map(|_| simulation.lognormal(1.3, 0.1)).collect();
             let (ranks, signs) = (ratio_interval(&ratios).unwrap(), median_interval(&ratios).unwrap());
-            covered += u32::from(ranks.low <= 1.3 && 1.3 <= ranks.high);
+            covered += u32::from(holds(&ranks, 1.3));
             narrower += u32::from(ranks.high / ranks.low < signs.high / signs.low);
         }
         let found = f64::from(covered) / f64::from(runs);
@@ -304,14 +314,12 @@ mod tests {
     fn simulated_coverage_is_what_the_interval_says() {
         let mut simulation = Simulation::new(1);
         for n in [6, 9, 12, 20] {
-            let (runs, mut covered) = (4_000, 0);
-            for _ in 0..runs {
+            let runs = 4_000;
+            let found = coverage(runs, 1.0, || {
                 let samples: Vec<f64> = (0..n).map(|_| simulation.lognormal(1.0, 0.5)).collect();
-                let interval = median_interval(&samples).unwrap();
-                covered += u32::from(interval.low <= 1.0 && 1.0 <= interval.high);
-            }
+                median_interval(&samples)
+            });
             let (_, stated) = rank_and_coverage(n).unwrap();
-            let found = f64::from(covered) / f64::from(runs);
             let error = (stated * (1.0 - stated) / f64::from(runs)).sqrt();
             let is_so = (found - stated).abs() < 3.0 * error;
             assert!(is_so, "n = {n}: {found}, stated {stated}");
@@ -321,16 +329,13 @@ mod tests {
     /// How often the interval of an unpaired ratio holds the true one, for samples whose noise differs.
     fn unpaired_coverage(seed: u64, counts: [usize; 2], noise: [f64; 2], ratio: f64) -> f64 {
         let mut simulation = Simulation::new(seed);
-        let (runs, mut covered) = (2_000, 0);
-        for _ in 0..runs {
+        coverage(2_000, ratio, || {
             let [one, other] = [(0, ratio), (1, 1.0)].map(|(which, median)| -> Vec<f64> {
                 let sample = |_| simulation.lognormal(median, noise[which]);
                 (0..counts[which]).map(sample).collect()
             });
-            let interval = unpaired_ratio(&one, &other).unwrap();
-            covered += u32::from(interval.low <= ratio && ratio <= interval.high);
-        }
-        f64::from(covered) / f64::from(runs)
+            unpaired_ratio(&one, &other)
+        })
     }
 
     #[test]

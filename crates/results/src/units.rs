@@ -244,17 +244,8 @@ mod tests {
 
     #[test]
     fn an_interval_is_told_from_a_range() {
-        let interval = Interval {
-            low: 0.9,
-            median: 1.0,
-            high: 1.1,
-            coverage: Some(0.97),
-        };
-        let range = Interval {
-            coverage: None,
-            ..interval
-        };
-        assert_eq!([interval, range].map(|interval| spread(&interval)), ["±10 %", "~10 %"]);
+        let told = |coverage| spread(&Interval::around(1.0, 1.1, coverage));
+        assert_eq!([Some(0.97), None].map(told), ["±10 %", "~10 %"]);
     }
 
     #[test]
@@ -272,10 +263,8 @@ mod tests {
         let expected = ["1023 B", "1.00 KiB", "1.50 MiB", "1.00 GiB", "5.00 TiB"];
         assert_eq!([1023, 1024, 1536 << 10, 1 << 30, 5 << 40].map(bytes), expected);
         let expected = ["87.0 IOPS", "9.88 kIOPS", "2.50 MIOPS"];
-        assert_eq!(
-            [87.0, 9_876.0, 2.5e6].map(|figure| requests_in(Target::Overwrite, figure)),
-            expected
-        );
+        let requests = [87.0, 9_876.0, 2.5e6].map(|figure| requests_in(Target::Overwrite, figure));
+        assert_eq!(requests, expected);
     }
 
     #[test]

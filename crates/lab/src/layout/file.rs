@@ -108,27 +108,21 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_file_that_is_dense_in_truth_is_refused() {
+    fn a_sparse_file_that_is_dense_in_truth_is_refused_and_so_is_a_dense_one_that_has_a_hole() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let sparse = pieces("1M hole, 64K data");
-        std::fs::write(&path, vec![0; sparse.bytes() as usize]).unwrap();
-        let why = verify(&path, &sparse).unwrap().unwrap_err();
-        assert!(why.contains("data from byte 0"), "{why}");
-    }
-
-    #[test]
-    fn a_dense_file_that_has_a_hole_in_truth_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        let dense = pieces("64K data, 1M zeros, 64K data");
+        let is_refused = |text: &str, words: &str| {
+            let why = verify(&path, &pieces(text)).unwrap().unwrap_err();
+            assert!(why.contains(words), "{why}");
+        };
+        std::fs::write(&path, vec![0; (1 << 20) + (64 << 10)]).unwrap();
+        is_refused("1M hole, 64K data", "data from byte 0");
+        std::fs::remove_file(&path).unwrap();
         let sparse = pieces("64K data, 1M hole, 64K data");
         lay_out(&path, &sparse, 1).unwrap();
-        let why = verify(&path, &dense).unwrap().unwrap_err();
-        let is_told = why.contains("data from byte 0 to 65536 instead of data from byte 0 to 1179648");
-        assert!(is_told, "{why}");
-        let longer = pieces("64K data, 1M hole, 128K data");
-        assert!(verify(&path, &longer).unwrap().unwrap_err().contains("B instead of"));
+        let of_dense = "data from byte 0 to 65536 instead of data from byte 0 to 1179648";
+        is_refused("64K data, 1M zeros, 64K data", of_dense);
+        is_refused("64K data, 1M hole, 128K data", "B instead of");
         assert_eq!(verify(&path, &sparse).unwrap(), Ok(()));
     }
 

@@ -376,12 +376,15 @@ mod tests {
 
     #[test]
     fn a_slow_device_gets_fewer_requests_and_none_too_few_or_too_many() {
+        let contest = |cache, target, durability| Contest {
+            cache,
+            target,
+            durability,
+            ..Contest::default()
+        };
         let shared = |share, microseconds, depth, durability| {
             let random_read = Duration::from_micros(microseconds);
-            let contest = Contest {
-                durability,
-                ..Contest::default()
-            };
+            let contest = contest(Cache::Cold, Target::Fresh, durability);
             requests((4096, depth), &contest, share, &Speeds { random_read, ..SPEEDS })
         };
         let made = |microseconds, depth, durability| shared(None, microseconds, depth, durability);
@@ -391,17 +394,10 @@ mod tests {
         assert_eq!([2, 60].map(|each| made(each, 1, Durability::WriteThrough)), [1024; 2]);
         let within = |share_ms| shared(Some(Duration::from_millis(share_ms)), 100, 1, Durability::None);
         assert_eq!([1000, 300, 100, 1].map(within), [4096, 4096, 1024, 1024]);
-        let warm = Contest {
-            cache: Cache::Warm,
-            ..Contest::default()
-        };
+        let warm = contest(Cache::Warm, Target::Fresh, Durability::None);
         assert_eq!(requests((4096, 1), &warm, None, &SPEEDS), 16_384);
         let appended = |(microseconds, block_bytes)| {
-            let contest = Contest {
-                target: Target::Append,
-                durability: Durability::WriteThrough,
-                ..Contest::default()
-            };
+            let contest = contest(Cache::Cold, Target::Append, Durability::WriteThrough);
             let append = Duration::from_micros(microseconds);
             requests((block_bytes, 1), &contest, None, &Speeds { append, ..SPEEDS })
         };

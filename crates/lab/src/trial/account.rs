@@ -65,62 +65,54 @@ pub fn is_device_ours(trial: &Trial) -> bool {
 mod tests {
     use super::*;
 
-    fn is_wrong(source_bytes: Option<u64>, contest: &Contest, device_bytes: Option<u64>) -> bool {
-        let trial = Trial {
-            source_bytes,
-            ..Trial::default()
-        };
-        wrong_source(&trial, None, contest, device_bytes, true).is_some()
+    /// Whether a trial of such a contest is found out that read this many bytes, of this many on the device.
+    fn is_wrong(source: impl Into<Option<u64>>, contest: &Contest, device: impl Into<Option<u64>>) -> bool {
+        is_wrong_by(None, source, contest, device, true)
     }
 
-    fn contest(cache: Cache) -> Contest {
+    fn is_wrong_by(
+        method: Option<&Method>,
+        source: impl Into<Option<u64>>,
+        contest: &Contest,
+        device: impl Into<Option<u64>>,
+        reads_all: bool,
+    ) -> bool {
+        let trial = Trial {
+            source_bytes: source.into(),
+            ..Trial::default()
+        };
+        wrong_source(&trial, method, contest, device.into(), reads_all).is_some()
+    }
+
+    fn contest(cache: Cache, memory_bytes: Option<u64>) -> Contest {
         Contest {
             cache,
+            memory_bytes,
             ..Contest::default()
         }
     }
 
     #[test]
     fn a_cold_trial_that_read_from_memory_is_found_out() {
-        let cold = contest(Cache::Cold);
-        assert!(is_wrong(Some(979), &cold, Some(1000)));
-        assert!(!is_wrong(Some(980), &cold, Some(1000)));
-        let nothing = Trial {
-            source_bytes: Some(0),
-            ..Trial::default()
-        };
-        assert!(wrong_source(&nothing, None, &cold, Some(1000), false).is_none());
-        assert!(!is_wrong(None, &cold, Some(1000)));
-        assert!(!is_wrong(Some(0), &cold, None));
+        let cold = contest(Cache::Cold, None);
+        assert!(is_wrong(979, &cold, 1000) && !is_wrong(980, &cold, 1000));
+        assert!(!is_wrong_by(None, 0, &cold, 1000, false));
+        assert!(!is_wrong(None, &cold, 1000) && !is_wrong(0, &cold, None));
     }
 
     #[test]
     fn a_warm_trial_that_read_from_the_device_is_found_out_unless_it_is_direct() {
-        let warm = contest(Cache::Warm);
-        assert!(is_wrong(Some(11), &warm, Some(1000)));
-        assert!(!is_wrong(Some(10), &warm, Some(1000)));
+        let warm = contest(Cache::Warm, None);
+        assert!(is_wrong(11, &warm, 1000) && !is_wrong(10, &warm, 1000));
         let direct: Method = "read/sync,direct".parse().unwrap();
-        let all = Trial {
-            source_bytes: Some(1000),
-            ..Trial::default()
-        };
-        assert!(wrong_source(&all, Some(&direct), &warm, Some(1000), true).is_none());
+        assert!(!is_wrong_by(Some(&direct), 1000, &warm, 1000, true));
     }
 
     #[test]
     fn holes_need_not_come_from_the_device_and_memory_may_hold_the_little_data_of_a_sparse_file() {
-        let over = Contest {
-            memory_bytes: Some(600),
-            ..contest(Cache::Over)
-        };
-        assert!(is_wrong(Some(300), &over, Some(1000)));
-        assert!(!is_wrong(Some(0), &over, Some(600)));
-        let cold = Contest {
-            cache: Cache::Cold,
-            ..over
-        };
-        assert!(!is_wrong(Some(0), &cold, Some(0)));
-        let is_found_out = is_wrong(Some(900), &cold, Some(1000));
-        assert!(is_found_out, "of what is allocated, all of it");
+        let [over, cold] = [Cache::Over, Cache::Cold].map(|cache| contest(cache, Some(600)));
+        assert!(is_wrong(300, &over, 1000) && !is_wrong(0, &over, 600));
+        assert!(!is_wrong(0, &cold, 0));
+        assert!(is_wrong(900, &cold, 1000), "of what is allocated, all of it");
     }
 }

@@ -181,31 +181,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_filled_in_wherever_they_stand() {
-        let job = TrialPaths {
-            source: Path::new("/a b").into(),
-            other: Path::new("/o").into(),
-            target: Path::new("/c").into(),
-            bytes: 0,
-            part_start: None,
-        };
-        let filled = |argument| fill_in(argument, &job);
-        assert_eq!(filled("if={file}"), "if=/a b");
-        assert_eq!(filled("{file}{target}"), "/a b/c");
-        assert_eq!(filled("awk {print} {"), "awk {print} {");
-        assert_eq!(filled("{one} {other}{"), "/a b /o{");
-        assert_eq!(filled(""), "");
-        assert_eq!(filled("--from={updates}"), "--from=/c.updates");
-    }
-
-    #[test]
-    fn an_existing_directory_is_its_own_tree() {
+    fn paths_are_filled_in_wherever_they_stand_and_a_tree_is_two_directories_above_its_files() {
         let directory = tempfile::tempdir().unwrap();
-        let job = TrialPaths {
-            source: directory.path().into(),
-            ..TrialPaths::default()
-        };
-        assert_eq!(fill_in("{tree}", &job), directory.path().as_os_str());
+        let existing = directory.path().to_str().unwrap();
+        let (files, trees) = (["/a b", "/o"], ["/t/tree-one/0000/07", "/t/tree-other/0000/07"]);
+        for (argument, [source, other], filled) in [
+            ("if={file}", files, "if=/a b"),
+            ("{file}{target}", files, "/a b/c"),
+            ("awk {print} {", files, "awk {print} {"),
+            ("{one} {other}{", files, "/a b /o{"),
+            ("", files, ""),
+            ("--from={updates}", files, "--from=/c.updates"),
+            ("{tree}", [existing, ""], existing),
+            ("{tree}/", trees, "/t/tree-one/"),
+            ("{one-tree} {other-tree}", trees, "/t/tree-one /t/tree-other"),
+        ] {
+            let job = TrialPaths {
+                source: source.into(),
+                other: other.into(),
+                target: "/c".into(),
+                ..TrialPaths::default()
+            };
+            assert_eq!(fill_in(argument, &job), filled);
+        }
     }
 
     #[test]
@@ -221,16 +219,5 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("`sh` failed: exit status: 3; 00"), "{text}");
         assert!(text.ends_with("00; the last") && text.len() < 350, "{text}");
-    }
-
-    #[test]
-    fn a_tree_is_two_directories_above_its_files() {
-        let job = TrialPaths {
-            source: "/t/tree-one/0000/07".into(),
-            other: "/t/tree-other/0000/07".into(),
-            ..TrialPaths::default()
-        };
-        assert_eq!(fill_in("{tree}/", &job), "/t/tree-one/");
-        assert_eq!(fill_in("{one-tree} {other-tree}", &job), "/t/tree-one /t/tree-other");
     }
 }

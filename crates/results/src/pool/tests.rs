@@ -1,4 +1,4 @@
-use seekless_record::{Conclusion, DeviceId, Revision, Sittings, StorageId};
+use seekless_record::{Conclusion, DeviceId, Interval, Revision, Sittings, StorageId};
 
 use super::*;
 use crate::between::fit;
@@ -194,33 +194,24 @@ fn intervals_over_sittings_hold_the_truth() {
     let mut simulation = Simulation::new(6);
     let (mut held, mut all, mut deviations) = (0, 0, 0.0);
     for _ in 0..100 {
-        let sittings: Vec<Sitting> = (0..4)
-            .map(|_| Sitting {
-                runs: 1,
-                effects: (0..12)
-                    .map(|_| {
-                        Some(Effect {
-                            log_seconds: simulation.lognormal(1.0, 0.08).ln() + simulation.lognormal(1.0, 0.03).ln(),
-                            variance: 0.03_f64.powi(2),
-                            between: 0.0,
-                        })
-                    })
-                    .collect(),
-                contenders: Vec::new(),
-                weight: 1.0,
-            })
-            .collect();
+        let mut effect = || Effect {
+            log_seconds: simulation.lognormal(1.0, 0.08).ln() + simulation.lognormal(1.0, 0.03).ln(),
+            variance: 0.03_f64.powi(2),
+            between: 0.0,
+        };
+        let sittings = [(); 4].map(|()| Sitting {
+            runs: 1,
+            effects: [(); 12].map(|()| Some(effect())).to_vec(),
+            contenders: Vec::new(),
+            weight: 1.0,
+        });
         let pooled = fit(&sittings);
         deviations += pooled.deviation / 100.0;
-        let usual = (0..12)
-            .map(|entry| pooled.model.seconds(entry).unwrap().median.ln())
-            .sum::<f64>()
-            / 12.0;
-        for entry in 0..12 {
-            let seconds = pooled.model.seconds(entry).unwrap();
-            all += 1;
-            held += u32::from(seconds.low.ln() <= usual && usual <= seconds.high.ln());
-        }
+        let seconds: Vec<_> = (0..12).map(|entry| pooled.model.seconds(entry).unwrap()).collect();
+        let usual = seconds.iter().map(|seconds| seconds.median.ln()).sum::<f64>() / 12.0;
+        all += seconds.len();
+        let holds = |seconds: &&Interval| seconds.low.ln() <= usual && usual <= seconds.high.ln();
+        held += seconds.iter().filter(holds).count();
     }
     assert!((0.065..0.095).contains(&deviations), "{deviations}");
     assert!(held * 100 >= all * 93, "{held} of {all}");

@@ -78,16 +78,11 @@ mod tests {
         let entries = all.contests[0].entries.clone();
         all.contests = (0..4).map(|step| contest(8 << 20 << step, entries.clone())).collect();
         for (index, (mmap, sync)) in seconds.into_iter().enumerate() {
-            for round in 0..8 {
-                all.trials.push(Trial {
-                    contest: index,
-                    ..trial(0, round, mmap)
-                });
-                all.trials.push(Trial {
-                    contest: index,
-                    ..trial(1, round, sync)
-                });
-            }
+            let trials = (0..8).flat_map(|round| [trial(0, round, mmap), trial(1, round, sync)]);
+            all.trials.extend(trials.map(|trial| Trial {
+                contest: index,
+                ..trial
+            }));
         }
         conclude_all(&mut all);
         all

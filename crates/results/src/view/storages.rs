@@ -61,10 +61,8 @@ mod tests {
         for (contest, times) in [(0, 1.0), (1, times)] {
             for (round, entry) in (0..rounds).flat_map(|round| [(round, 0), (round, 1)]) {
                 let seconds = times * [1.0, 1.3][entry] * f64::from(1 + round % 3);
-                all.trials.push(Trial {
-                    contest,
-                    ..trial(entry, round, seconds)
-                });
+                let trial = trial(entry, round, seconds);
+                all.trials.push(Trial { contest, ..trial });
             }
         }
         conclude_all(&mut all);

@@ -39,9 +39,8 @@ fn of_equally_simple_methods_the_one_that_does_well_at_other_sizes_is_recommende
         let names = ["read/sync,block=256K", "read/sync,block=1M"];
         let both = |seconds: [f64; 2]| run(&names.iter().copied().zip(seconds).collect::<Vec<_>>(), 6);
         let (mut small, large) = (both([1.0, 1.0]), both(at_other_size));
-        small
-            .trials
-            .extend(large.trials.into_iter().map(|trial| Trial { contest: 1, ..trial }));
+        let trials = large.trials.into_iter();
+        small.trials.extend(trials.map(|trial| Trial { contest: 1, ..trial }));
         let contest = large.contests.into_iter().map(|contest| Contest {
             size_bytes: 1 << 30,
             ..contest
@@ -63,7 +62,6 @@ fn few_rounds_are_undecided() {
     let sentence = &conclusion.sentence;
     assert!(sentence.starts_with("Undecided: 5 rounds are too few"), "{sentence}");
     let wanted = "6 are needed (read/sync,block=128K leads); 2 times the budget should decide it.";
-    let sentence = &conclusion.sentence;
     assert!(sentence.ends_with(wanted), "{sentence}");
 }
 
@@ -104,7 +102,6 @@ fn what_varies_too_much_is_undecided_and_names_what_to_use_and_what_that_costs_a
     let until = format!("Undecided: 3 methods are not told apart. Until then, use {used}: at most ");
     let sentence = &conclusion.sentence;
     assert!(sentence.starts_with(&until), "{sentence}");
-    let sentence = &conclusion.sentence;
     assert!(sentence.contains("times the budget should decide it"), "{sentence}");
 }
 
