@@ -114,6 +114,14 @@ const ONE_PROCESSOR: Facts = Facts {
 
 const OPERATIONS: [&str; 6] = ["read", "write", "write durably", "copy", "copy durably", "compare"];
 
+pub(super) fn task(bytes: u64, durability: Durability) -> Task {
+    Task {
+        files: 1,
+        bytes,
+        durability,
+    }
+}
+
 /// The plan of an operation for this many bytes.
 fn plan_of(operation: &str, bytes: u64, facts: &Facts) -> Plan {
     let durability = if operation.ends_with("durably") {
@@ -121,11 +129,7 @@ fn plan_of(operation: &str, bytes: u64, facts: &Facts) -> Plan {
     } else {
         Durability::None
     };
-    let request = Task {
-        files: 1,
-        bytes,
-        durability,
-    };
+    let request = task(bytes, durability);
     match operation {
         "read" => read(&request, facts),
         "compare" => compare(&request, facts),
@@ -193,17 +197,48 @@ fn plans_follow_from_the_storage() {
 }
 
 #[test]
+fn comparisons_follow_from_where_the_files_are() {
+    let file = |resident| FileFacts { resident, ..COLD };
+    let sparse = FileFacts {
+        allocated_bytes: GIB / 2,
+        ..WARM
+    };
+    let with = |files| Facts { files, ..SATA };
+    let apart = with([COLD, FileFacts { device: 2, ..COLD }]);
+    let mut unmapped = with([WARM; 2]);
+    unmapped.process.can_map = false;
+    let unmeasured = Facts { seeks: None, ..SATA };
+    let (threads, in_memory) = ("compare/sync,threads=2,block=1M", "compare/sync,threads=4,block=1M");
+    let plan = |bytes, facts: &Facts| plan_of("compare", bytes, facts).method.to_string();
+    for (name, facts, method) in [
+        ("no maps", unmapped, in_memory),
+        (
+            "nearly warm",
+            with([WARM, file(Some(0.95))]),
+            "compare/mmap,threads=4,block=8M",
+        ),
+        ("half", with([WARM, COLD]), threads),
+        ("unknown", with([file(None); 2]), threads),
+        ("sparse", with([sparse, WARM]), in_memory),
+        ("unmeasured", unmeasured, "compare/sync,block=4M"),
+        ("two devices", apart, "compare/sync,block=1M,order=parallel"),
+    ] {
+        assert_eq!(plan(GIB, &facts), method, "{name}");
+    }
+    assert_eq!(plan(1000, &SATA), "compare/sync,block=128K");
+    // Only large cold files of one device are measured.
+    let measures = |bytes, facts: &Facts| depends_on_seeks(&task(bytes, Durability::None), facts);
+    assert!(measures(GIB, &SATA) && !measures(15 << 20, &SATA));
+    assert!(!measures(GIB, &with([WARM; 2])) && !measures(GIB, &apart));
+}
+
+#[test]
 fn updates_follow_from_the_storage() {
     let mut gaps = Gaps::none();
     for n in 0..10_000 {
         gaps.count(n * 100_000, 4);
     }
-    let limits = PlanLimits {
-        durability: Durability::WriteThrough,
-        amplification_max: None,
-        is_exact: false,
-        safety: Safety::InPlace,
-    };
+    let limits = PlanLimits::new(Durability::WriteThrough, Safety::InPlace);
     for (name, storage, order) in [
         ("turning", TURNING, "gap=128K"),
         ("SATA", SATA, "gap=128K"),

@@ -520,11 +520,8 @@ mod tests {
                 costs,
                 ..UpdateFacts::assumed(50_000_000)
             };
-            by_costs(
-                &gaps,
-                &facts,
-                &PlanLimits::new(Durability::WriteThrough, Safety::InPlace),
-            )
+            let limits = PlanLimits::new(Durability::WriteThrough, Safety::InPlace);
+            by_costs(&gaps, &facts, &limits)
         };
         let order = |flush_ns| plan(flush_ns).method.options().update_order();
         assert_eq!(order(500e3), UpdateOrder::Coalesce(0));

@@ -93,73 +93,63 @@ fn the_shorter_file_is_named_and_unequal_lengths_of_equal_bytes_are_no_differenc
     }
 }
 
-#[test]
-fn parts_begin_and_end_where_they_are_told_to() {
-    for directory in directories() {
-        let bytes = sample(300_000);
-        let shifted = [&[7; 4097][..], &bytes].concat();
-        let one = file_of(&directory, "one", &bytes);
-        let other = file_of(&directory, "other", &shifted);
-        for method in methods(Operation::Compare, directory.path()) {
-            let mut comparer = Comparer::prepare(&method).unwrap();
-            let mut parts = |one_start: u64, other_start: u64, limit| {
-                let part = |path, start: u64| match limit {
-                    None => Part::whole(path).range(start..),
-                    Some(limit) => Part::whole(path).range(start..start + limit),
-                };
-                comparer.compare(part(&one, one_start), part(&other, other_start))
-            };
-            if method.options().cache() == CachePolicy::Direct {
-                // Only with aligned offsets, and these differ.
-                let found = parts(4096, 8192, Some(8192)).unwrap();
-                let expected = naive(&bytes[4096..12_288], &shifted[8192..16_384]);
-                assert_eq!(found.verdict, expected, "{method}");
-                if let Err(error) = parts(0, 4097, None) {
-                    assert!(error.is_unavailable(), "{method}: {error}");
-                }
-                continue;
-            }
-            for (one_start, other_start, limit) in [
-                (0, 4097, None),
-                (100, 4197, None),
-                (131_072, 135_169, Some(70_001)),
-                (5, 4102, Some(0)),
-                (299_999, 304_096, None),
-                (300_000, 304_097, None),
-                (400_000, 5, None),
-                (u64::MAX, u64::MAX, None),
-                (0, 4096, Some(1)),
-            ] {
-                let found = parts(one_start, other_start, limit).unwrap_or_else(|error| panic!("{method}: {error}"));
-                let end = |bytes: &'_ [u8], start: u64| {
-                    let rest = bytes[(start as usize).min(bytes.len())..].to_vec();
-                    rest[..limit.map_or(rest.len(), |limit: u64| rest.len().min(limit as usize))].to_vec()
-                };
-                let expected = naive(&end(&bytes, one_start), &end(&shifted, other_start));
-                let case = format!("{method}: {one_start}, {other_start}, {limit:?}");
-                assert_eq!(found.verdict, expected, "{case}");
-            }
-        }
+fn part(whole: Part<'_>, start: u64, limit: Option<u64>) -> Part<'_> {
+    match limit {
+        None => whole.range(start..),
+        Some(limit) => whole.range(start..start + limit),
     }
 }
 
 #[test]
-fn a_file_that_is_open_already_is_compared_from_its_start() {
-    let directory = tempfile::tempdir().unwrap();
-    seekless::allow_mapping().unwrap();
-    let bytes = sample(100_000);
-    let (one, other) = (
-        file_of(&directory, "one", &bytes),
-        file_of(&directory, "other", &bytes[10..]),
-    );
-    for method in methods(Operation::Compare, directory.path()) {
+fn parts_of_paths_and_of_open_files_begin_and_end_where_they_are_told_to() {
+    for (directory, method) in each_method(Operation::Compare) {
+        let bytes = sample(300_000);
+        let shifted = [&[7; 4097][..], &bytes].concat();
+        let one = file_of(&directory, "one", &bytes);
+        let other = file_of(&directory, "other", &shifted);
         let files = [&one, &other].map(|path| File::open(path).unwrap());
         let mut comparer = Comparer::prepare(&method).unwrap();
-        let found = comparer.compare(Part::of_file(&files[0]).range(10..), Part::of_file(&files[1]));
+        let mut parts = |is_open: bool, one_start: u64, other_start: u64, limit| {
+            let [one, other] = if is_open {
+                files.each_ref().map(Part::of_file)
+            } else {
+                [Part::whole(&one), Part::whole(&other)]
+            };
+            comparer.compare(part(one, one_start, limit), part(other, other_start, limit))
+        };
         if method.options().cache() == CachePolicy::Direct {
-            assert!(found.unwrap_err().is_unavailable());
-        } else {
-            assert_eq!(found.unwrap().verdict, Verdict::Equal, "{method}");
+            // Only with aligned offsets, and these differ.
+            let found = parts(false, 4096, 8192, Some(8192)).unwrap();
+            let expected = naive(&bytes[4096..12_288], &shifted[8192..16_384]);
+            assert_eq!(found.verdict, expected, "{method}");
+            if let Err(error) = parts(false, 0, 4097, None) {
+                assert!(error.is_unavailable(), "{method}: {error}");
+            }
+            assert!(parts(true, 10, 0, None).unwrap_err().is_unavailable());
+            continue;
+        }
+        for (one_start, other_start, limit) in [
+            (0, 4097, None),
+            (100, 4197, None),
+            (131_072, 135_169, Some(70_001)),
+            (5, 4102, Some(0)),
+            (299_999, 304_096, None),
+            (300_000, 304_097, None),
+            (400_000, 5, None),
+            (u64::MAX, u64::MAX, None),
+            (0, 4096, Some(1)),
+        ] {
+            let end = |bytes: &'_ [u8], start: u64| {
+                let rest = bytes[(start as usize).min(bytes.len())..].to_vec();
+                rest[..limit.map_or(rest.len(), |limit: u64| rest.len().min(limit as usize))].to_vec()
+            };
+            let expected = naive(&end(&bytes, one_start), &end(&shifted, other_start));
+            for is_open in [false, true] {
+                let case = format!("{method}: {one_start}, {other_start}, {limit:?}, {is_open}");
+                let found = parts(is_open, one_start, other_start, limit);
+                let found = found.unwrap_or_else(|error| panic!("{case}: {error}"));
+                assert_eq!(found.verdict, expected, "{case}");
+            }
         }
     }
 }

@@ -1,10 +1,28 @@
-//! Consumers that take chunks in any order.
+//! Consumers, most of which take chunks in any order, and a producer.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use seekless::{Chunk, Consumer};
+
+/// Keeps the bytes of chunks that come in order.
+pub fn in_order(kept: &mut Vec<u8>) -> impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send {
+    |offset, bytes| {
+        assert_eq!(offset, kept.len() as u64, "offsets count from the start of the range");
+        kept.extend_from_slice(bytes);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Produces one byte, again and again.
+pub fn repeated(byte: u8) -> impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync {
+    move |_offset, bytes| {
+        bytes.fill(byte);
+        Ok(())
+    }
+}
 
 /// Keeps the data and the holes by their offsets; each byte comes once.
 #[derive(Default)]

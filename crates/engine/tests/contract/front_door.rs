@@ -7,12 +7,31 @@ use std::path::Path;
 use seekless::update::{Batch, Safety};
 use seekless::{Choice, Destination, Error, Job, Method, Operation, Part, Request, Verdict};
 
+use super::consumers::in_order;
+use super::watches::names;
 use super::{directories, file_of, sample};
 
 const SIZES: [usize; 5] = [0, 1, 4097, 3 << 20, 17 << 20];
 
 fn asked(method: &str) -> Method {
     method.parse().unwrap()
+}
+
+fn end_if(is_end: bool) -> ControlFlow<()> {
+    if is_end {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
+}
+
+/// A batch of updates with the same bytes.
+fn batch_of(offsets: impl IntoIterator<Item = u64>, bytes: &[u8]) -> Batch {
+    let mut batch = Batch::new();
+    for offset in offsets {
+        batch.push(offset, bytes).unwrap();
+    }
+    batch
 }
 
 #[test]
@@ -23,12 +42,7 @@ fn planned_calls_do_what_std_does_and_say_how() {
             let [source, copy, written] = ["source", "copy", "written"].map(|name| directory.path().join(name));
             fs::write(&source, &bytes).unwrap();
             let mut seen = Vec::new();
-            let read = seekless::read(&source, |offset, part| {
-                assert_eq!(offset, seen.len() as u64);
-                seen.extend_from_slice(part);
-                ControlFlow::Continue(())
-            })
-            .unwrap();
+            let read = seekless::read(&source, in_order(&mut seen)).unwrap();
             assert!(seen == bytes && read.bytes == size as u64);
             assert_eq!(read.method.operation(), Operation::Read);
             let mut memory = vec![0; size];
@@ -129,10 +143,7 @@ fn a_method_or_plan_of_another_operation_is_refused_before_anything_is_done() {
 fn an_update_of_a_file_that_others_may_write_to_is_made_without_its_gaps() {
     for directory in directories() {
         let path = file_of(&directory, "file", &vec![0; 100_000]);
-        let mut batch = Batch::new();
-        for offset in (0..100_000).step_by(1000) {
-            batch.push(offset, b"here").unwrap();
-        }
+        let batch = batch_of((0..100_000).step_by(1000), b"here");
         let other = File::options().write(true).open(&path).unwrap();
         let done = seekless::update(&path, batch).unwrap();
         drop(other);
@@ -147,11 +158,7 @@ fn an_update_of_a_file_that_others_may_write_to_is_made_without_its_gaps() {
 fn a_job_gives_an_update_its_safety_and_lets_it_grow_only_when_told() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"0123");
-        let batch = || {
-            let mut batch = Batch::new();
-            batch.push(2, b"abcd").unwrap();
-            batch
-        };
+        let batch = || batch_of([2], b"abcd");
         assert!(seekless::update(&path, batch()).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"0123");
         let done = Job::new()
@@ -181,8 +188,7 @@ fn planning_alone_changes_nothing_and_predicts_a_time() {
             let is_predicted = plan.predicted.value > std::time::Duration::ZERO;
             assert!(is_predicted, "{request:?}: {plan:?}");
         }
-        let names: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
-        assert_eq!(names.len(), 1, "{names:?}");
+        assert_eq!(names(directory.path()), [path]);
     }
 }
 
@@ -222,10 +228,8 @@ fn every_operation_tells_how_far_it_is_and_ends_where_it_is_told_to() {
         file_of(&directory, "source.same", &bytes);
         let target = directory.path().join("target");
         for text in TOLD {
-            let Ok(method) = text.parse::<Method>() else {
-                panic!("{text} is no method")
-            };
-            if !super::available(directory.path(), [method]).contains(&method) {
+            let method = asked(text);
+            if !super::is_available(&method, directory.path()) {
                 continue;
             }
             let told = std::sync::Mutex::new(Vec::new());
@@ -242,13 +246,7 @@ fn every_operation_tells_how_far_it_is_and_ends_where_it_is_told_to() {
                 assert!(fs::read(&target).unwrap() == bytes, "{text}: the target is wrong");
                 fs::remove_file(&target).unwrap();
             }
-            let until = |done: u64, _: u64| {
-                if done > 20 * MEBIBYTE {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            };
+            let until = |done: u64, _: u64| end_if(done > 20 * MEBIBYTE);
             let stopped = run(&Job::by(method).telling(&until), method.operation(), &source, &target);
             assert!(matches!(stopped, Err(Error::Stopped { .. })), "{text}: {stopped:?}");
             assert!(!target.exists(), "{text}: left a part of the target");
@@ -260,24 +258,14 @@ fn every_operation_tells_how_far_it_is_and_ends_where_it_is_told_to() {
 fn an_update_that_is_ended_says_so_and_a_journal_undoes_it() {
     for directory in directories() {
         let path = file_of(&directory, "file", &vec![7; 1 << 20]);
-        let mut batch = Batch::new();
-        for offset in (0..1 << 20).step_by(10_000) {
-            batch.push(offset, b"here").unwrap();
-        }
-        let end = |done: u64, _: u64| {
-            if done > 0 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
+        let batch = batch_of((0..1 << 20).step_by(10_000), b"here");
+        let end = |done: u64, _: u64| end_if(done > 0);
         let job = Job::by("update/sync".parse::<Method>().unwrap())
             .safety(Safety::Journal)
             .telling(&end);
         let stopped = job.update(&path, batch).unwrap_err();
         assert!(stopped.is_stopped(), "{stopped:?}");
         assert!(fs::read(&path).unwrap() == vec![7; 1 << 20]);
-        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
-        assert_eq!(left.len(), 1, "the journal is left: {left:?}");
+        assert_eq!(names(directory.path()), [path], "the journal is left");
     }
 }

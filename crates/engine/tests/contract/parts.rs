@@ -15,9 +15,9 @@ use seekless::{
     Comparer, Copier, Destination, Error, Job, Method, Operation, Part, Reader, Verdict, Writer, full_text,
 };
 
-use super::consumers::Kept;
+use super::consumers::{Kept, in_order};
 use super::pairs::is_long;
-use super::{available, directories, file_of, methods, sample, with_block};
+use super::{available, directories, each_method, file_of, methods, sample, with_block};
 
 const FILE_BYTES: usize = 200_001;
 
@@ -69,6 +69,11 @@ fn open_for(method: &Method, path: &Path) -> File {
         ..Opening::plain(Access::Overwrite)
     };
     seekless_sys::open(path, how).unwrap().required().unwrap()
+}
+
+/// A file by its path, or open.
+fn given<'a>(named: bool, path: &'a Path, file: &'a File) -> Part<'a> {
+    if named { Part::whole(path) } else { Part::of_file(file) }
 }
 
 /// A range of bytes by std's slices.
@@ -132,25 +137,18 @@ fn bytes_are_written_into_files_as_std_writes_them_by_every_method() {
                     expected[start as usize..end as usize].copy_from_slice(written);
                 }
                 let file = open_for(&method, &path);
-                let part = if n % 2 == 0 {
-                    Part::whole(&path)
-                } else {
-                    Part::of_file(&file)
-                };
+                let part = given(n % 2 == 0, &path, &file);
                 let case = format!("{method}: {length} from {start} of {part:?}");
                 let done = writer.write(part.range(start..), Destination::New, written.len() as u64, &written);
+                let may_refuse = may_refuse(&method, &[start]) || may_refuse(&method, &[end]) && end < old.len() as u64;
                 match done {
-                    Err(error)
-                        if may_refuse(&method, &[start]) || may_refuse(&method, &[end]) && end < old.len() as u64 =>
-                    {
+                    Err(error) if may_refuse => {
                         assert!(error.is_unavailable(), "{case}: {error}");
                         assert!(fs::read(&path).unwrap() == old, "{case}: refused, and changed the file");
                     }
                     done => {
-                        assert_eq!(
-                            done.unwrap_or_else(|error| panic!("{case}: {error}")).bytes,
-                            written.len() as u64
-                        );
+                        let done = done.unwrap_or_else(|error| panic!("{case}: {error}"));
+                        assert_eq!(done.bytes, written.len() as u64);
                         assert!(fs::read(&path).unwrap() == expected, "{case}");
                     }
                 }
@@ -193,16 +191,8 @@ fn ranges_are_copied_from_offset_to_offset_by_every_method() {
                     let expected = copied(&bytes, start, length, &old, at);
                     let end = at + cut(&bytes, start, length).len() as u64;
                     let [from_file, to_file] = [&source, &target].map(|path| open_for(&method, path));
-                    let from = if n % 2 == 0 {
-                        Part::whole(&source)
-                    } else {
-                        Part::of_file(&from_file)
-                    };
-                    let to = if n % 3 == 0 {
-                        Part::of_file(&to_file)
-                    } else {
-                        Part::whole(&target)
-                    };
+                    let from = given(n % 2 == 0, &source, &from_file);
+                    let to = given(n % 3 > 0, &target, &to_file);
                     let case = format!("{method}: {length} from {start} to {at}");
                     let done = copier.copy(from.range(start..start + length), to.range(at..), Destination::New);
                     let refused = copies_whole_files_only(&method)
@@ -227,40 +217,34 @@ fn ranges_are_copied_from_offset_to_offset_by_every_method() {
 
 #[test]
 fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
-    for directory in directories() {
+    for (directory, method) in each_method(Operation::Copy) {
         let bytes = sample(FILE_BYTES);
         let path = file_of(&directory, "file", &bytes);
-        for method in methods(Operation::Copy, directory.path()) {
-            if copies_whole_files_only(&method) {
-                continue;
-            }
-            let method = small(&method);
-            let mut copier = Copier::prepare_for(&method, FILE_BYTES as u64).unwrap();
-            for (start, length, at) in [(0, 65_536, 65_536), (65_536, 65_536, 0), (131_072, 100_000, 204_800)] {
-                fs::write(&path, &bytes).unwrap();
-                let part = || Part::whole(&path);
-                let done = copier.copy(
-                    part().range(start..start + length),
-                    part().range(at..),
-                    Destination::New,
-                );
-                done.unwrap_or_else(|error| panic!("{method}: {error}"));
-                let expected = copied(&bytes, start, length, &bytes, at);
-                assert!(fs::read(&path).unwrap() == expected, "{method}");
-            }
-            fs::write(&path, &bytes).unwrap();
-            for at in [0, 4096, 61_440] {
-                let overlapping = copier.copy(
-                    Part::whole(&path).range(..65_536),
-                    Part::whole(&path).range(at..),
-                    Destination::New,
-                );
-                let is_refused = matches!(overlapping, Err(Error::Overlap { .. }));
-                assert!(is_refused, "{method}: {overlapping:?}");
-            }
-            let is_unchanged = fs::read(&path).unwrap() == bytes;
-            assert!(is_unchanged, "{method}: refused, and changed the file");
+        if copies_whole_files_only(&method) {
+            continue;
         }
+        let method = small(&method);
+        let mut copier = Copier::prepare_for(&method, FILE_BYTES as u64).unwrap();
+        for (start, length, at) in [(0, 65_536, 65_536), (65_536, 65_536, 0), (131_072, 100_000, 204_800)] {
+            fs::write(&path, &bytes).unwrap();
+            let [from, to] = [
+                Part::whole(&path).range(start..start + length),
+                Part::whole(&path).range(at..),
+            ];
+            let done = copier.copy(from, to, Destination::New);
+            done.unwrap_or_else(|error| panic!("{method}: {error}"));
+            let expected = copied(&bytes, start, length, &bytes, at);
+            assert!(fs::read(&path).unwrap() == expected, "{method}");
+        }
+        fs::write(&path, &bytes).unwrap();
+        for at in [0, 4096, 61_440] {
+            let [from, to] = [Part::whole(&path).range(..65_536), Part::whole(&path).range(at..)];
+            let overlapping = copier.copy(from, to, Destination::New);
+            let is_refused = matches!(overlapping, Err(Error::Overlap { .. }));
+            assert!(is_refused, "{method}: {overlapping:?}");
+        }
+        let is_unchanged = fs::read(&path).unwrap() == bytes;
+        assert!(is_unchanged, "{method}: refused, and changed the file");
     }
 }
 
@@ -348,27 +332,17 @@ fn the_calls_that_plan_take_open_files_and_leave_their_position_alone() {
         from.seek(SeekFrom::Start(5)).unwrap();
         to.seek(SeekFrom::Start(6)).unwrap();
         let mut text = Vec::new();
-        let read = seekless::read(Part::of_file(&from).range(40_000..50_000), |offset, part| {
-            assert_eq!(offset, text.len() as u64, "offsets count from the start of the range");
-            text.extend_from_slice(part);
-            ControlFlow::Continue(())
-        });
+        let read = seekless::read(Part::of_file(&from).range(40_000..50_000), in_order(&mut text));
         assert_eq!(read.unwrap().bytes, 10_000);
         assert!(text == bytes[40_000..50_000]);
         seekless::write(Part::of_file(&to).range(10..), b"here").unwrap();
-        seekless::copy(
-            Part::of_file(&from).range(40_000..130_000),
-            Part::of_file(&to).range(20_000..),
-        )
-        .unwrap();
+        let part = || Part::of_file(&from).range(40_000..130_000);
+        seekless::copy(part(), Part::of_file(&to).range(20_000..)).unwrap();
         let mut expected = bytes.clone();
         expected[10..14].copy_from_slice(b"here");
         expected = copied(&bytes, 40_000, 90_000, &expected, 20_000);
         assert!(fs::read(&target).unwrap() == expected);
-        let compared = seekless::compare(
-            Part::of_file(&from).range(40_000..130_000),
-            Part::of_file(&to).range(20_000..110_000),
-        );
+        let compared = seekless::compare(part(), Part::of_file(&to).range(20_000..110_000));
         assert_eq!(compared.unwrap().verdict, Verdict::Equal);
         assert_eq!((from.stream_position().unwrap(), to.stream_position().unwrap()), (5, 6));
         // A whole file into an open one, by the planned method.
@@ -438,16 +412,13 @@ fn a_range_tells_its_own_progress_and_a_part_that_is_ended_is_not_removed() {
             ControlFlow::Continue(())
         };
         let part = Part::whole(&source).range(1 << 20..35 << 20);
-        Job::by("copy/sync".parse::<Method>().unwrap())
-            .telling(&tell)
-            .copy(&part, Part::whole(&target).range(4..))
-            .unwrap();
+        let job = || Job::by(Method::known("copy/sync"));
+        let behind = || Part::whole(&target).range(4..);
+        job().telling(&tell).copy(&part, behind()).unwrap();
         let told = told.into_inner().unwrap();
         assert_eq!(told.last(), Some(&(34 << 20, 34 << 20)), "{told:?}");
         let end = |_: u64, _: u64| ControlFlow::Break(());
-        let stopped = Job::by("copy/sync".parse::<Method>().unwrap())
-            .telling(&end)
-            .copy(&part, Part::whole(&target).range(4..));
+        let stopped = job().telling(&end).copy(&part, behind());
         assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
         assert!(fs::read(&target).unwrap().starts_with(b"kept"));
     }

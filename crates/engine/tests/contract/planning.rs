@@ -1,11 +1,10 @@
 //! Plans for real files: their methods do what is requested, and planning leaves the files unchanged.
 
-use std::ops::ControlFlow;
-
 use seekless::method::Durability;
 use seekless::plan::Plan;
 use seekless::{Comparer, Copier, Destination, Reader, Verdict, Writer, cache, sequential};
 
+use super::consumers::in_order;
 use super::{directories, file_of, sample};
 
 /// The method of a plan, or the other one if it is not available.
@@ -25,11 +24,8 @@ fn what_is_planned_does_what_is_asked_for() {
         for is_predicted in [false, true] {
             let plan = Reader::plan(&source, is_predicted).unwrap();
             let mut read = Vec::new();
-            let consumer = sequential(|_offset, part| {
-                read.extend_from_slice(part);
-                ControlFlow::Continue(())
-            });
-            either(&plan, Reader::prepare).read(&source, &consumer).unwrap();
+            let mut reader = either(&plan, Reader::prepare);
+            reader.read(&source, sequential(in_order(&mut read))).unwrap();
             assert!(read == bytes, "{}", plan.method);
             for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
                 let size = bytes.len() as u64;

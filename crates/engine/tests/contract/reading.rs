@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use seekless::method::{AccessPattern, Operation};
 use seekless::{Chunk, Job, Method, Part, Reader, sequential};
 
-use super::consumers::{ForEach, Kept};
-use super::marks::Marks;
-use super::{cases, directories, each_method, file_of, methods, sample, with_block};
+use super::consumers::{ForEach, Kept, in_order};
+use super::{cases, each_method, file_of, sample, with_block};
 
 #[test]
 fn every_method_reads_what_std_reads_whatever_the_size_and_block() {
     for (directory, method) in each_method(Operation::Read) {
         for (method, size) in cases(&method) {
             reads_like_std(&directory, &method, size);
+        }
+        if let Some(method) = with_block(&method, 256 << 20) {
+            reads_like_std(&directory, &method, 5000);
         }
     }
 }
@@ -33,50 +35,42 @@ fn reads_like_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
 #[test]
 fn every_method_fills_memory_up_to_its_end_or_that_of_the_part() {
     let bytes = sample(500_001);
-    for directory in directories() {
+    for (directory, method) in each_method(Operation::Read) {
         let path = file_of(&directory, "file", &bytes);
-        for method in methods(Operation::Read, directory.path()) {
-            let method = with_block(&method, 16 << 10).unwrap_or(method);
-            for (part, length) in [
-                (0..500_001, 500_001),
-                (0..500_001, 4097),
-                (4096..300_001, 500_001),
-                (0..0, 9),
-            ] {
-                let mut memory = vec![7; length];
-                let of_file = Part::whole(&path).range(part.start as u64..part.end as u64);
-                let done = Job::by(method).read_into(of_file, &mut memory);
-                let done = done.unwrap_or_else(|error| panic!("{method}, {part:?}: {error}"));
-                let read = part.len().min(length);
-                assert_eq!(done.bytes, read as u64, "{method}, {part:?}");
-                assert!(memory[..read] == bytes[part.clone()][..read], "{method}, {part:?}");
-                assert!(memory[read..].iter().all(|&byte| byte == 7), "{method}, {part:?}");
-            }
+        let method = with_block(&method, 16 << 10).unwrap_or(method);
+        for (part, length) in [
+            (0..500_001, 500_001),
+            (0..500_001, 4097),
+            (4096..300_001, 500_001),
+            (0..0, 9),
+        ] {
+            let mut memory = vec![7; length];
+            let of_file = Part::whole(&path).range(part.start as u64..part.end as u64);
+            let done = Job::by(method).read_into(of_file, &mut memory);
+            let done = done.unwrap_or_else(|error| panic!("{method}, {part:?}: {error}"));
+            let read = part.len().min(length);
+            assert_eq!(done.bytes, read as u64, "{method}, {part:?}");
+            assert!(memory[..read] == bytes[part.clone()][..read], "{method}, {part:?}");
+            assert!(memory[read..].iter().all(|&byte| byte == 7), "{method}, {part:?}");
         }
     }
 }
 
 #[test]
 fn a_closure_gets_the_bytes_in_order() {
-    for directory in directories() {
+    for (directory, method) in each_method(Operation::Read) {
         let bytes = sample(500_001);
         let path = file_of(&directory, "file", &bytes);
-        for method in methods(Operation::Read, directory.path()) {
-            let method = with_block(&method, 16 << 10).unwrap_or(method);
-            let mut kept = Vec::new();
-            let consumer = sequential(|offset, bytes| {
-                assert_eq!(offset, kept.len() as u64);
-                kept.extend_from_slice(bytes);
-                ControlFlow::Continue(())
-            });
-            let read = Reader::prepare_for(&method, 1 << 20).unwrap().read(&path, &consumer);
-            let is_random = method.options().access() == AccessPattern::Random;
-            if method.mechanism().name == "threads" || is_random {
-                assert!(read.unwrap_err().is_unavailable(), "{method} cannot keep an order");
-            } else {
-                read.unwrap();
-                assert!(kept == bytes, "{method}");
-            }
+        let method = with_block(&method, 16 << 10).unwrap_or(method);
+        let mut kept = Vec::new();
+        let mut reader = Reader::prepare_for(&method, 1 << 20).unwrap();
+        let read = reader.read(&path, sequential(in_order(&mut kept)));
+        let is_random = method.options().access() == AccessPattern::Random;
+        if method.mechanism().name == "threads" || is_random {
+            assert!(read.unwrap_err().is_unavailable(), "{method} cannot keep an order");
+        } else {
+            read.unwrap();
+            assert!(kept == bytes, "{method}");
         }
     }
 }
@@ -89,75 +83,54 @@ fn read_again(reader: &mut Reader, path: &Path) -> Vec<u8> {
 
 #[test]
 fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
-    for directory in directories() {
+    for (directory, method) in each_method(Operation::Read) {
         let bytes = sample(1 << 20);
         let path = file_of(&directory, "file", &bytes);
-        for method in methods(Operation::Read, directory.path()) {
-            let method = with_block(&method, 16 << 10).unwrap_or(method);
-            let mut reader = Reader::prepare_for(&method, 1 << 20).unwrap();
-            let whole_map = method.mechanism().name == "mmap" && method.options().block_bytes().is_none();
-            for after in if whole_map { vec![1] } else { vec![1, 2, 7] } {
-                let seen = AtomicUsize::new(0);
-                let enough = ForEach(|_: Option<Chunk<'_>>| match seen.fetch_add(1, Ordering::SeqCst) + 1 {
-                    seen if seen >= after => ControlFlow::Break(()),
-                    _ => ControlFlow::Continue(()),
-                });
-                let transfer = reader.read(&path, &enough).unwrap();
-                let has_ended = transfer.stopped && transfer.bytes < bytes.len() as u64 || whole_map;
-                assert!(has_ended, "{method}");
-                // Parallel ranges each finish their current block.
-                assert!(seen.into_inner() <= after + 2, "{method}");
-            }
-            assert!(read_again(&mut reader, &path) == bytes, "{method} after an early end");
+        let method = with_block(&method, 16 << 10).unwrap_or(method);
+        let mut reader = Reader::prepare_for(&method, 1 << 20).unwrap();
+        let whole_map = method.mechanism().name == "mmap" && method.options().block_bytes().is_none();
+        for after in if whole_map { vec![1] } else { vec![1, 2, 7] } {
+            let seen = AtomicUsize::new(0);
+            let enough = ForEach(|_: Option<Chunk<'_>>| match seen.fetch_add(1, Ordering::SeqCst) + 1 {
+                seen if seen >= after => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            });
+            let transfer = reader.read(&path, &enough).unwrap();
+            let has_ended = transfer.stopped && transfer.bytes < bytes.len() as u64 || whole_map;
+            assert!(has_ended, "{method}");
+            // Parallel ranges each finish their current block.
+            assert!(seen.into_inner() <= after + 2, "{method}");
         }
+        assert!(read_again(&mut reader, &path) == bytes, "{method} after an early end");
     }
 }
 
 #[test]
 fn a_reader_prepared_for_small_files_reads_a_larger_one() {
-    for directory in directories() {
+    for (directory, method) in each_method(Operation::Read) {
         let bytes = sample(3 << 20);
         let path = file_of(&directory, "file", &bytes);
-        for method in methods(Operation::Read, directory.path()) {
-            let mut reader = Reader::prepare_for(&method, 1).unwrap();
-            assert!(read_again(&mut reader, &path) == bytes, "{method}");
-        }
-    }
-}
-
-#[test]
-fn a_block_larger_than_the_file_is_right() {
-    for directory in directories() {
-        let path = file_of(&directory, "file", &sample(5000));
-        for method in methods(Operation::Read, directory.path()) {
-            let Some(method) = with_block(&method, 256 << 20) else {
-                continue;
-            };
-            let marks = Marks::default();
-            let transfer = Reader::prepare_for(&method, 5000).unwrap().read(&path, &marks).unwrap();
-            assert_eq!(transfer.bytes, 5000);
-        }
+        let mut reader = Reader::prepare_for(&method, 1).unwrap();
+        assert!(read_again(&mut reader, &path) == bytes, "{method}");
     }
 }
 
 #[test]
 fn a_consumer_that_panics_leaves_a_reader_that_reads_on() {
-    for directory in directories() {
+    for (directory, method) in each_method(Operation::Read) {
         let bytes = sample(4 << 20);
         let path = file_of(&directory, "file", &bytes);
-        for method in methods(Operation::Read, directory.path()) {
-            let mut reader = Reader::prepare_for(&method, bytes.len() as u64).unwrap();
-            let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                let seen = AtomicUsize::new(0);
-                let panicking = ForEach(|_: Option<Chunk<'_>>| {
-                    assert!(seen.fetch_add(1, Ordering::SeqCst) == 0, "as asked");
-                    ControlFlow::Continue(())
-                });
-                let _ = reader.read(&path, &panicking);
-            }));
-            assert!(read.is_err(), "{method} swallowed a panic");
-            assert!(read_again(&mut reader, &path) == bytes, "{method} after a panic");
-        }
+        let mut reader = Reader::prepare_for(&method, bytes.len() as u64).unwrap();
+        let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let seen = AtomicUsize::new(0);
+            let panicking = ForEach(|_: Option<Chunk<'_>>| {
+                assert!(seen.fetch_add(1, Ordering::SeqCst) == 0, "as asked");
+                ControlFlow::Continue(())
+            });
+            let _ = reader.read(&path, &panicking);
+        }));
+        assert!(read.is_err(), "{method} swallowed a panic");
+        assert!(read_again(&mut reader, &path) == bytes, "{method} after a panic");
     }
 }
 

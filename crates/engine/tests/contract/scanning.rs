@@ -9,7 +9,7 @@ use seekless::cache::CachedFile;
 use seekless::method::Operation;
 use seekless::{Chunk, Consumer, Error, Method, ScanFile, Scanner};
 
-use super::{directories, each_method, file_of, methods, sample, sizes, with_block};
+use super::{each_method, file_of, sample, sizes, with_block};
 
 /// Keeps the bytes of a file, which must come in order.
 #[derive(Default)]
@@ -99,18 +99,16 @@ fn a_scan_of_nothing_and_a_consumer_that_has_enough_are_no_errors() {
             ControlFlow::Break(())
         }
     }
-    for directory in directories() {
+    for (directory, method) in each_method(Operation::Scan) {
         let path = file_of(&directory, "file", &sample(300_000));
-        for method in methods(Operation::Scan, directory.path()) {
-            let mut scanner = Scanner::prepare(&method).unwrap();
-            assert_eq!(scanner.scan(&[]).unwrap().bytes, 0);
-            let file = ScanFile {
-                path: &path,
-                bytes: 300_000,
-                consumer: &Enough,
-            };
-            let done = scanner.scan(&[file; 50]).unwrap();
-            assert!(done.stopped && done.bytes < 50 * 300_000, "{method}");
-        }
+        let mut scanner = Scanner::prepare(&method).unwrap();
+        assert_eq!(scanner.scan(&[]).unwrap().bytes, 0);
+        let file = ScanFile {
+            path: &path,
+            bytes: 300_000,
+            consumer: &Enough,
+        };
+        let done = scanner.scan(&[file; 50]).unwrap();
+        assert!(done.stopped && done.bytes < 50 * 300_000, "{method}");
     }
 }

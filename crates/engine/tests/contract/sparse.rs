@@ -14,7 +14,7 @@ use seekless::{Chunk, Copier, Destination, Error, Method, Reader, sequential};
 use seekless_sys as sys;
 use tempfile::TempDir;
 
-use super::consumers::{ForEach, Kept};
+use super::consumers::{ForEach, Kept, in_order};
 use super::marks::Marks;
 use super::pairs::is_long;
 use super::{available, directories, is_available, sample, with_block};
@@ -232,12 +232,7 @@ fn a_consumer_in_order_gets_holes_in_order_and_may_end_the_read_in_one() {
             }
             let mut reader = Reader::prepare_for(&method, 2 << 20).unwrap();
             let mut kept = Vec::new();
-            let consumer = sequential(|offset, bytes| {
-                assert_eq!(offset, kept.len() as u64);
-                kept.extend_from_slice(bytes);
-                ControlFlow::Continue(())
-            });
-            reader.read(&path, &consumer).unwrap();
+            reader.read(&path, sequential(in_order(&mut kept))).unwrap();
             assert!(kept == expected, "{method}");
             let mut seen = 0;
             let consumer = sequential(|offset, bytes| {

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use seekless::method::{AccessPattern, Durability, Operation, Preallocate};
 use seekless::{Error, Method, Reader, Visits, Writer};
 
-use super::consumers::Kept;
-use super::{directories, file_of, methods, sample, with_block};
+use super::consumers::{Kept, repeated};
+use super::{directories, each_method, file_of, methods, sample, with_block};
 
 const BLOCK: u64 = 4096;
 /// The last block is short.
@@ -65,11 +65,7 @@ fn the_blocks_that_were_drawn_are_written_and_no_others() {
                 for range in visits.ranges() {
                     expected[range.start as usize..range.end as usize].fill(seed);
                 }
-                let producer = |_: u64, bytes: &mut [u8]| {
-                    bytes.fill(seed);
-                    Ok(())
-                };
-                let transfer = writer.visit(&path, &visits, &producer).unwrap();
+                let transfer = writer.visit(&path, &visits, &repeated(seed)).unwrap();
                 assert!(std::fs::read(&path).unwrap() == expected, "{method}");
                 assert_eq!(transfer.bytes, visits.bytes(), "{method}");
                 assert_eq!(visits.latencies_ns().len(), visits.ranges().count(), "{method}");
@@ -93,11 +89,8 @@ fn some_blocks_of_a_mix_are_read_and_the_others_written() {
             }
             let (all, written) = (visits.ranges().count(), visits.written().count());
             assert!((15..45).contains(&(all - written)), "{written} of {all} are written");
-            let nines = |_: u64, bytes: &mut [u8]| {
-                bytes.fill(9);
-                Ok(())
-            };
-            let transfer = Writer::prepare(&mixed).unwrap().visit(&path, &visits, &nines).unwrap();
+            let visited = Writer::prepare(&mixed).unwrap().visit(&path, &visits, &repeated(9));
+            let transfer = visited.unwrap();
             assert!(std::fs::read(&path).unwrap() == expected, "{mixed}");
             assert_eq!(transfer.bytes, BYTES as u64);
             let [writes, reads] = [visits.latencies_ns().len(), visits.read_latencies_ns().len()];
@@ -108,33 +101,31 @@ fn some_blocks_of_a_mix_are_read_and_the_others_written() {
 
 #[test]
 fn appended_blocks_make_a_new_file_and_are_timed_each() {
-    for directory in directories() {
+    for (directory, method) in each_method(Operation::Write) {
         let path = directory.path().join("appended");
         let bytes = sample(BYTES);
-        for method in methods(Operation::Write, directory.path()) {
-            let options = method.options();
-            let is_timed = ["sync", "io_uring", "threads", "posix-aio"].contains(&method.mechanism().name);
-            if options.access() == AccessPattern::Random || !is_timed {
-                continue;
-            }
-            let method = with_block(&method, BLOCK).unwrap();
-            let appends = Visits::appends(BYTES as u64, BLOCK);
-            let mut writer = Writer::prepare_for(&method, BYTES as u64).unwrap();
-            // Twice, because earlier times are discarded.
-            for _ in 0..2 {
-                let transfer = writer.visit(&path, &appends, &bytes.as_slice()).unwrap();
-                assert!(std::fs::read(&path).unwrap() == bytes, "{method}");
-                let all = (BYTES as u64, BYTES as u64);
-                assert_eq!((transfer.bytes, appends.bytes()), all, "{method}");
-                let blocks = BYTES.div_ceil(BLOCK as usize);
-                assert_eq!(appends.latencies_ns().len(), blocks, "{method}");
-                // A write and a sync each, except by a ring, which links them.
-                let is_synced_by_call = options.durability() == Durability::FdatasyncEach && options.depth().is_none();
-                assert!(!is_synced_by_call || transfer.calls >= 2 * blocks as u64, "{method}");
-                let over = writer.visit(&path, &appends, &bytes.as_slice());
-                assert!(over.is_err(), "{method} appended to a file that was there");
-                std::fs::remove_file(&path).unwrap();
-            }
+        let options = method.options();
+        let is_timed = ["sync", "io_uring", "threads", "posix-aio"].contains(&method.mechanism().name);
+        if options.access() == AccessPattern::Random || !is_timed {
+            continue;
+        }
+        let method = with_block(&method, BLOCK).unwrap();
+        let appends = Visits::appends(BYTES as u64, BLOCK);
+        let mut writer = Writer::prepare_for(&method, BYTES as u64).unwrap();
+        // Twice, because earlier times are discarded.
+        for _ in 0..2 {
+            let transfer = writer.visit(&path, &appends, &bytes.as_slice()).unwrap();
+            assert!(std::fs::read(&path).unwrap() == bytes, "{method}");
+            let all = (BYTES as u64, BYTES as u64);
+            assert_eq!((transfer.bytes, appends.bytes()), all, "{method}");
+            let blocks = BYTES.div_ceil(BLOCK as usize);
+            assert_eq!(appends.latencies_ns().len(), blocks, "{method}");
+            // A write and a sync each, except by a ring, which links them.
+            let is_synced_by_call = options.durability() == Durability::FdatasyncEach && options.depth().is_none();
+            assert!(!is_synced_by_call || transfer.calls >= 2 * blocks as u64, "{method}");
+            let over = writer.visit(&path, &appends, &bytes.as_slice());
+            assert!(over.is_err(), "{method} appended to a file that was there");
+            std::fs::remove_file(&path).unwrap();
         }
     }
 }
@@ -144,15 +135,11 @@ fn blocks_of_another_file_block_or_method_are_refused_and_nothing_is_written() {
     for directory in directories() {
         let bytes = sample(BYTES);
         let path = file_of(&directory, "file", &bytes);
-        let zeros = |_: u64, bytes: &mut [u8]| {
-            bytes.fill(0);
-            Ok(())
-        };
         let error = |read: &str, write: &str, visits: &Visits| {
             let read: Method = read.parse().unwrap();
             let write: Method = write.parse().unwrap();
             let read = Reader::prepare(&read).unwrap().visit(&path, visits, Kept::default());
-            let write = Writer::prepare(&write).unwrap().visit(&path, visits, &zeros);
+            let write = Writer::prepare(&write).unwrap().visit(&path, visits, &repeated(0));
             [read.unwrap_err(), write.unwrap_err()]
         };
         let (read, write) = ("read/sync,block=4K,access=random", "write/sync,block=4K,access=random");

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use seekless_record::{Curve, CurvePoint, Interval, Profile, ProfileHead, StorageId};
 
-use super::super::{BatchPlan, Scan, compare, copy, read, scan, write};
+use super::super::{BatchPlan, Scan, compare, copy, read, scan, tests, write};
 use super::*;
 use crate::profile::tests::head;
 
@@ -39,7 +39,14 @@ fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
     StorageProfile::new(Profile { head, curves }, PathBuf::new())
 }
 
-fn facts(curves: &[(&str, Cache, f64)], resident: f64) -> Facts {
+/// A profile of the reads that a function changes.
+fn changed(reads: &[(&str, Cache, f64)], change: impl FnOnce(&mut [Curve])) -> StorageProfile {
+    let mut profile = profile(reads).profile();
+    change(&mut profile.curves);
+    StorageProfile::new(profile, PathBuf::new())
+}
+
+fn facts_by(profile: StorageProfile, resident: f64) -> Facts {
     let file = FileFacts {
         bytes: 1 << 20,
         allocated_bytes: 1 << 20,
@@ -52,17 +59,17 @@ fn facts(curves: &[(&str, Cache, f64)], resident: f64) -> Facts {
         ..ProcessFacts::without_rings()
     };
     Facts {
-        profile: Some(Box::leak(Box::new(profile(curves)))),
+        profile: Some(Box::leak(Box::new(profile))),
         ..Facts::assumed([file; 2], process)
     }
 }
 
+fn facts(curves: &[(&str, Cache, f64)], resident: f64) -> Facts {
+    facts_by(profile(curves), resident)
+}
+
 fn task(durability: Durability) -> Task {
-    Task {
-        files: 1,
-        bytes: 1 << 20,
-        durability,
-    }
+    tests::task(1 << 20, durability)
 }
 
 const READS: [(&str, Cache, f64); 6] = [
@@ -100,15 +107,9 @@ fn the_method_that_was_measured_fastest_is_used_for_cold_and_warm_files() {
 
 #[test]
 fn a_curve_of_another_operation_than_its_method_is_ignored() {
-    let mut profile = profile(&READS).profile();
-    for curve in &mut profile.curves {
-        curve.conditions.operation = Operation::Compare;
-    }
-    let facts = Facts {
-        profile: Some(Box::leak(Box::new(StorageProfile::new(profile, PathBuf::new())))),
-        ..facts(&[], 0.0)
-    };
-    let plan = compare(&task(Durability::None), &facts);
+    let compared = |curve: &mut Curve| curve.conditions.operation = Operation::Compare;
+    let profile = changed(&READS, |curves| curves.iter_mut().for_each(compared));
+    let plan = compare(&task(Durability::None), &facts_by(profile, 0.0));
     assert_eq!(plan.method.operation(), Operation::Compare);
     assert!(!plan.why.contains("sitting"), "{}", plan.why);
 }
@@ -142,11 +143,7 @@ fn of_methods_that_hardly_differ_the_simplest_is_used_that_leaves_the_file_cache
 #[test]
 fn what_no_curve_covers_is_planned_as_without_a_profile() {
     let mut facts = facts(&READS, 0.0);
-    let far = Task {
-        files: 1,
-        bytes: 1 << 40,
-        durability: Durability::None,
-    };
+    let far = tests::task(1 << 40, Durability::None);
     let plan = read(&far, &facts);
     assert!(!plan.why.contains("sitting"), "{}", plan.why);
     let written = write(&task(Durability::Fsync), &facts);
@@ -194,11 +191,7 @@ fn a_profile_plans_comparisons_on_one_device_only() {
     for file in &mut facts.files {
         (file.bytes, file.allocated_bytes) = (64 << 20, 64 << 20);
     }
-    let task = Task {
-        files: 1,
-        bytes: 64 << 20,
-        durability: Durability::None,
-    };
+    let task = tests::task(64 << 20, Durability::None);
     let method = |facts: &Facts| compare(&task, facts).method.to_string();
     assert_eq!(method(&facts), "compare/io_uring,depth=8,direct,block=512K");
     facts.files[1].device = 7;
@@ -226,13 +219,7 @@ fn a_method_whose_times_say_nothing_is_ignored() {
         |curve| curve.points.iter_mut().for_each(|point| point.seconds.median = 1e30),
     ];
     for change in absurd {
-        let mut profile = profile(&READS[..2]).profile();
-        change(&mut profile.curves[0]);
-        let profile = StorageProfile::new(profile, PathBuf::new());
-        let facts = Facts {
-            profile: Some(Box::leak(Box::new(profile))),
-            ..facts(&[], 0.0)
-        };
+        let facts = facts_by(changed(&READS[..2], |curves| change(&mut curves[0])), 0.0);
         let found = alternatives(Operation::Read, &task(Durability::None), &facts);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(!read(&task(Durability::None), &facts).why.contains("sitting"));
@@ -269,11 +256,10 @@ fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
 
 #[test]
 fn the_sizes_at_which_the_method_changes_are_told() {
-    let mut profile = profile(&READS[..2]).profile();
     // Direct reads cost a millisecond more for the smallest file.
-    let direct = &mut profile.curves[1].points[0].seconds;
-    (direct.low, direct.median, direct.high) = (1e-3, 1.05e-3, 1.1e-3);
-    let profile = StorageProfile::new(profile, PathBuf::new());
+    let profile = changed(&READS[..2], |curves| {
+        curves[1].points[0].seconds = Interval::around(1.05e-3, 1.05, None);
+    });
     let curve = curve(&profile, Operation::Read, Durability::None, 0.0);
     let found: Vec<&SizeTimes> = SizeTimes::changes(&curve).collect();
     let methods: Vec<String> = found.iter().map(|size| size.method.to_string()).collect();
