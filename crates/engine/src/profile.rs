@@ -491,7 +491,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn without_curves(head: ProfileHead) -> Profile {
+    pub(super) fn without_curves(head: ProfileHead) -> Profile {
         let curves = Vec::new();
         Profile { head, curves }
     }
@@ -510,10 +510,15 @@ pub(crate) mod tests {
         }
     }
 
+    fn id_with(change: impl FnOnce(&mut StorageId)) -> StorageId {
+        let mut id = id();
+        change(&mut id);
+        id
+    }
+
     #[test]
     fn what_differs_from_the_storage_here_is_named() {
-        let mut renamed = id();
-        renamed.devices[0].name = "vdb".to_owned();
+        let renamed = id_with(|id| id.devices[0].name = "vdb".to_owned());
         let fit = |head: ProfileHead, options| {
             let found = StorageProfile::new(without_curves(head), PathBuf::new());
             found.fits(&id(), Some("/"), options)
@@ -521,14 +526,8 @@ pub(crate) mod tests {
         assert_eq!(fit(head(&id()), Some("rw")).unwrap().without_warm, None);
         // A serial number identifies the disk.
         assert!(fit(head(&renamed), Some("rw")).is_ok());
-        let kernel = StorageId {
-            kernel: "7.0".to_owned(),
-            ..id()
-        };
-        let window = StorageId {
-            read_ahead_kib: Some(4096),
-            ..id()
-        };
+        let kernel = id_with(|id| id.kernel = "7.0".to_owned());
+        let window = id_with(|id| id.read_ahead_kib = Some(4096));
         for (id, options, word) in [
             (kernel, Some("rw"), "another kernel (7.0; here 6.18)"),
             (window, Some("rw"), "another read-ahead window (4096 KiB; here 128 KiB)"),
@@ -546,18 +545,14 @@ pub(crate) mod tests {
 
     #[test]
     fn two_devices_with_one_uuid_have_two_profiles_and_two_mounts_of_one_have_one() {
-        let mut cloned = id();
-        cloned.devices[0].serial = Some("B".to_owned());
+        let cloned = id_with(|id| id.devices[0].serial = Some("B".to_owned()));
         let name = |id: &StorageId, mount_point| file_name(id, Some(mount_point), Some("rw"));
         assert_ne!(name(&id(), "/a"), name(&cloned, "/a"));
         assert_eq!(name(&id(), "/a"), name(&id(), "/b"));
         assert_ne!(name(&id(), "/a"), file_name(&id(), Some("/a"), Some("rw,sync")));
         let unnamed = StorageId { uuid: None, ..id() };
         assert_ne!(name(&unnamed, "/a"), name(&unnamed, "/b"));
-        let odd = StorageId {
-            uuid: Some("../../x".to_owned()),
-            ..id()
-        };
+        let odd = id_with(|id| id.uuid = Some("../../x".to_owned()));
         assert!(!name(&odd, "/a").contains('/'));
     }
 

@@ -143,9 +143,9 @@ impl StorageProfile {
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{DeviceId, Profile};
+    use seekless_record::DeviceId;
 
-    use super::super::tests::{head, id};
+    use super::super::tests::{head, id, without_curves};
     use super::*;
 
     fn on(name: &str) -> StorageId {
@@ -165,11 +165,7 @@ mod tests {
         let lend = |name: &str, id: &StorageId, newest: u64| {
             let mut head = head(id);
             (head.newest_unix_seconds, head.memory_bytes) = (newest, None);
-            let profile = Profile {
-                head,
-                curves: Vec::new(),
-            }
-            .anonymous();
+            let profile = without_curves(head).anonymous();
             let path = directory_of_borrowed(place.path()).join(name);
             fs::write(&path, profile.to_text().unwrap()).unwrap();
             let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -215,8 +211,7 @@ mod tests {
         let over = |machines: Option<u32>, kernel: &str, directory: &str| {
             let mut head = head(&on("vda"));
             (head.machines, head.storage.kernel) = (machines, kernel.to_owned());
-            let curves = Vec::new();
-            StorageProfile::new(Profile { head, curves }, Path::new(directory).join("kind.json"))
+            StorageProfile::new(without_curves(head), Path::new(directory).join("kind.json"))
         };
         for (machines, kernel, words) in [
             (None, "6.1", "kernel 6.1"),

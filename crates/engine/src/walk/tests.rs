@@ -153,9 +153,8 @@ proptest! {
 
 /// A directory in memory, if a file system is there, because that is quick.
 fn quick() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap()
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 fn open(path: &Path) -> OwnedFd {
@@ -240,11 +239,7 @@ fn tree_and_secret() -> (tempfile::TempDir, PathBuf) {
 /// The only file of a tree, found but not opened, and whether its directory was closed.
 fn found_file(root: &Path, limit: &Arc<Limit<1>>) -> (Walk<Everything>, FileAt) {
     let mut walk = walk_within(root, limit);
-    let file = loop {
-        if let Some(Ok(file)) = walk.next() {
-            break file;
-        }
-    };
+    let file = walk.find_map(Result::ok).unwrap();
     (walk, file)
 }
 

@@ -206,11 +206,8 @@ fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
             }
         }
         let found = compare(&Method::known("compare/sync"), &one, &same);
-        println!(
-            "{}: {} of {BYTES} bytes unread",
-            directory.path().display(),
-            found.unread_bytes
-        );
+        let (place, unread) = (directory.path().display(), found.unread_bytes);
+        println!("{place}: {unread} of {BYTES} bytes unread");
     }
 }
 

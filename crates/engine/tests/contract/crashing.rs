@@ -186,12 +186,8 @@ fn an_update_in_place_that_fails_says_how_far_it_went_and_a_replacement_never_wr
         }
         let failed = |safety, nth| {
             let path = file_in(directory);
-            let done = commit_watched(
-                &path,
-                &updates(),
-                &by(method, safety),
-                &failing(&path, StepKind::Write, nth),
-            );
+            let failing = failing(&path, StepKind::Write, nth);
+            let done = commit_watched(&path, &updates(), &by(method, safety), &failing);
             (done, std::fs::read(&path).unwrap())
         };
         let (done, found) = failed(Safety::Replace, 1);

@@ -431,10 +431,7 @@ fn a_link_that_another_user_planted_in_a_directory_open_to_all_is_not_followed()
         let link = open.join("link");
         let planted = symlink(&path, &link).and_then(|()| lchown(&link, Some(1234), None));
         if planted.is_err() || protected.is_none() {
-            println!(
-                "skipped: no links of others, or they are followed, in {}",
-                open.display()
-            );
+            println!("skipped: no links of others, or they are followed, in {open:?}");
             continue;
         }
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {

@@ -370,15 +370,13 @@ fn what_cannot_be_done_with_an_open_file_is_refused_with_a_reason() {
         let writing = File::options().write(true).open(&path).unwrap();
         let read = seekless::read(Part::of_file(&writing), |_, _| ControlFlow::Continue(()));
         assert!(matches!(read, Err(Error::System { .. })), "{read:?}");
-        refused(
-            seekless::write(Part::whole(&path).range(2..4), b"three").map(drop),
-            "5 B do not fit into a range of 2 B",
-        );
-        let none = Part::whole(&path).range(2..2);
-        refused(
-            seekless::write(none, b"x").map(drop),
-            "1 B do not fit into a range of 0 B",
-        );
+        for (range, bytes, words) in [
+            (2..4, &b"three"[..], "5 B do not fit into a range of 2 B"),
+            (2..2, b"x", "1 B do not fit into a range of 0 B"),
+        ] {
+            let written = seekless::write(Part::whole(&path).range(range), bytes);
+            refused(written.map(drop), words);
+        }
         let through: Method = "write/sync,write-through".parse().unwrap();
         let both = File::options().read(true).write(true).open(&path).unwrap();
         refused(Job::by(through).write(Part::of_file(&both), b"x").map(drop), "O_DSYNC");

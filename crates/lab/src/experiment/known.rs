@@ -138,11 +138,8 @@ mod tests {
                 }
                 Value::Object(fields) => {
                     for (name, field) in fields {
-                        walk(
-                            field,
-                            &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")),
-                            found,
-                        );
+                        let name = name.replace('~', "~0").replace('/', "~1");
+                        walk(field, &format!("{at}/{name}"), found);
                     }
                 }
                 _ => {}

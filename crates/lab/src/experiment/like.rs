@@ -119,10 +119,8 @@ mod tests {
 
     #[test]
     fn contests_of_one_plan_are_one_again_and_nothing_is_twice() {
-        let mut run = simulation::run(
-            &[("copy/reflink", 0.1), ("copy/sync", 0.1), ("copy/sync,fsync", 0.1)],
-            1,
-        );
+        let methods = ["copy/reflink", "copy/sync", "copy/sync,fsync"].map(|method| (method, 0.1));
+        let mut run = simulation::run(&methods, 1);
         let mut apart = run.contests[0].clone();
         apart.entries.truncate(1);
         apart.shared_blocks = true;

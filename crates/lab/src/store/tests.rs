@@ -11,6 +11,10 @@ fn run(id: &str) -> Run {
     }
 }
 
+fn seeded(seed: u64, id: &str) -> Run {
+    Run { seed, ..run(id) }
+}
+
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::new(directory.path().join("seekless"));
@@ -59,14 +63,7 @@ fn a_document_that_is_written_again_keeps_its_mode_and_a_link_to_it_stays_a_link
     let (path, link) = (store.save(&run("first")).unwrap(), directory.path().join("link.json"));
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    replace(
-        &link,
-        &Run {
-            seed: 2,
-            ..run("first")
-        },
-    )
-    .unwrap();
+    replace(&link, &seeded(2, "first")).unwrap();
     assert!(link.is_symlink());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(of_file(&path).unwrap().read().unwrap().seed, 2);
@@ -76,7 +73,7 @@ fn a_document_that_is_written_again_keeps_its_mode_and_a_link_to_it_stays_a_link
 fn a_run_never_takes_the_place_of_another() {
     let (_directory, store) = store();
     let first = store.save(&run("same")).unwrap();
-    let second = store.save(&Run { seed: 2, ..run("same") });
+    let second = store.save(&seeded(2, "same"));
     assert_eq!(second.unwrap().file_stem().unwrap(), "same-1");
     assert_eq!(of_file(&first).unwrap().read().unwrap().seed, 1);
 }
@@ -98,11 +95,7 @@ fn what_was_imported_stays_apart_and_is_imported_once() {
     assert!(store.import(&run("2026-b")).unwrap().1);
     let (again, is_new) = store.import(&run("2026-b")).unwrap();
     assert!(!is_new && again.id == "imported-2026-b" && again.origin == Origin::Imported);
-    let other = Run {
-        seed: 9,
-        ..run("2026-b")
-    };
-    assert_eq!(store.import(&other).unwrap().0.id, "imported-2026-b-1");
+    assert_eq!(store.import(&seeded(9, "2026-b")).unwrap().0.id, "imported-2026-b-1");
     assert_eq!(ids(&store), ["2026-a", "imported-2026-b-1", "imported-2026-b"]);
     assert_eq!(store.find("latest".as_ref()).unwrap().id, "2026-a");
 }
@@ -123,12 +116,8 @@ fn what_is_beyond_a_size_is_the_oldest() {
     for (age, id) in [(3, "b"), (2, "c"), (1, "a")] {
         let path = store.save(&run(id)).unwrap();
         let then = std::time::SystemTime::now() - std::time::Duration::from_hours(age);
-        File::options()
-            .write(true)
-            .open(path)
-            .unwrap()
-            .set_modified(then)
-            .unwrap();
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_modified(then).unwrap();
     }
     let one = store.documents().unwrap()[0].bytes;
     let beyond = |most| {

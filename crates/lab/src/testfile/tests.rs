@@ -85,12 +85,8 @@ fn a_block_that_was_not_written_over_is_found_and_so_is_one_too_many() {
     let directory = tempfile::tempdir().unwrap();
     // Blocks lie across the border of two pieces, and the last is short.
     let (bytes, block_bytes) = (2 * CHECK_BYTES as u64 + 5000, 12_000);
-    let mut file = made(
-        &directory.path().join("file"),
-        bytes,
-        3,
-        TestFileRole::Overwritten(block_bytes),
-    );
+    let path = directory.path().join("file");
+    let mut file = made(&path, bytes, 3, TestFileRole::Overwritten(block_bytes));
     let checked = |file: &TestFile| file.check(TestPart::Whole).unwrap();
     assert_eq!(checked(&file), Ok(bytes));
     let writer = File::options().write(true).open(&file.path).unwrap();

@@ -135,11 +135,8 @@ fn a_loop_lies_on_what_its_file_lies_on() {
     let file = tree.all.path().join("image with space");
     fs::write(&file, "x").unwrap();
     let number = fs::metadata(&file).unwrap().dev();
-    let volume = tree.device(
-        number,
-        "virtual/block/dm-3",
-        &[("dm/uuid", "LVM-x"), ("dm/name", "vg-data")],
-    );
+    let mapped = [("dm/uuid", "LVM-x"), ("dm/name", "vg-data")];
+    let volume = tree.device(number, "virtual/block/dm-3", &mapped);
     Tree::member(&volume, &tree.device(0x820, "pci/block/sdc", &[]));
     let backing = [("loop/backing_file", file.to_str().unwrap())];
     tree.device(0x700, "virtual/block/loop0", &backing);
@@ -218,11 +215,8 @@ fn on_a_disk_lie_its_partitions_with_their_mounts_and_what_is_made_of_them() {
     tree.device(0x800, "pci/block/sda", &[("dev", "8:0")]);
     tree.device(0x801, "pci/block/sda/sda1", &[("partition", "1"), ("dev", "8:1")]);
     let second = tree.device(0x802, "pci/block/sda/sda2", &[("partition", "2"), ("dev", "8:2")]);
-    let volume = tree.device(
-        0xfd00,
-        "virtual/block/dm-0",
-        &[("dm/name", "vg-root"), ("dev", "253:0")],
-    );
+    let mapped = [("dm/name", "vg-root"), ("dev", "253:0")];
+    let volume = tree.device(0xfd00, "virtual/block/dm-0", &mapped);
     Tree::member(&volume, &second);
     fs::create_dir(second.join("holders")).unwrap();
     symlink(&volume, second.join("holders/dm-0")).unwrap();

@@ -36,11 +36,16 @@ const THROUGH: PlanLimits = PlanLimits {
     is_exact: false,
     safety: Safety::InPlace,
 };
-
 const EXACT: PlanLimits = PlanLimits {
     is_exact: true,
     ..THROUGH
 };
+
+fn facts(change: impl FnOnce(&mut UpdateFacts)) -> UpdateFacts {
+    let mut facts = FACTS;
+    change(&mut facts);
+    facts
+}
 
 /// With at most this write amplification.
 fn within(most: impl Into<Option<f64>>) -> PlanLimits {
@@ -80,26 +85,14 @@ fn every(step: u64, count: u64) -> Updates {
 
 #[test]
 fn the_plan_follows_from_the_facts() {
-    let with = |costs| UpdateFacts { costs, ..FACTS };
-    let free = with(Costs {
-        write_call_ns: exactly(100.0),
-        flush_ns: exactly(0.0),
-        device_byte_ns: exactly(10.0),
-        ..COSTS
+    let free = facts(|facts| {
+        facts.costs.write_call_ns = exactly(100.0);
+        facts.costs.flush_ns = exactly(0.0);
+        facts.costs.device_byte_ns = exactly(10.0);
     });
-    let sparse = UpdateFacts {
-        file_bytes: 1 << 40,
-        has_holes: true,
-        ..FACTS
-    };
-    let absent = UpdateFacts {
-        absent_part: 0.5,
-        ..FACTS
-    };
-    let slow_flush = with(Costs {
-        flush_ns: exactly(4e6),
-        ..COSTS
-    });
+    let sparse = facts(|facts| (facts.file_bytes, facts.has_holes) = (1 << 40, true));
+    let absent = facts(|facts| facts.absent_part = 0.5);
+    let slow_flush = facts(|facts| facts.costs.flush_ns = exactly(4e6));
     let bounded = within(100.0);
     let ahead = "512K,hint=willneed,|gap=0";
     let cases = [
@@ -139,11 +132,7 @@ fn require_plans(cases: impl IntoIterator<Item = Case>) {
 
 #[test]
 fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
-    let cold = UpdateFacts {
-        absent_part: 1.0,
-        direct_alignment: Some(512),
-        ..FACTS
-    };
+    let cold = facts(|facts| (facts.absent_part, facts.direct_alignment) = (1.0, Some(512)));
     let cached = PlanLimits {
         safety: Safety::Journal,
         ..THROUGH
@@ -167,11 +156,7 @@ fn updates_that_wait_for_a_slow_device_are_joined_and_those_in_memory_are_not() 
         ..COSTS
     };
     let order = |costs, absent_part, durability| {
-        let facts = UpdateFacts {
-            costs,
-            absent_part,
-            ..FACTS
-        };
+        let facts = facts(|facts| (facts.costs, facts.absent_part) = (costs, absent_part));
         let plan = by(&every(40_000, 100), &facts, &durably(durability)).plan;
         (plan.method.options().update_order(), plan.predicted.value)
     };
@@ -190,13 +175,7 @@ fn updates_that_wait_for_a_slow_device_are_joined_and_those_in_memory_are_not() 
 #[test]
 fn the_reason_tells_what_decided() {
     let cheap = FACTS;
-    let slow_reads = UpdateFacts {
-        costs: Costs {
-            read_call_ns: exactly(1e9),
-            ..COSTS
-        },
-        ..FACTS
-    };
+    let slow_reads = facts(|facts| facts.costs.read_call_ns = exactly(1e9));
     let fsync = |most| PlanLimits {
         durability: Durability::Fsync,
         ..within(most)
@@ -242,11 +221,7 @@ fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() 
 
 #[test]
 fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_many() {
-    let cold = UpdateFacts {
-        absent_part: 1.0,
-        direct_alignment: Some(4096),
-        ..FACTS
-    };
+    let cold = facts(|facts| (facts.absent_part, facts.direct_alignment) = (1.0, Some(4096)));
     let updates = every(400, 9_000);
     let through_cache = updates.end() as f64 / 36_000.0;
     let (enough, cached) = (within(101.0), within(through_cache));
@@ -287,15 +262,10 @@ fn wear_is_counted_in_blocks() {
 
 #[test]
 fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
-    let facts = UpdateFacts {
-        file_bytes: 1 << 20,
-        has_holes: true,
-        costs: Costs {
-            flush_ns: exactly(1e9),
-            ..COSTS
-        },
-        ..FACTS
-    };
+    let facts = facts(|facts| {
+        (facts.file_bytes, facts.has_holes) = (1 << 20, true);
+        facts.costs.flush_ns = exactly(1e9);
+    });
     for step in [8, 1000, 4096, 5000, 100_000] {
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
             let plan = by(&every(step, 10), &facts, &durably(durability));
