@@ -91,15 +91,12 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use seekless_record::Status;
-    use seekless_results::ranking::conclude_all;
     use seekless_results::simulation;
 
     use super::*;
 
     fn concluded(methods: &[(&str, f64)], rounds: u32) -> Run {
-        let mut run = simulation::run(methods, rounds);
-        conclude_all(&mut run);
-        run
+        simulation::concluded(simulation::run(methods, rounds))
     }
 
     #[test]

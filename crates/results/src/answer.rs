@@ -144,12 +144,10 @@ fn plain_loop(contest: &Contest) -> Option<&Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranking::conclude_all;
     use crate::simulation;
 
     fn answer(methods: &[(&str, f64)], rounds: u32) -> ContestAnswer {
-        let mut run = simulation::run(methods, rounds);
-        conclude_all(&mut run);
+        let run = simulation::concluded(simulation::run(methods, rounds));
         ContestAnswer::of(&run, &run.contests[0]).unwrap()
     }
 
@@ -169,7 +167,7 @@ mod tests {
             below: vec!["simulated-hdd-2009".to_owned()],
             ..Device::default()
         });
-        conclude_all(&mut run);
+        let run = simulation::concluded(run);
         let found = ContestAnswer::of(&run, &run.contests[0]).unwrap();
         assert_eq!(found.rests_on, "one run of 1 s, simulated: hdd-2009");
     }

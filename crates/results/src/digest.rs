@@ -349,25 +349,14 @@ impl MethodEffect {
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{Cache, Revision, StorageId};
+    use seekless_record::Cache;
 
     use super::*;
     use crate::simulation;
 
     fn run(day: u32, methods: &[(&str, f64)]) -> Run {
-        let mut run = simulation::run(methods, 8);
-        crate::ranking::conclude_all(&mut run);
-        (run.id, run.started) = (format!("run-{day}"), format!("2026-11-{day:02}T10:00:00Z"));
-        run.revision = Some(Revision {
-            protocol: 1,
-            mechanisms: 1,
-        });
-        run.storages[0].id = Some(StorageId {
-            kernel: "6.18".to_owned(),
-            uuid: Some("0-1".to_owned()),
-            ..StorageId::default()
-        });
-        run
+        let run = simulation::concluded(simulation::run(methods, 8));
+        simulation::sitting(run, format!("run-{day}"), format!("2026-11-{day:02}T10:00:00Z"))
     }
 
     const METHODS: [(&str, f64); 2] = [("read/sync,block=1M", 2.0), ("read/mmap", 1.0)];

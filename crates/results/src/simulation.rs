@@ -1,6 +1,10 @@
 //! Seeded random timings, and runs made of known ones, for the tests of what is concluded from runs.
 
-use seekless_record::{Command, Contest, Entry, ExitCode, Phase, Run, Status, Storage, Subject, Trial};
+use seekless_record::{
+    Command, Contest, DeviceId, Entry, ExitCode, Phase, Revision, Run, Status, Storage, StorageId, Subject, Trial,
+};
+
+use crate::ranking::conclude_all;
 
 /// A run with every field filled, as its document.
 pub const FULL: &str = include_str!("../testdata/full-run.json");
@@ -48,6 +52,34 @@ pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
         trials: trials.collect(),
         ..Run::default()
     }
+}
+
+/// The run with the conclusions from its trials.
+#[must_use]
+pub fn concluded(mut run: Run) -> Run {
+    conclude_all(&mut run);
+    run
+}
+
+/// The run as a sitting: with an ID and a time, by a known revision, on a storage and a disk that are known again.
+#[must_use]
+pub fn sitting(mut run: Run, id: String, started: String) -> Run {
+    (run.id, run.started) = (id, started);
+    run.revision = Some(Revision {
+        protocol: 1,
+        mechanisms: 1,
+    });
+    run.storages[0].id = Some(StorageId {
+        file_system: "ext4".to_owned(),
+        uuid: Some("0-1".to_owned()),
+        devices: vec![DeviceId {
+            serial: Some("A".to_owned()),
+            ..DeviceId::default()
+        }],
+        kernel: "6.18".to_owned(),
+        read_ahead_kib: Some(128),
+    });
+    run
 }
 
 /// A contest of cold reads of one file.

@@ -266,30 +266,19 @@ fn borrow(text: &str, name: &str, directory: &Path, replaces: bool) -> Result<(P
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{PROFILE_VERSION, Revision, StorageId};
+    use seekless_record::PROFILE_VERSION;
     use seekless_results::simulation;
 
     use super::*;
 
     fn run(number: u32) -> Run {
         let mut run = simulation::run(&[("read/sync,block=1M", 2.0), ("read/mmap", 1.0)], 8);
-        (run.id, run.started) = (
-            format!("2026-{number:03}"),
-            format!("2026-11-20T{:02}:00:00Z", number % 24),
-        );
-        run.revision = Some(Revision {
-            protocol: 1,
-            mechanisms: 1,
-        });
-        run.storages[0].id = Some(StorageId {
-            uuid: Some("0-1".to_owned()),
-            ..StorageId::default()
-        });
         let full = seekless_record::from_json(simulation::FULL.as_bytes()).unwrap();
         for entry in &mut run.contests[0].entries {
             entry.summary.clone_from(&full.contests[0].entries[0].summary);
         }
-        run
+        let started = format!("2026-11-20T{:02}:00:00Z", number % 24);
+        simulation::sitting(run, format!("2026-{number:03}"), started)
     }
 
     /// A store and the profiles of its runs, of which the first is saved.

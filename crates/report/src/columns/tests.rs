@@ -2,7 +2,6 @@
 
 use seekless_method::{Durability, Operation};
 use seekless_record::{Cache, Column, Contest, Draw, Entry, Finding, Target, UpdatePattern};
-use seekless_results::ranking::conclude_all;
 use seekless_results::{Line, simulation};
 
 use super::*;
@@ -19,8 +18,7 @@ fn column(name: &str, operation: Operation, draw: Option<Draw>, methods: &str) -
 }
 
 fn entry(method: &str, seconds: f64) -> Entry {
-    let mut run = simulation::run(&[(method, seconds)], 6);
-    conclude_all(&mut run);
+    let mut run = simulation::concluded(simulation::run(&[(method, seconds)], 6));
     run.contests[0].entries.remove(0)
 }
 

@@ -14,8 +14,7 @@ use seekless_record::{
     Status, Trial,
 };
 use seekless_results::compare;
-use seekless_results::ranking::conclude_all;
-use seekless_results::simulation::{contest, run, trial};
+use seekless_results::simulation::{concluded, contest, run, trial};
 
 use super::page::Frame;
 use super::{comparison_page, run_page, to_html};
@@ -24,12 +23,6 @@ use crate::to_markdown;
 /// Whether tests try everything, however long it takes.
 fn is_long() -> bool {
     std::env::var_os("SEEKLESS_TEST_LONG").is_some()
-}
-
-/// Stores in each contest the conclusions from its trials.
-fn concluded(mut run: Run) -> Run {
-    conclude_all(&mut run);
-    run
 }
 
 fn page(run: &Run) -> String {

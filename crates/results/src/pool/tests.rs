@@ -1,9 +1,8 @@
-use seekless_record::{Conclusion, DeviceId, Interval, Revision, Sittings, StorageId};
+use seekless_record::{Conclusion, Interval, Sittings, StorageId};
 
 use super::*;
 use crate::between::fit;
 use crate::model::Effect;
-use crate::ranking::conclude_all;
 use crate::simulation::{self, Simulation};
 
 const METHODS: [&str; 4] = [
@@ -22,24 +21,8 @@ fn sitting(simulation: &mut Simulation, medians: [f64; 4], hours: i64) -> Run {
     }
     let begin: Timestamp = "2026-11-01T00:00:00Z".parse().unwrap();
     let started = begin + SignedDuration::from_hours(hours);
-    run.started = started.to_string();
-    run.id = format!("run-{hours}");
-    run.revision = Some(Revision {
-        protocol: 1,
-        mechanisms: 1,
-    });
-    run.storages[0].id = Some(StorageId {
-        file_system: "ext4".to_owned(),
-        uuid: Some("1-2-3".to_owned()),
-        devices: vec![DeviceId {
-            serial: Some("A".to_owned()),
-            ..DeviceId::default()
-        }],
-        kernel: "6.18".to_owned(),
-        read_ahead_kib: Some(128),
-    });
-    conclude_all(&mut run);
-    run
+    let run = simulation::sitting(run, format!("run-{hours}"), started.to_string());
+    simulation::concluded(run)
 }
 
 fn conclusion(run: &Run) -> &Conclusion {

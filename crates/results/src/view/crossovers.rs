@@ -64,8 +64,7 @@ pub fn series<'v, 'a>(contests: &[&'v ContestView<'a>]) -> Vec<Vec<&'v ContestVi
 mod tests {
     use seekless_record::{Run, Trial};
 
-    use crate::ranking::conclude_all;
-    use crate::simulation::{contest, run, trial};
+    use crate::simulation::{concluded, contest, run, trial};
     use crate::view::{View, Visible};
 
     fn crossovers_of(run: &Run) -> Vec<String> {
@@ -84,8 +83,7 @@ mod tests {
                 ..trial
             }));
         }
-        conclude_all(&mut all);
-        all
+        concluded(all)
     }
 
     #[test]

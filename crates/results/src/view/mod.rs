@@ -334,8 +334,7 @@ impl Row<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranking::conclude_all;
-    use crate::simulation;
+    use crate::simulation::{concluded, run};
 
     #[test]
     fn rows_are_ordered_by_the_ratio_to_the_best_and_what_was_dropped_comes_last() {
@@ -346,8 +345,7 @@ mod tests {
             "read/posix-aio",
         ];
         let methods: Vec<_> = names.into_iter().zip([3.0, 1.2, 1.1, 1.0]).collect();
-        let mut run = simulation::run(&methods, 8);
-        conclude_all(&mut run);
+        let mut run = concluded(run(&methods, 8));
         run.contests[0].entries[1].standing = None;
         run.contests[0].entries[3].status = Status::Dropped("it was beaten".to_owned());
         let shown = Visible::of(&run);
@@ -365,8 +363,7 @@ mod tests {
 
     #[test]
     fn what_was_dropped_is_never_a_tie() {
-        let mut run = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.01)], 8);
-        conclude_all(&mut run);
+        let mut run = concluded(run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.01)], 8));
         assert_eq!(positions(&run), [Position::Best, Position::Tie]);
         run.contests[0].entries[1].status = Status::Dropped("it was beaten".to_owned());
         assert!(matches!(positions(&run)[1], Position::Slower(_)));
@@ -375,25 +372,27 @@ mod tests {
     #[test]
     fn nobody_is_best_and_nobody_ties_where_nothing_is_decided() {
         for names in [["read/mmap", "read/sync,block=4K"], ["command/one", "command/other"]] {
-            let mut run = simulation::run(&names.map(|name| (name, 1.0)), 3);
+            let mut run = run(&names.map(|name| (name, 1.0)), 3);
             run.trials[3].seconds = 1.4;
-            conclude_all(&mut run);
-            assert_eq!(positions(&run), [Position::Leading, Position::Open], "three rounds");
+            assert_eq!(
+                positions(&concluded(run)),
+                [Position::Leading, Position::Open],
+                "three rounds"
+            );
         }
-        let mut noisy = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 8);
+        let mut noisy = run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 8);
         let seconds = [1.0, 1.5, 2.0, 1.1, 0.9, 3.0].into_iter().cycle();
         for (trial, seconds) in noisy.trials.iter_mut().zip(seconds) {
             trial.seconds = seconds;
         }
-        conclude_all(&mut noisy);
+        let noisy = concluded(noisy);
         let conclusion = noisy.contests[0].conclusion.clone().unwrap();
         assert!(conclusion.sentence.starts_with("Undecided"), "{}", conclusion.sentence);
         let found = positions(&noisy);
         for position in [Position::Leading, Position::Open] {
             assert!(found.contains(&position), "{found:?}");
         }
-        let mut slower = simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 2.0)], 3);
-        conclude_all(&mut slower);
+        let slower = concluded(run(&[("read/mmap", 1.0), ("read/sync,block=4K", 2.0)], 3));
         let found = positions(&slower);
         assert!(matches!(found[1], Position::Slower(_)), "three rounds may show that");
     }

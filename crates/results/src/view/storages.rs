@@ -44,8 +44,7 @@ fn sentence([own, other]: [&str; 2], task: &str, ratio: &Interval) -> Option<Str
 mod tests {
     use seekless_record::{Run, Storage, Trial};
 
-    use crate::ranking::conclude_all;
-    use crate::simulation::{run, trial};
+    use crate::simulation::{concluded, run, trial};
     use crate::view::{View, Visible};
 
     /// Two storages, of which the second's methods take this many times as long; all of a round are slowed down together.
@@ -65,8 +64,7 @@ mod tests {
                 all.trials.push(Trial { contest, ..trial });
             }
         }
-        conclude_all(&mut all);
-        all
+        concluded(all)
     }
 
     fn told(run: &Run) -> Vec<String> {

@@ -91,7 +91,6 @@ mod tests {
     use seekless_record::Cache;
 
     use super::*;
-    use crate::ranking::conclude_all;
     use crate::sheet::SheetRow;
     use crate::simulation;
     use crate::view::{View, Visible};
@@ -133,8 +132,7 @@ mod tests {
             machine: "2003: an Athlon".to_owned(),
             findings: vec![finding, warm],
         }];
-        conclude_all(&mut run);
-        run
+        simulation::concluded(run)
     }
 
     #[test]
