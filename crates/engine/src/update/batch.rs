@@ -119,10 +119,8 @@ mod tests {
     #[test]
     fn a_directory_that_takes_no_file_is_named() {
         let mut batch = Batch::within(16, Path::new("/nowhere"));
-        let refused = batch
-            .push(0, b"1234")
-            .and_then(|()| batch.push(0, b"1234"))
-            .unwrap_err();
+        let refused = batch.push(0, b"1234").and_then(|()| batch.push(0, b"1234"));
+        let refused = refused.unwrap_err();
         assert!(refused.to_string().contains("/nowhere"), "{refused}");
     }
 

@@ -129,10 +129,8 @@ fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted(
 #[test]
 fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wanted() {
     for directory in directories() {
-        let is_unnamed = seekless_sys::unnamed_file(seekless_sys::Directory::open(directory.path()).unwrap())
-            .unwrap()
-            .available()
-            .is_some();
+        let opened = seekless_sys::Directory::open(directory.path()).unwrap();
+        let is_unnamed = seekless_sys::unnamed_file(opened).unwrap().available().is_some();
         let (mut steps, mut leaving) = (0, 0);
         loop {
             let path = file_of(&directory, "file", &sample(10_000));

@@ -118,9 +118,8 @@ fn a_named_method_is_the_one_that_is_used_and_a_plan_keeps_its_durability() {
         let copied = Job::by(method).copy(&source, directory.path().join("named")).unwrap();
         assert_eq!(copied.method, method);
         let durable: Choice = "write/planned,fsync".parse().unwrap();
-        let wrote = Job::by(durable)
-            .write(directory.path().join("durable"), b"bytes")
-            .unwrap();
+        let target = directory.path().join("durable");
+        let wrote = Job::by(durable).write(target, b"bytes").unwrap();
         assert!(wrote.method.to_string().contains("fsync"), "{}", wrote.method);
     }
 }
@@ -161,12 +160,8 @@ fn a_job_gives_an_update_its_safety_and_lets_it_grow_only_when_told() {
         let batch = || batch_of([2], b"abcd");
         assert!(seekless::update(&path, batch()).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"0123");
-        let done = Job::new()
-            .safety(Safety::Journal)
-            .growing()
-            .update(&path, batch())
-            .unwrap();
-        assert!(done.journal_bytes > 0);
+        let done = Job::new().safety(Safety::Journal).growing().update(&path, batch());
+        assert!(done.unwrap().journal_bytes > 0);
         assert_eq!(fs::read(&path).unwrap(), b"01abcd");
     }
 }

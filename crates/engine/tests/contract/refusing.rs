@@ -16,10 +16,10 @@ fn method(text: &str) -> Method {
 }
 
 fn read(path: &Path) -> Error {
-    let read = Reader::prepare_for(&method("read/sync"), 1)
-        .unwrap()
-        .read(path, Marks::default());
-    read.expect_err("nothing that can be read")
+    let mut reader = Reader::prepare_for(&method("read/sync"), 1).unwrap();
+    reader
+        .read(path, Marks::default())
+        .expect_err("nothing that can be read")
 }
 
 #[test]
@@ -46,25 +46,17 @@ fn only_regular_files_are_read_and_the_error_says_what_it_is() {
 
 #[test]
 fn a_device_is_never_written_to_as_if_it_were_a_file() {
-    let written = Writer::prepare_for(&method("write/sync"), 1).unwrap().write(
-        Path::new("/dev/null"),
-        Destination::Overwrite,
-        1,
-        &b"x".as_slice(),
-    );
+    let (mut writer, device) = (Writer::prepare(&method("write/sync")).unwrap(), Path::new("/dev/null"));
+    let written = writer.write(device, Destination::Overwrite, 1, &b"x".as_slice());
     assert!(matches!(written, Err(Error::NotRegular { .. })));
 }
 
 #[test]
 fn a_method_of_another_operation_is_refused() {
-    assert!(matches!(
-        Reader::prepare(&method("write/sync")),
-        Err(Error::WrongOperation { .. })
-    ));
-    assert!(matches!(
-        Writer::prepare(&method("copy/sync")),
-        Err(Error::WrongOperation { .. })
-    ));
+    let read = Reader::prepare(&method("write/sync"));
+    assert!(matches!(read, Err(Error::WrongOperation { .. })));
+    let written = Writer::prepare(&method("copy/sync"));
+    assert!(matches!(written, Err(Error::WrongOperation { .. })));
 }
 
 #[test]
@@ -90,10 +82,9 @@ fn paths_that_are_no_utf_8_work_by_every_method() {
             continue;
         }
         for method in methods(Operation::Read, directory.path()) {
-            let transfer = Reader::prepare_for(&method, 10_000)
-                .unwrap()
-                .read(&name, Marks::default());
-            assert_eq!(transfer.unwrap().bytes, 10_000, "{method}");
+            let mut reader = Reader::prepare_for(&method, 10_000).unwrap();
+            let transfer = reader.read(&name, Marks::default()).unwrap();
+            assert_eq!(transfer.bytes, 10_000, "{method}");
         }
     }
 }
@@ -103,15 +94,13 @@ fn direct_io_with_a_block_that_is_not_aligned_is_unavailable_or_right() {
     for directory in directories() {
         let path = file_of(&directory, "file", &sample(100_000));
         let odd = method("read/sync,direct,block=5000");
-        match Reader::prepare_for(&odd, 100_000)
-            .unwrap()
-            .read(&path, Marks::default())
-        {
+        let mut reader = Reader::prepare_for(&odd, 100_000).unwrap();
+        match reader.read(&path, Marks::default()) {
             Ok(transfer) => assert_eq!(transfer.bytes, 100_000),
-            Err(error) => assert!(
-                error.is_unavailable() && error.to_string().contains("multiple"),
-                "{error}"
-            ),
+            Err(error) => {
+                let is_told = error.is_unavailable() && error.to_string().contains("multiple");
+                assert!(is_told, "{error}");
+            }
         }
     }
 }

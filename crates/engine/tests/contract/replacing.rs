@@ -26,10 +26,8 @@ fn replace() -> Commit {
 
 pub fn has_leases(path: &Path) -> bool {
     let file = File::open(path).unwrap();
-    let found = seekless_sys::take_lease(&file, seekless_sys::LeaseKind::AgainstWriters)
-        .unwrap()
-        .available()
-        .is_some();
+    let taken = seekless_sys::take_lease(&file, seekless_sys::LeaseKind::AgainstWriters).unwrap();
+    let found = taken.available().is_some();
     if !found {
         println!("skipped: no leases here");
     }
@@ -216,19 +214,14 @@ fn a_replaced_file_lets_nobody_in_whom_its_directory_would_let_into_new_files() 
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let attributes = |path: &Path| {
             let file = File::open(path).unwrap();
-            seekless_sys::extended_attributes(file.as_fd())
-                .unwrap()
-                .available()
-                .unwrap()
+            let attributes = seekless_sys::extended_attributes(file.as_fd()).unwrap();
+            attributes.available().unwrap()
         };
         let before = attributes(&path);
         let opened = File::open(directory.path()).unwrap();
         let list = list_with_user_1234();
         if let Err(error) = seekless_sys::set_extended_attribute(opened.as_fd(), c"system.posix_acl_default", &list) {
-            println!(
-                "skipped: no access control lists in {}: {error}",
-                directory.path().display()
-            );
+            println!("skipped: no access control lists in {directory:?}: {error}");
             continue;
         }
         commit(&path, &one_byte(), &replace()).unwrap();

@@ -205,10 +205,8 @@ fn data_that_waits_to_be_written_and_data_in_reserved_blocks_is_read_and_what_is
                 expected[at as usize..at as usize + 7].copy_from_slice(b"waiting");
             }
             let kept = Kept::default();
-            let transfer = Reader::prepare_for(&method, 2 << 20)
-                .unwrap()
-                .read(&path, &kept)
-                .unwrap();
+            let mut reader = Reader::prepare_for(&method, 2 << 20).unwrap();
+            let transfer = reader.read(&path, &kept).unwrap();
             assert!(kept.bytes() == expected, "{method}");
             assert!(transfer.hole_bytes > 0, "{method}: {transfer:?}");
         }

@@ -152,12 +152,9 @@ fn a_file_that_cannot_be_read_is_named() {
         let groups = paths.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]);
         let mut given = Given::default();
         Heads::new(&plan).read(groups.enumerate(), &mut given);
-        let failed: Vec<_> = given
-            .heads
-            .iter()
-            .filter_map(|(number, heads)| Some((*number, heads.as_ref().err()?)))
-            .collect();
-        assert_eq!(failed, [(5, &1)], "{plan:?}");
+        let heads = given.heads.iter();
+        let failed = heads.filter_map(|(number, heads)| Some((*number, heads.as_ref().err()?)));
+        assert_eq!(failed.collect::<Vec<_>>(), [(5, &1)], "{plan:?}");
         assert_eq!(given.heads.len(), 10);
     }
 }

@@ -238,9 +238,8 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
         ("update/sync,order=rewrite", 4, 4_000_000),
     ];
     for (method, writes, written_bytes) in table {
-        let work = cost(&updates, &cold, &Method::known(method), Safety::InPlace)
-            .unwrap()
-            .work;
+        let cost = cost(&updates, &cold, &Method::known(method), Safety::InPlace);
+        let work = cost.unwrap().work;
         assert_eq!((work.writes, work.written_bytes), (writes, written_bytes), "{method}");
     }
     let direct = Method::known("update/sync,direct");
