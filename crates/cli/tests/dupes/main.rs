@@ -4,6 +4,7 @@
 mod common;
 
 mod cached;
+#[cfg(feature = "catalogue")]
 mod catalogue;
 mod disks;
 mod faults;

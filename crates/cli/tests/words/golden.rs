@@ -1,7 +1,7 @@
 //! The command's output, compared with the reviewed files in `testdata/golden`.
 //!
-//! Text for people may change on purpose: `UPDATE_EXPECT=1 cargo test -p seekless-cli --test words golden` writes the
-//! files again, for a review of the diff. Commands, options, exit codes and JSON keys are promises: `surface.txt`,
+//! Text for people may change on purpose: `UPDATE_EXPECT=1 cargo test -p seekless-cli --all-features --test words golden`
+//! writes the files again, for a review of the diff. Commands, options, exit codes and JSON keys are promises: `surface.txt`,
 //! `exit-codes.txt` and `json-keys.txt` only ever gain lines.
 
 use std::collections::BTreeSet;
@@ -46,6 +46,7 @@ fn inner_commands(command: &Command) -> impl Iterator<Item = &Command> {
 }
 
 #[test]
+#[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
 fn the_help_of_every_command_is_as_reviewed() {
     let place = Place::new();
     for words in commands() {
@@ -89,6 +90,7 @@ fn counts_ratios_and_sizes_have_one_form() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
 fn commands_and_options_are_as_promised() {
     fn walk(command: &Command, words: &str, text: &mut String) {
         writeln!(text, "{words}").unwrap();

@@ -7,6 +7,7 @@ use super::golden::commands;
 use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, assert_lacks, prepared};
 
 #[test]
+#[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
 fn the_help_of_every_command_has_examples() {
     let place = Place::new();
     let commands = commands()
@@ -126,6 +127,7 @@ fn completions_are_generated_for_every_shell() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
 fn the_manual_has_a_page_with_all_sections_for_every_command() {
     let place = Place::new();
     let first = place.call("generate man").succeeded().stdout;
