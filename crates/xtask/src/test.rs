@@ -3,9 +3,8 @@
 //! It stops at the first step that fails. Skipped tests are printed when they are skipped and again at the end, with
 //! the seconds of each step, the slowest tests, and those that passed only when they were run again, alone.
 //!
-//! A change must pass the short form. `--long` adds what finds little for its time. Dependencies are compiled at most three times
-//! in the short form: for Clippy and the documentation, for tests, command and wheel, and once more for this program if features
-//! differ, which a test forbids.
+//! A change must pass the short form; `--long` adds what finds little for its time. The short form compiles dependencies twice: for
+//! Clippy and the documentation, and for this program, the tests, the command and the wheel; once more those of the hub, if it changed.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
