@@ -20,7 +20,6 @@ use super::super::{
 use super::{Told, here, narrow, told};
 use crate::Stop;
 use crate::testing::long_or;
-use crate::walk::Globs;
 use seekless::walk::FOUND_FILE;
 
 fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
@@ -153,61 +152,6 @@ fn one_file_or_directory_on_both_sides_is_equal_unread() {
     let file = one.join("file");
     let (summary, found) = told(here(), &file, &file, TreeOptions::default());
     assert_eq!((summary.files, summary.bytes, found.len()), (1, 5, 0));
-}
-
-#[test]
-fn what_globs_exclude_is_neither_compared_nor_entered() {
-    let (_all, one, other) = pair();
-    for (root, names) in [
-        (&one, ["a.o", "b", "c/d", "c/b", "e/b"]),
-        (&other, ["a.o", "c/d", "c/f.o", "x.o", "e/g"]),
-    ] {
-        for name in names {
-            let path = root.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, path.as_os_str().as_bytes()).unwrap();
-        }
-    }
-    let globs = Globs::new(&["*.o", "b", "c/d"], &[]).unwrap();
-    for (new_files, expected) in [(false, "e/g"), (true, "e/g")] {
-        let options = TreeOptions {
-            exclude: Some(&globs),
-            new_files,
-            ..TreeOptions::default()
-        };
-        let (_, found) = told(narrow(), &one, &other, options);
-        let names: Vec<_> = found.iter().map(|(path, _)| path.to_str().unwrap()).collect();
-        assert_eq!(names, [expected]);
-    }
-}
-
-#[test]
-fn a_tree_that_is_missing_is_empty_if_new_files_count() {
-    let (_all, one, other) = pair();
-    fs::create_dir_all(one.join("c/empty")).unwrap();
-    fs::write(one.join("c/nothing"), b"").unwrap();
-    fs::write(one.join("c/file"), b"bytes").unwrap();
-    rustix::fs::mknodat(CWD, one.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
-    let options = TreeOptions {
-        new_files: true,
-        ..TreeOptions::default()
-    };
-    let gone = other.join("gone");
-    for (roots, side) in [([&one, &gone], TreeSide::One), ([&gone, &one], TreeSide::Other)] {
-        for plan in [here(), narrow()] {
-            let (summary, found) = told(plan, roots[0], roots[1], options);
-            let contents = ContentsDiffer::Ends(TreeSide::BOTH[1 - side as usize], 0);
-            let expected = [
-                ("c/file", EntryDifference::Contents(contents)),
-                ("fifo", EntryDifference::OnlyIn(side, FileType::Fifo)),
-            ];
-            let expected = expected.map(|(path, difference)| (path.into(), TreeFinding::Difference(difference)));
-            assert_eq!(found, expected);
-            assert_eq!((summary.differences, summary.failures), (2, 0));
-        }
-    }
-    let error = compare(&gone, &gone, &options, &Stop::default(), &mut Told::default()).unwrap_err();
-    assert!(error.to_string().contains("gone: cannot stat"), "{error}");
 }
 
 #[test]

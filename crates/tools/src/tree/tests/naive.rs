@@ -14,6 +14,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::super::{Attribute, ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide};
 use super::{here, narrow, told};
 use crate::testing::cases;
+use crate::walk::Globs;
 
 /// An entry of a tree.
 #[derive(Clone, Debug)]
@@ -116,7 +117,7 @@ fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions<'_>, found
                     .map(|entry| entry.unwrap().file_name())
                     .collect();
                 names.sort();
-                for name in names {
+                for name in names.iter().filter(|name| !is_excluded(name.as_bytes(), options)) {
                     naive(one, other, &below.join(name), options, found);
                 }
                 return;
@@ -169,10 +170,15 @@ fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions<'_>, found
                 .map(|entry| entry.unwrap().file_name().into_vec())
         };
         let names: BTreeSet<Vec<u8>> = list(&left).chain(list(&right)).collect();
-        for name in names {
+        for name in names.into_iter().filter(|name| !is_excluded(name, options)) {
             naive(one, other, &below.join(OsString::from_vec(name)), options, found);
         }
     }
+}
+
+/// Whether the patterns that [`random_trees_differ_where_a_naive_walk_says`] excludes match a name.
+fn is_excluded(name: &[u8], options: TreeOptions<'_>) -> bool {
+    options.exclude.is_some() && (name == b"a" || name.ends_with(b".b"))
 }
 
 /// Joining nothing leaves a slash behind.
@@ -205,13 +211,15 @@ proptest! {
         metadata: bool,
         brief: bool,
         new_files: bool,
+        excludes: bool,
         is_narrow: bool,
     ) {
         let all = tempfile::tempdir().unwrap();
         let (left, right) = (all.path().join("one"), all.path().join("other"));
         make(&left, &one);
         make(&right, &other);
-        let options = TreeOptions { metadata, brief, new_files, ..TreeOptions::default() };
+        let globs = Globs::new(&["a", "*.b"], &[]).unwrap();
+        let options = TreeOptions { metadata, brief, new_files, exclude: excludes.then_some(&globs), ..TreeOptions::default() };
         let mut expected = Vec::new();
         naive(&left, &right, Path::new(""), options, &mut expected);
         let plan = if is_narrow { narrow() } else { here() };
