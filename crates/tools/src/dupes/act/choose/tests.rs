@@ -53,16 +53,48 @@ fn three() -> Vec<Copy> {
 }
 
 #[test]
-fn an_order_keeps_its_first_file() {
-    for (text, path) in [
-        ("newest", "/work/a/x.raw"),
-        ("oldest", "/work/c"),
-        ("shortest", "/work/c"),
-        ("longest", "/work/b/long-name"),
-        ("first", "/work/a/x.raw"),
+fn rules_say_which_files_stay_and_why() {
+    for (texts, expected) in [
+        // An order keeps its first file.
+        ("newest", "a/x.raw newest"),
+        ("oldest", "c oldest"),
+        ("shortest", "c shortest"),
+        ("longest", "b/long-name longest"),
+        ("first", "a/x.raw first"),
+        // Every file that a rule protects stays.
+        ("name:*.raw", "a/x.raw name:*.raw"),
+        ("path:b/*", "b/long-name path:b/*"),
+        ("path:./b/*", "b/long-name path:./b/*"),
+        ("path:/work/*", "c path:/work/*"),
+        ("path:/work/*/*", "a/x.raw path:/work/*/*, b/long-name path:/work/*/*"),
+        ("not-under:/work/b", "a/x.raw not-under:/work/b, c not-under:/work/b"),
+        ("under:/work/b", "b/long-name under:/work/b"),
+        ("not-under /work", "a/x.raw last copy"),
+        ("at-least:2, path:**", "a/x.raw path:**, b/long-name path:**, c path:**"),
+        // An order after a pattern decides only where the pattern matches nothing.
+        ("name:*.raw, oldest", "a/x.raw name:*.raw"),
+        ("oldest, name:*.raw", "a/x.raw name:*.raw, c oldest"),
+        ("name:*.jpg, oldest", "c oldest"),
+        ("path:b, oldest, name:*.raw", "a/x.raw name:*.raw, b/long-name path:b"),
+        ("at-least:2, path:b, oldest", "b/long-name path:b, c at-least:2"),
+        ("at-least 2, oldest", "b/long-name at-least:2, c oldest"),
+        ("newest, under:/work/b", "a/x.raw newest, b/long-name under:/work/b"),
+        (
+            "not-under:/work/c, newest",
+            "a/x.raw not-under:/work/c, b/long-name not-under:/work/c",
+        ),
+        (
+            "under:/work/c, newest, under:/work/b",
+            "b/long-name under:/work/b, c under:/work/c",
+        ),
     ] {
-        assert_eq!(kept(&three(), &[text]), [format!("{path} {text}")]);
+        let texts: Vec<&str> = texts.split(", ").collect();
+        let expected: Vec<String> = expected.split(", ").map(|kept| format!("/work/{kept}")).collect();
+        assert_eq!(kept(&three(), &texts), expected, "{texts:?}");
     }
+    // The others rely on the one that the first rule prefers.
+    let choice = choose(&three(), &rules(&["path:b", "path:a"]), false);
+    assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
     let mut copies = three();
     copies[1].names[0].root = 1;
     assert_eq!(kept(&copies, &["first"]), ["/work/b/long-name first"]);
@@ -79,77 +111,6 @@ fn ties_are_decided_by_the_next_rule_then_by_what_stays_anyway_then_by_path() {
     assert_eq!(kept(&copies, &["newest", "name:c"]), ["/work/c name:c"]);
     copies[2].fixed = Some(Fixed::Reference);
     assert_eq!(kept(&copies, &["newest"]), ["/work/c reference"]);
-}
-
-#[test]
-fn an_order_after_a_pattern_decides_only_where_the_pattern_matches_nothing() {
-    for (texts, expected) in [
-        (&["name:*.raw", "oldest"][..], &["/work/a/x.raw name:*.raw"][..]),
-        (
-            &["oldest", "name:*.raw"],
-            &["/work/a/x.raw name:*.raw", "/work/c oldest"],
-        ),
-        (&["name:*.jpg", "oldest"], &["/work/c oldest"]),
-        (
-            &["path:b", "oldest", "name:*.raw"],
-            &["/work/a/x.raw name:*.raw", "/work/b/long-name path:b"],
-        ),
-        (
-            &["at-least:2", "path:b", "oldest"],
-            &["/work/b/long-name path:b", "/work/c at-least:2"],
-        ),
-        (
-            &["newest", "under:/work/b"],
-            &["/work/a/x.raw newest", "/work/b/long-name under:/work/b"],
-        ),
-        (
-            &["not-under:/work/c", "newest"],
-            &["/work/a/x.raw not-under:/work/c", "/work/b/long-name not-under:/work/c"],
-        ),
-    ] {
-        assert_eq!(kept(&three(), texts), expected, "{texts:?}");
-    }
-    // The others rely on the one that the first rule prefers.
-    let choice = choose(&three(), &rules(&["path:b", "path:a"]), false);
-    assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
-}
-
-#[test]
-fn every_file_that_a_rule_protects_stays() {
-    for (texts, expected) in [
-        (&["name:*.raw"][..], &["/work/a/x.raw name:*.raw"][..]),
-        (&["path:b/*"], &["/work/b/long-name path:b/*"]),
-        (&["path:./b/*"], &["/work/b/long-name path:./b/*"]),
-        (&["path:/work/*"], &["/work/c path:/work/*"]),
-        (
-            &["path:/work/*/*"],
-            &["/work/a/x.raw path:/work/*/*", "/work/b/long-name path:/work/*/*"],
-        ),
-        (
-            &["not-under:/work/b"],
-            &["/work/a/x.raw not-under:/work/b", "/work/c not-under:/work/b"],
-        ),
-        (&["under:/work/b"], &["/work/b/long-name under:/work/b"]),
-        (
-            &["under:/work/c", "newest", "under:/work/b"],
-            &["/work/b/long-name under:/work/b", "/work/c under:/work/c"],
-        ),
-        (&["not-under /work"], &["/work/a/x.raw last copy"]),
-        (
-            &["oldest", "name:*.raw"],
-            &["/work/a/x.raw name:*.raw", "/work/c oldest"],
-        ),
-        (
-            &["at-least 2", "oldest"],
-            &["/work/b/long-name at-least:2", "/work/c oldest"],
-        ),
-        (
-            &["at-least:2", "path:**"],
-            &["/work/a/x.raw path:**", "/work/b/long-name path:**", "/work/c path:**"],
-        ),
-    ] {
-        assert_eq!(kept(&three(), texts), expected, "{texts:?}");
-    }
 }
 
 #[test]
