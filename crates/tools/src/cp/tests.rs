@@ -96,22 +96,6 @@ proptest! {
     }
 }
 
-#[test]
-fn what_is_not_to_be_preserved_is_that_of_a_new_file() {
-    let place = tempfile::tempdir().unwrap();
-    let (from, to) = (place.path().join("from"), place.path().join("to"));
-    fs::create_dir(&from).unwrap();
-    fs::write(from.join("file"), b"bytes").unwrap();
-    fs::hard_link(from.join("file"), from.join("second")).unwrap();
-    fs::set_permissions(from.join("file"), Permissions::from_mode(0o4777)).unwrap();
-    let plain = place.path().join("plain");
-    fs::write(&plain, b"").unwrap();
-    let options = options(|options| options.preserved = Preserved::NONE);
-    assert_eq!(copy(&from, &to, &options).files, 2, "names are files of their own");
-    let mode = |path: &Path| path.metadata().unwrap().mode() & 0o7777;
-    assert_eq!(mode(&to.join("file")), 0o777 & (mode(&plain) | 0o111), "less the umask");
-}
-
 fn copied(from: &Path, to: &Path, watch: &dyn CpWatch) -> CpSummary {
     copy_trees(&[from], to, &CpOptions::default(), &Stop::default(), watch).unwrap()
 }

@@ -302,31 +302,6 @@ fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_f
 }
 
 #[test]
-fn a_file_that_changes_after_it_was_listed_is_told_and_in_no_group() {
-    let place = tempfile::tempdir().unwrap();
-    for name in ["a", "b", "c"] {
-        fs::write(place.path().join(name), "same").unwrap();
-    }
-    let selection = Selection::new([place.path()], true);
-    let plan = plan::batch(&ProcessFacts::here());
-    let files = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ()).files;
-    fs::write(place.path().join("b"), "SAME").unwrap();
-    fs::rename(place.path().join("c"), place.path().join("a")).unwrap();
-    let mut told: Vec<_> = (0..files.len())
-        .map(|number| (files.path(number), files.open(number).unwrap_err().to_string()))
-        .map(|(path, why)| (path.file_name().unwrap().to_str().unwrap().to_owned(), why))
-        .collect();
-    told.sort();
-    let told: Vec<_> = told.iter().map(|(name, why)| (name.as_str(), why.as_str())).collect();
-    let expected = [
-        ("a", "replaced by another file during the search"),
-        ("b", "changed during the search"),
-        ("c", "No such file or directory (os error 2)"),
-    ];
-    assert_eq!(told, expected);
-}
-
-#[test]
 fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
     let place = tempfile::tempdir().unwrap();
     let names: Vec<PathBuf> = (0..12).map(|number| place.path().join(number.to_string())).collect();
@@ -357,50 +332,6 @@ fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
         sizes.insert(group.len());
     }
     assert!(sizes.contains(&11), "none of them stood for others");
-}
-
-#[test]
-fn what_was_not_in_memory_does_not_stay_there_unless_it_is_to() {
-    let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-    let bytes = vec![3; 100_000];
-    // Equal, alike at the start only, and of another size.
-    let files = [
-        ("a", 100_000, 3),
-        ("b", 100_000, 3),
-        ("c", 100_000, 4),
-        ("d", 50_000, 3),
-    ];
-    let paths = files.map(|(name, length, last)| {
-        let path = place.path().join(name);
-        let mut bytes = bytes[..length].to_vec();
-        bytes[length - 1] = last;
-        fs::write(&path, bytes).unwrap();
-        path
-    });
-    let resident = || {
-        let part = |path: &PathBuf| seekless::cache::resident(path).unwrap().part();
-        paths.each_ref().map(part)
-    };
-    for keeps_cached in [false, true] {
-        let dropped = paths
-            .each_ref()
-            .map(|path| seekless::cache::drop_file(path).unwrap().part());
-        if dropped != [Some(0.0); 4] {
-            println!("skipped: files cannot be dropped from the page cache here");
-            return;
-        }
-        let options = options(|options| options.keeps_cached = keeps_cached);
-        assert_eq!(find_below(place.path(), 1, &options).sum().duplicates, 1);
-        let is_resident = resident().map(|part| part > Some(0.0));
-        assert_eq!(
-            is_resident,
-            if keeps_cached {
-                [true, true, true, false]
-            } else {
-                [false; 4]
-            }
-        );
-    }
 }
 
 #[test]
@@ -1105,43 +1036,44 @@ fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
 }
 
 #[test]
-fn whatever_a_file_has_become_it_has_changed() {
-    let place = tempfile::tempdir().unwrap();
+fn whatever_a_file_has_become_since_it_was_listed_is_told() {
+    let place =
+        planted(&["gone", "link", "replaced", "socket", "truncated", "written"].map(|name| (name, &b"same"[..])));
     let path = |name: &str| place.path().join(name);
-    for name in ["link", "truncated", "socket"] {
-        fs::write(path(name), "same").unwrap();
-    }
     let files = listed_below(place.path());
     let (options, stop) = (SearchOptions::default(), Stop::default());
     let search = search_of(&files, &options, &stop);
     let number = |name: &str| {
-        (0..files.len())
-            .find(|number| files.name(*number) == name.as_bytes())
-            .unwrap()
+        let mut all = 0..files.len();
+        all.find(|number| files.name(*number) == name.as_bytes()).unwrap()
     };
     let (open, _) = search.open_file(number("truncated")).unwrap();
-    File::options()
-        .write(true)
-        .truncate(true)
-        .open(path("truncated"))
-        .unwrap();
+    fs::write(path("truncated"), "").unwrap();
+    fs::write(path("written"), "SAME").unwrap();
+    fs::rename(path("gone"), path("replaced")).unwrap();
     for name in ["link", "socket"] {
         fs::remove_file(path(name)).unwrap();
     }
     std::os::unix::fs::symlink("truncated", path("link")).unwrap();
     std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
-    for name in ["link", "socket"] {
+    let told = |error: io::Error| (error.kind(), error.to_string());
+    let (replaced, changed) = (
+        "replaced by another file during the search",
+        "changed during the search",
+    );
+    let gone = "No such file or directory (os error 2)";
+    for (name, kind, why) in [
+        ("gone", io::ErrorKind::NotFound, gone),
+        ("link", CHANGED, replaced),
+        ("replaced", CHANGED, replaced),
+        ("socket", CHANGED, replaced),
+        ("written", CHANGED, changed),
+    ] {
         let error = search.open_file(number(name)).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.to_string().as_str()),
-            (CHANGED, "replaced by another file during the search")
-        );
+        assert_eq!(told(error), (kind, why.to_owned()), "{name}");
     }
     let error = search.cause(number("truncated"), &open, io::Error::other("a page is gone"));
-    assert_eq!(
-        (error.kind(), error.to_string().as_str()),
-        (CHANGED, "changed during the search")
-    );
+    assert_eq!(told(error), (CHANGED, changed.to_owned()));
 }
 
 #[test]

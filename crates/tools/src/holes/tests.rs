@@ -117,6 +117,9 @@ fn digging_that_is_stopped_ends_without_an_error_of_the_file() {
         let dug = dig(&named(&path), Dig::default(), &stop, &|_| stop.stop()).unwrap();
         assert!(dug.zero_bytes < 15 * MIB as u64, "{dug:?}");
         assert!(fs::read(&path).unwrap() == bytes);
+        make(&path, &[(1, 1000)], 0);
+        let dug = dig(&named(&path), Dig::default(), &stop, &|_| ()).unwrap();
+        assert_eq!(dug.holes, 0, "it was stopped before it began");
     }
 }
 
@@ -553,19 +556,6 @@ fn what_is_no_regular_file_is_refused_by_its_kind() {
 }
 
 #[test]
-fn a_job_that_was_stopped_changes_no_more() {
-    let directory = tempfile::tempdir().unwrap();
-    if !has_holes(directory.path()) {
-        return;
-    }
-    let path = directory.path().join("file");
-    make(&path, &[(1, 1000)], 0);
-    let stop = Stop::default();
-    stop.stop();
-    assert_eq!(dig(&named(&path), Dig::default(), &stop, &|_| ()).unwrap().holes, 0);
-}
-
-#[test]
 fn each_file_of_a_directory_is_met_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
@@ -626,40 +616,32 @@ fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first(
 }
 
 #[test]
-fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let selection = small_and_large(directory.path());
-    let (stop, worked) = (Stop::default(), AtomicUsize::new(0));
-    let work = |_: &FileAt| {
-        if worked.fetch_add(1, Ordering::SeqCst) == 4 {
-            stop.stop();
+fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it_or_once_nobody_listens() {
+    for listens in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let selection = small_and_large(directory.path());
+        let (stop, worked) = (Stop::default(), AtomicUsize::new(0));
+        let work = |_: &FileAt| {
+            if worked.fetch_add(1, Ordering::SeqCst) == 4 && listens {
+                stop.stop();
+            }
+        };
+        let mut told = 0_usize;
+        let tell = |_: &Path, done: std::result::Result<(), String>| {
+            told += usize::from(done.is_ok());
+            if listens {
+                std::ops::ControlFlow::Continue(())
+            } else {
+                std::ops::ControlFlow::Break(())
+            }
+        };
+        each_file(&selection, &stop, work, tell);
+        let worked = worked.into_inner();
+        if listens {
+            assert!(told == worked && (5..50).contains(&worked), "{told} {worked}");
+        } else {
+            // The files before the first large one were processed together.
+            assert!(told == 1 && worked <= 47, "{told} {worked}");
         }
-    };
-    let mut told = 0_usize;
-    let tell = |_: &Path, done: std::result::Result<(), String>| {
-        told += usize::from(done.is_ok());
-        std::ops::ControlFlow::Continue(())
-    };
-    each_file(&selection, &stop, work, tell);
-    let worked = worked.into_inner();
-    assert_eq!(told, worked);
-    assert!((5..50).contains(&worked), "{worked}");
-}
-
-#[test]
-fn nothing_is_done_once_nobody_listens() {
-    let directory = tempfile::tempdir().unwrap();
-    let selection = small_and_large(directory.path());
-    let (mut told, worked) = (0_usize, AtomicUsize::new(0));
-    let work = |_: &FileAt| {
-        worked.fetch_add(1, Ordering::SeqCst);
-    };
-    let tell = |_: &Path, done: std::result::Result<(), String>| {
-        told += usize::from(done.is_ok());
-        std::ops::ControlFlow::Break(())
-    };
-    each_file(&selection, &Stop::default(), work, tell);
-    assert_eq!(told, 1);
-    // The files before the first large one were processed together.
-    assert!(worked.into_inner() <= 47);
+    }
 }
