@@ -3,15 +3,13 @@
 use super::super::directory::steps_of;
 use super::*;
 
-fn to_moved(tree: &Tree) -> Action {
+pub(super) fn to_moved(tree: &Tree) -> Action {
     Action::Move { to: tree.path("moved") }
 }
 
 /// Equal directories `keep`, `deep/one` and `two`.
-fn write_directories(tree: &Tree) {
-    if tree.root().exists() {
-        fs::remove_dir_all(tree.root()).unwrap();
-    }
+pub(super) fn write_directories(tree: &Tree) {
+    tree.clear();
     fs::create_dir_all(tree.path("moved")).unwrap();
     for directory in ["keep", "deep/one", "two"] {
         let at = tree.path(directory);
@@ -43,10 +41,6 @@ pub(super) fn directory_steps(tree: &Tree) -> Vec<Step> {
         .collect()
 }
 
-fn moved_to(tree: &Tree, path: &Path) -> PathBuf {
-    tree.path("moved").join(path.strip_prefix("/").unwrap())
-}
-
 fn modified(path: &Path) -> SystemTime {
     path.metadata().unwrap().modified().unwrap()
 }
@@ -59,12 +53,11 @@ fn files_move_with_the_directories_that_are_empty_then_and_come_back() {
         let steps = directory_steps(&tree);
         assert_eq!(steps.len(), 12);
         assert_eq!(check(&to_moved(&tree), &steps, &tree.options()), []);
-        let outcomes = tree.run(&to_moved(&tree), &steps);
-        assert!(outcomes.iter().all(is_done), "{outcomes:?}");
+        tree.does(&to_moved(&tree), &steps);
         for directory in ["deep/one", "two"] {
             let path = tree.path(directory);
             assert!(!path.exists());
-            let there = moved_to(&tree, &path);
+            let there = moved_to(&tree.path("moved"), &path);
             for name in ["a", "sub/b", "sub/c"] {
                 assert_eq!(
                     fs::read(there.join(name)).unwrap(),
@@ -93,7 +86,7 @@ fn files_move_with_the_directories_that_are_empty_then_and_come_back() {
 fn require_once(tree: &Tree, before: &Snapshot) {
     for (path, (bytes, ..)) in before {
         if !path.starts_with(tree.path("moved")) && !bytes.is_empty() {
-            let places = [path.clone(), moved_to(tree, path)];
+            let places = [path.clone(), moved_to(&tree.path("moved"), path)];
             let found: Vec<&PathBuf> = places.iter().filter(|path| path.exists()).collect();
             assert_eq!(found.len(), 1, "{}", path.display());
             assert_eq!(fs::read(found[0]).unwrap(), *bytes);
@@ -104,44 +97,7 @@ fn require_once(tree: &Tree, before: &Snapshot) {
 
 #[test]
 fn a_kill_at_any_step_leaves_each_file_in_one_place_and_undo_brings_it_back() {
-    for tree in trees() {
-        let write = || {
-            write_directories(&tree);
-            tree.snapshot()
-        };
-        let killed = KilledRun {
-            action: 0,
-            job: "directories",
-            write: &write,
-            run: &|watch| drop(tree.run_while(&to_moved(&tree), &directory_steps(&tree), watch)),
-            check: &|_, before| require_once(&tree, before),
-        };
-        each_kill_is_undone(&tree, &killed);
-    }
-}
-
-#[test]
-fn more_directories_than_a_batch_has_are_moved_and_come_back() {
-    let tree = tree();
-    fs::create_dir(tree.path("moved")).unwrap();
-    for number in 0..50 {
-        tree.write(format!("{number}/file"), b"same");
-    }
-    let before = tree.snapshot();
-    let of = |number: i32| {
-        steps_of(
-            &tree.path(number.to_string()),
-            &tree.path("0"),
-            &KeepReason::LastCopy,
-            &to_moved(&tree),
-        )
-    };
-    let steps: Vec<Step> = (1..50).flat_map(|number| of(number).unwrap()).collect();
-    let outcomes = tree.run(&to_moved(&tree), &steps);
-    assert!(outcomes.iter().all(is_done), "{outcomes:?}");
-    assert_eq!(fs::read_dir(tree.root()).unwrap().count(), 2);
-    tree.undo();
-    require_same(&tree, &before, "undone");
+    each_kill_is_undone("directories", 0, |tree, _, before| require_once(tree, before));
 }
 
 #[test]
@@ -164,9 +120,7 @@ fn a_directory_that_is_not_empty_by_then_stays_with_what_is_in_it() {
             let reasons: Vec<String> = left.map(why).collect();
             assert!(reasons.contains(&"it is not empty".to_owned()), "{stays}: {reasons:?}");
             assert!(tree.path(stays).symlink_metadata().is_ok(), "{stays}");
-            tree.undo();
-            require_same(&tree, &before, stays);
-            forget_all(&tree);
+            tree.undoes(&before, stays);
         }
     }
 }
@@ -234,7 +188,7 @@ fn undo_replaces_no_directory_and_no_file_that_has_a_name_by_then() {
         .filter(|(_, undone)| matches!(undone, Undone::Failed { .. }));
     assert_eq!(failed.count(), 1, "{undone:?}");
     assert_eq!(fs::read(tree.path("two/a")).unwrap(), b"precious");
-    assert!(tree.path("two/sub/b").exists() && moved_to(&tree, &tree.path("two/a")).exists());
+    assert!(tree.path("two/sub/b").exists() && moved_to(&tree.path("moved"), &tree.path("two/a")).exists());
     assert_ne!(
         modified(&tree.path("two")),
         modified(&tree.path("keep")),
@@ -258,9 +212,7 @@ fn a_directory_with_a_mount_in_it_stays() {
         drop(mounted);
         assert!(outcomes.iter().any(|outcome| !is_done(outcome)), "{outcomes:?}");
         assert!(tree.path("two").exists());
-        tree.undo();
-        require_same(&tree, &before, "undone");
-        forget_all(&tree);
+        tree.undoes(&before, "undone");
     }
 }
 
@@ -281,14 +233,11 @@ fn root_moves_nothing_of_another_user() {
             left.any(|outcome| why(outcome).contains("another user")),
             "{outcomes:?}"
         );
-        tree.undo();
-        require_same(&tree, &before, "undone");
+        tree.undoes(&before, "undone");
         let options = tree.with(|options| options.unsafe_owner = true);
         let outcomes = tree.run_by(&to_moved(&tree), &steps, &options);
         assert!(outcomes.iter().any(is_done), "{outcomes:?}");
-        tree.undo();
-        require_same(&tree, &before, "undone");
-        forget_all(&tree);
+        tree.undoes(&before, "undone");
     }
 }
 

@@ -12,17 +12,16 @@ fn options(tree: &Tree, action: &Action) -> ActingOptions {
     tree.with(|options| options.without_leases = *action == Action::Aside)
 }
 
-pub(super) fn of_child(tree: &Tree, number: usize) -> (Action, Vec<Step>, ActingOptions) {
+pub(super) fn job(tree: &Tree, number: usize) -> (Action, Vec<Step>, ActingOptions) {
     let action = actions(tree)[number].clone();
     let options = options(tree, &action);
     (action, sample_steps(tree), options)
 }
 
-fn write(tree: &Tree) -> Snapshot {
+pub(super) fn write(tree: &Tree) {
     write_sample(tree);
     fs::create_dir(tree.path("home")).unwrap();
     age(&tree.path("home"), 5);
-    tree.snapshot()
 }
 
 /// The files in the trash that say where others were.
@@ -35,7 +34,7 @@ fn described(tree: &Tree) -> Vec<PathBuf> {
 fn files_are_moved_apart_and_come_back_also_if_they_were_written_to_there() {
     for tree in trees() {
         for action in actions(&tree) {
-            let before = write(&tree);
+            let before = write_of(&tree, "apart");
             let (steps, options) = (sample_steps(&tree), options(&tree, &action));
             assert_eq!(check(&action, &steps, &options), []);
             let outcomes = tree.run_by(&action, &steps, &options);
@@ -68,26 +67,12 @@ fn files_are_moved_apart_and_come_back_also_if_they_were_written_to_there() {
 
 #[test]
 fn a_kill_at_any_step_of_moving_apart_is_settled_and_undone() {
-    for tree in trees() {
-        for number in 0..2 {
-            let run = |watch: &dyn Watch| {
-                let (action, steps, options) = of_child(&tree, number);
-                tree.run_with(&action, &steps, &options, watch).unwrap();
-            };
-            let check = |now: &str, _: &Snapshot| {
-                assert!(has_content(&tree, &fs::read(tree.path("keep")).unwrap()));
-                let files = fs::read_dir(tree.path("home/Trash/files")).map_or(0, Iterator::count);
-                assert!(now != "settled" || described(&tree).len() == files);
-            };
-            let killed = KilledRun {
-                action: number,
-                job: "apart",
-                write: &|| write(&tree),
-                run: &run,
-                check: &check,
-            };
-            each_kill_is_undone(&tree, &killed);
-        }
+    for number in 0..2 {
+        each_kill_is_undone("apart", number, |tree, now, _| {
+            assert!(has_content(tree, &fs::read(tree.path("keep")).unwrap()));
+            let files = fs::read_dir(tree.path("home/Trash/files")).map_or(0, Iterator::count);
+            assert!(now != "settled" || described(tree).len() == files);
+        });
     }
 }
 
@@ -108,8 +93,7 @@ fn without_leases_what_others_do_at_any_moment_is_not_lost() {
     for tree in trees() {
         let run = |watch: &dyn Watch| {
             write(&tree);
-            let (action, steps, options) = of_child(&tree, 0);
-            tree.run_with(&action, &steps, &options, watch).unwrap();
+            run_job(&tree, "apart", 0, watch);
         };
         let changes = changes_of(run);
         forget_all(&tree);
@@ -162,8 +146,7 @@ fn the_trash_is_on_the_file_system_of_the_file_and_the_one_of_all_users_only_if_
     {
         prepare(&mounted.join(".Trash"));
         let (keep, file) = (tree.write("m/keep", b"x"), tree.write(format!("m/d {number}/f"), b"x"));
-        let outcomes = tree.run(&action, &[step(&[&file], &keep)]);
-        assert!(is_done(&outcomes[0]), "{outcomes:?}");
+        tree.does(&action, &[step(&[&file], &keep)]);
         let info = fs::read_dir(mounted.join(expected).join("info"))
             .unwrap()
             .next()

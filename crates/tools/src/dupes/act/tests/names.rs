@@ -3,10 +3,8 @@
 use super::*;
 
 /// A file `a/one` with the names `b/two` and `b/three`, and another file.
-fn write_names(tree: &Tree) {
-    if tree.root().exists() {
-        fs::remove_dir_all(tree.root()).unwrap();
-    }
+pub(super) fn write_names(tree: &Tree) {
+    tree.clear();
     let one = tree.write("a/one", b"content");
     tree.write("b/other", b"precious");
     for name in ["b/two", "b/three"] {
@@ -22,8 +20,8 @@ pub(super) fn steps(tree: &Tree) -> Vec<Step> {
 }
 
 fn sample(tree: &Tree) -> (Vec<Step>, Snapshot) {
-    write_names(tree);
-    (steps(tree), tree.snapshot())
+    let before = write_of(tree, "names");
+    (steps(tree), before)
 }
 
 fn links(tree: &Tree) -> u64 {
@@ -35,7 +33,7 @@ fn names_are_removed_and_undo_links_them_again_whatever_was_written_since() {
     for tree in trees() {
         let (steps, before) = sample(&tree);
         assert_eq!(check(&Action::Names, &steps, &tree.options()), []);
-        assert!(is_done(&tree.run(&Action::Names, &steps)[0]));
+        tree.does(&Action::Names, &steps);
         assert_eq!(links(&tree), 1);
         assert!(are_restored(&tree.undo()));
         assert_eq!(tree.snapshot(), before);
@@ -50,16 +48,9 @@ fn names_are_removed_and_undo_links_them_again_whatever_was_written_since() {
 
 #[test]
 fn a_kill_at_any_step_loses_no_name() {
-    for tree in trees() {
-        let killed = KilledRun {
-            action: 0,
-            job: "names",
-            write: &|| sample(&tree).1,
-            run: &|watch| drop(tree.run_while(&Action::Names, &steps(&tree), watch)),
-            check: &|_, _| assert_eq!(fs::read(tree.path("a/one")).unwrap(), b"content"),
-        };
-        each_kill_is_undone(&tree, &killed);
-    }
+    each_kill_is_undone("names", 0, |tree, _, _| {
+        assert_eq!(fs::read(tree.path("a/one")).unwrap(), b"content");
+    });
 }
 
 #[test]
