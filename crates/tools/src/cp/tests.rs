@@ -138,6 +138,8 @@ fn a_stopped_copy_goes_on_with_what_is_missing_and_takes_nothing_else_for_its_ow
     let stopped = || {
         let place = tempfile::tempdir().unwrap();
         let (from, to) = (many(place.path()), place.path().join("to"));
+        // What changed in the same tick of the clock may have changed later.
+        std::thread::sleep(Duration::from_millis(20));
         let stop = Stop::default();
         let asked = stop.clone();
         let watch = Then(Mutex::new(Some(move || asked.stop())));
