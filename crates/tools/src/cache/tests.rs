@@ -53,29 +53,6 @@ fn directory() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_directory_is_counted_with_each_file_once() {
-    let all = directory();
-    let (totals, told) = shown(&[all.path()]);
-    let [total] = totals.as_slice() else {
-        panic!("{totals:?}")
-    };
-    assert_eq!((total.files, total.bytes, total.left.repeated), (3, 10_001, 1));
-    assert_eq!((total.left.links, total.left.special, total.failed), (2, 1, 0));
-    assert_eq!(
-        total.cacheable_bytes,
-        4 * 4096,
-        "the whole pages of two files and an empty one"
-    );
-    assert!(told.errors.is_empty() && told.files.len() == 3);
-    assert!(told.files.iter().all(|file| !file.is_named && file.before.is_none()));
-    assert!(
-        told.files
-            .iter()
-            .any(|file| file.path.as_os_str().as_bytes().ends_with(b"\xff\x1b"))
-    );
-}
-
-#[test]
 fn a_file_or_directory_named_beside_the_directory_it_is_in_is_counted_once() {
     let all = directory();
     let file = all.path().join("inner/file");
@@ -101,33 +78,6 @@ fn a_link_is_followed_where_it_is_named() {
 }
 
 #[test]
-fn a_path_that_nothing_can_be_done_with_fails_in_its_turn_and_the_rest_goes_on() {
-    let all = directory();
-    let path = |name: &str| all.path().join(name);
-    let (gone, socket, file) = (path("gone"), path("socket"), path("inner/file"));
-    let paths = [
-        &gone,
-        &file,
-        &socket,
-        Path::new("/dev/null"),
-        Path::new("/proc/version"),
-    ];
-    let (totals, told) = shown(&paths);
-    let reasons = [
-        "cannot stat: No such file",
-        "is a socket",
-        "is a device",
-        "not a storage file system (proc)",
-    ];
-    assert_eq!(told.errors.len(), reasons.len(), "{:?}", told.errors);
-    for (error, reason) in told.errors.iter().zip(reasons) {
-        assert!(error.contains(reason), "{error}");
-    }
-    let failed: Vec<u64> = totals.iter().map(|total| total.failed).collect();
-    assert_eq!((failed, totals[1].files), (vec![1, 0, 1, 1, 1], 1));
-}
-
-#[test]
 fn files_are_told_in_the_order_of_the_walk_whatever_the_threads_do() {
     let all = tempfile::tempdir().unwrap();
     let files = crate::testing::long_or(5000, 500);
@@ -141,26 +91,6 @@ fn files_are_told_in_the_order_of_the_walk_whatever_the_threads_do() {
         .map(|entry| entry.unwrap().path())
         .collect();
     assert!(told.files.iter().map(|file| &file.path).eq(&listed));
-}
-
-#[test]
-fn what_is_dropped_is_gone_and_what_is_warmed_is_there() {
-    let all = directory();
-    let selection = Selection::new([all.path()], false);
-    let mut told = Told::default();
-    let warmed = warm(&selection, &Stop::default(), &|_| (), &mut told).remove(0);
-    assert_eq!(
-        (warmed.resident_bytes, warmed.partial_files),
-        (warmed.cacheable_bytes, 0)
-    );
-    let dropped = drop(&selection, &Stop::default(), &mut told).remove(0);
-    assert_eq!(dropped.before_bytes, warmed.resident_bytes);
-    if seekless::StorageFacts::of(all.path()).unwrap().file_system == "tmpfs" {
-        println!("skipped: the temporary directory is memory, which keeps its files");
-        assert_eq!(dropped.resident_bytes, dropped.before_bytes);
-    } else {
-        assert_eq!((dropped.resident_bytes, dropped.resident_files), (0, 0));
-    }
 }
 
 #[test]
