@@ -85,14 +85,15 @@ fn find_below(root: &Path, min_bytes: u64, options: &SearchOptions) -> FoundDupl
 fn found(root: &Path, min_bytes: u64, options: &SearchOptions) -> Groups {
     let found = find_below(root, min_bytes, options);
     assert_eq!(found.failures, []);
-    let groups = found.groups().map(|group| {
-        group
-            .files
-            .into_iter()
-            .map(|file| file.names.into_iter().map(|name| name.path).collect())
-            .collect()
-    });
-    groups.collect()
+    groups_of(&found)
+}
+
+fn groups_of(found: &FoundDuplicates) -> Groups {
+    let paths = |file: Equal| file.names.into_iter().map(|name| name.path).collect();
+    let groups = found.groups();
+    groups
+        .map(|group| group.files.into_iter().map(paths).collect())
+        .collect()
 }
 
 /// Reads all files, and groups them by their bytes.
@@ -162,18 +163,41 @@ proptest! {
         is_paranoid: bool,
     ) {
         let place = tempfile::tempdir().unwrap();
+        let roots = ["0", "1", "2", "3", "linked"].map(|root| place.path().join(root));
+        for root in &roots {
+            fs::create_dir_all(root.join("below")).unwrap();
+        }
         for (number, (content, directory, has_link)) in contents.iter().enumerate() {
-            let directory = place.path().join(directory.to_string()).join("below");
-            fs::create_dir_all(&directory).unwrap();
+            let directory = roots[usize::from(*directory)].join("below");
             let path = directory.join(format!("{number}\n"));
             write(&path, content);
             std::os::unix::fs::symlink(&path, directory.join(format!("{number} symbolic"))).unwrap();
             if *has_link {
-                fs::hard_link(&path, place.path().join(number.to_string() + " again")).unwrap();
+                fs::hard_link(&path, roots[4].join(number.to_string() + " again")).unwrap();
             }
         }
-        let found = found(place.path(), min_bytes, &SearchOptions { is_paranoid, ..SearchOptions::default() });
-        prop_assert_eq!(found, naive(place.path(), min_bytes));
+        let all = naive(place.path(), min_bytes);
+        prop_assert_eq!(&found(place.path(), min_bytes, &SearchOptions { is_paranoid, ..SearchOptions::default() }), &all);
+        // A file is below all the roots that have a name of it, and a reference if one of these is.
+        let roots_of = |names: &BTreeSet<PathBuf>| -> BTreeSet<usize> {
+            names.iter().map(|name| roots.iter().position(|root| name.starts_with(root)).unwrap()).collect()
+        };
+        let is_reference = |names: &BTreeSet<PathBuf>| roots_of(names).contains(&2) || roots_of(names).contains(&3);
+        let filter = filter(|filter| filter.bytes = min_bytes..=u64::MAX);
+        let searched = |selection: &Selection, across| {
+            let options = SearchOptions { across, is_paranoid, ..SearchOptions::default() };
+            groups_of(&find(selection, &filter, &options, &Stop::default(), &|_| ()))
+        };
+        let is_across = |group: &&BTreeSet<BTreeSet<PathBuf>>| group.iter().flat_map(&roots_of).collect::<BTreeSet<_>>().len() > 1;
+        let expected: Groups = all.iter().filter(is_across).cloned().collect();
+        prop_assert_eq!(searched(&Selection::new(&roots, true), Across::Roots), expected);
+        let [one, other, references @ ..] = &roots;
+        let against = Selection::new([one, other, &roots[4]], true).against(&references[..2]);
+        let has_both = |group: &&BTreeSet<BTreeSet<PathBuf>>| {
+            group.iter().any(&is_reference) && !group.iter().all(&is_reference)
+        };
+        let expected: Groups = all.iter().filter(has_both).cloned().collect();
+        prop_assert_eq!(searched(&against, Across::References(3)), expected);
     }
 }
 
@@ -226,10 +250,7 @@ proptest! {
             let cache = is_cached.then(|| digests.path().join("digests"));
             let options = SearchOptions { matching: Some(part), cache, ..SearchOptions::default() };
             let result = find_below(place.path(), 1, &options);
-            let groups: Groups = result.groups()
-                .map(|group| group.files.into_iter().map(|file| file.names.into_iter().map(|name| name.path).collect()).collect())
-                .collect();
-            prop_assert_eq!(groups, expected);
+            prop_assert_eq!(groups_of(&result), expected);
             let is_read = |(content, paths): &&(&str, Vec<PathBuf>)| {
                 let mut like = files.iter().filter(|(other, others)| content.len() == other.len() && are_alike(paths, others));
                 like.nth(1).is_some()
@@ -267,38 +288,6 @@ fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_byt
         assert_eq!(sizes, [100, 100, 99]);
         assert!(groups.iter().all(|group| group.proof == proof));
     }
-}
-
-#[test]
-fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_for() {
-    let files = [
-        "one/a1",
-        "one/a2",
-        "one/d1",
-        "other/b1",
-        "other/b2",
-        "other/a3",
-        "reference/c1",
-        "reference/c2",
-    ];
-    let contents = |name: &'static str| (name, &name.rsplit('/').next().unwrap().as_bytes()[..1]);
-    let place = planted(&[&files.map(contents)[..], &[contents("reference/d2")]].concat());
-    let roots = ["one", "other", "reference"].map(|root| place.path().join(root));
-    let groups = |across| {
-        let selection = match across {
-            Across::References(first) => {
-                Selection::new(&roots[..first as usize], true).against(&roots[first as usize..])
-            }
-            _ => Selection::new(&roots, true),
-        };
-        let found = searched(&selection, &options(|options| options.across = across));
-        let mut groups: Vec<_> = file_names(&found).iter().map(|names| names.join(" ")).collect();
-        groups.sort();
-        groups
-    };
-    assert_eq!(groups(Across::Files), ["a1 a2 a3", "b1 b2", "c1 c2", "d1 d2"]);
-    assert_eq!(groups(Across::Roots), ["a1 a2 a3", "d1 d2"]);
-    assert_eq!(groups(Across::References(2)), ["d1 d2"]);
 }
 
 #[test]
@@ -861,25 +850,6 @@ fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
     let database = redb::Database::create(&cache).unwrap();
     let kept = database.begin_read().unwrap().open_table(table).unwrap();
     assert_eq!(kept.get(1).unwrap().unwrap().value(), "a digest");
-}
-
-#[test]
-fn a_file_with_names_below_several_roots_is_below_all_of_them() {
-    let place = planted(&[
-        ("one/a", b"same"),
-        ("one/b", b"same"),
-        ("one/c", b"alone"),
-        ("other/d", b""),
-    ]);
-    let roots = ["one", "other"].map(|root| place.path().join(root));
-    for name in ["b", "c"] {
-        fs::hard_link(roots[0].join(name), roots[1].join(name)).unwrap();
-    }
-    for _ in 0..20 {
-        let options = options(|options| options.across = Across::Roots);
-        let found = searched(&Selection::new(&roots, true), &options);
-        assert_eq!(names_below(&found, place.path()), ["one/a", "one/b|other/b"]);
-    }
 }
 
 /// A search of files that are listed, each with one name.
