@@ -252,6 +252,11 @@ fn what_is_no_catalogue_is_neither_written_over_nor_read() {
     }
 }
 
+fn found_elsewhere(root: &Path, catalogue: PathBuf) -> FoundElsewhere {
+    let (selection, filter) = (Selection::new([root], true), Filter::default());
+    elsewhere(&selection, &filter, &[catalogue], false, &Stop::default(), &|_| ()).unwrap()
+}
+
 #[test]
 fn files_that_a_catalogue_has_are_found_by_their_digests() {
     let place = tempfile::tempdir().unwrap();
@@ -274,16 +279,7 @@ fn files_that_a_catalogue_has_are_found_by_their_digests() {
         ..CatalogueOptions::default()
     };
     catalogue(&there, &output, &options).unwrap();
-    let selection = Selection::new([&here], true);
-    let found = elsewhere(
-        &selection,
-        &Filter::default(),
-        &[output],
-        false,
-        &Stop::default(),
-        &|_| (),
-    )
-    .unwrap();
+    let found = found_elsewhere(&here, output);
     let names = |places: &[Elsewhere]| {
         let mut names: Vec<_> = places
             .iter()
@@ -325,17 +321,7 @@ fn of_many_names_there_ten_are_told_and_the_others_counted() {
     let output = place.path().join("catalogue");
     catalogue(&there, &output, &CatalogueOptions::default()).unwrap();
     let told = |root: &Path| {
-        let (filter, stop) = (Filter::default(), Stop::default());
-        let selection = Selection::new([root], true);
-        let found = elsewhere(
-            &selection,
-            &filter,
-            std::slice::from_ref(&output),
-            false,
-            &stop,
-            &|_| (),
-        )
-        .unwrap();
+        let found = found_elsewhere(root, output.clone());
         let told = |found: &Match| {
             let itself = found.same.iter().filter(|place| place.is_itself).count();
             (found.paths.len(), itself, found.same.len() - itself, found.more_same)

@@ -359,11 +359,11 @@ fn a_job_ends_where_its_stop_says_so() {
 
 #[test]
 fn files_of_one_size_are_counted_by_pairs() {
-    let all = tempfile::tempdir().unwrap();
+    let (_all, one, other) = pair();
     let write = |name: &str, bytes: usize, first: u8| {
         let mut contents = vec![1; bytes];
         contents[0] = first;
-        fs::write(all.path().join(name), contents).unwrap();
+        fs::write(one.join(name), contents).unwrap();
     };
     for (name, first) in [("a", 1), ("b", 1), ("c", 2)] {
         write(name, 1 << 20, first);
@@ -371,27 +371,21 @@ fn files_of_one_size_are_counted_by_pairs() {
     write("alone", (1 << 20) + 1, 1);
     write("small", 100, 1);
     write("small too", 100, 1);
-    fs::hard_link(all.path().join("a"), all.path().join("d")).unwrap();
-    symlink("a", all.path().join("link")).unwrap();
+    fs::hard_link(one.join("a"), one.join("d")).unwrap();
+    symlink("a", one.join("link")).unwrap();
     let mut failed = |path: &Path, reason: &str| panic!("{}: {reason}", path.as_os_str().as_bytes().escape_ascii());
-    let result = same_size(all.path(), &Stop::default(), &mut failed).unwrap();
+    let result = same_size(&one, &Stop::default(), &mut failed).unwrap();
     assert_eq!(
         (result.files, result.sizes, result.pairs, result.equal_pairs),
         (4, 1, 2, 1)
     );
     assert_eq!(result.bytes, (1 << 20) + 1);
-}
-
-#[test]
-fn several_large_files_of_one_size_are_compared() {
-    let all = tempfile::tempdir().unwrap();
-    let bytes = 9 << 20;
+    // Several large ones, too.
     for number in 0..6_u8 {
-        let mut content = vec![7; bytes];
-        content[bytes - 1] += number / 5;
-        fs::write(all.path().join(number.to_string()), content).unwrap();
+        let mut content = vec![7; 9 << 20];
+        content[(9 << 20) - 1] += number / 5;
+        fs::write(other.join(number.to_string()), content).unwrap();
     }
-    let mut failed = |path: &Path, why: &str| panic!("{}: {why}", path.display());
-    let result = same_size(all.path(), &Stop::default(), &mut failed).unwrap();
+    let result = same_size(&other, &Stop::default(), &mut failed).unwrap();
     assert_eq!((result.sizes, result.pairs, result.equal_pairs), (1, 5, 4));
 }
