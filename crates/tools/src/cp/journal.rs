@@ -426,59 +426,43 @@ mod tests {
             serde_json::to_string(&line).unwrap()
         };
         let first = |boot, mount| began(boot, mount, 10);
+        // The first run, if it was before a crash, and a run after it, here.
+        let (crashed, again) = (first("other", Some(7)), began("boot", Some(7), 30));
+        let killed = first("boot", Some(7));
         let synced = |before_ns| serde_json::to_string(&CopyJournalLine::Synced { before_ns }).unwrap();
         let here = ("boot".to_owned(), Some(7));
-        let (nothing, all) = (vec![], i64::MAX);
-        let cut = || "{\"synced\":{\"before".to_owned();
+        let all = i64::MAX;
+        let cut = "{\"synced\":{\"before".to_owned();
+        let other = began("other", Some(7), 30);
         for (name, lines, trusted) in [
-            ("no journal", vec![], nothing.clone()),
-            ("killed", vec![first("boot", Some(7))], vec![[10, all]]),
-            (
-                "killed twice",
-                vec![first("boot", Some(7)), began("boot", Some(7), 30)],
-                vec![[10, all]],
-            ),
-            ("another boot", vec![first("other", Some(7))], nothing.clone()),
-            ("mounted again", vec![first("boot", Some(6))], nothing.clone()),
-            ("mounts unknown", vec![first("boot", None)], nothing.clone()),
-            (
-                "synced, then another boot",
-                vec![first("other", Some(7)), synced(20)],
-                vec![[10, 20]],
-            ),
+            ("no journal", &[][..], &[][..]),
+            ("killed", &[&killed], &[[10, all]]),
+            ("killed twice", &[&killed, &again], &[[10, all]]),
+            ("another boot", &[&crashed], &[]),
+            ("mounted again", &[&first("boot", Some(6))], &[]),
+            ("mounts unknown", &[&first("boot", None)], &[]),
+            ("synced, then another boot", &[&crashed, &synced(20)], &[[10, 20]]),
             (
                 "killed here after a crash",
-                vec![first("other", Some(7)), synced(20), began("boot", Some(7), 30)],
-                vec![[10, 20], [30, all]],
+                &[&crashed, &synced(20), &again],
+                &[[10, 20], [30, all]],
             ),
+            // What was named between the first sync and the crash may be lost.
             (
-                // What was named between the first sync and the crash may be lost.
                 "a crash, a sync, and another crash",
-                vec![
-                    first("one", Some(7)),
-                    synced(20),
-                    began("other", Some(7), 30),
-                    synced(40),
-                ],
-                vec![[10, 20], [30, 40]],
+                &[&first("one", Some(7)), &synced(20), &other, &synced(40)],
+                &[[10, 20], [30, 40]],
             ),
             (
-                "a crash before any sync, then a sync here",
-                vec![first("other", Some(7)), began("boot", Some(7), 30), synced(40)],
-                vec![[30, all]],
+                "a crash before any sync",
+                &[&crashed, &again, &synced(40)],
+                &[[30, all]],
             ),
-            ("cut", vec![first("boot", Some(7)), cut()], nothing.clone()),
-            (
-                "cut after a sync",
-                vec![first("boot", Some(7)), synced(20), cut()],
-                vec![[10, 20]],
-            ),
-            (
-                "cut, then killed here",
-                vec![first("boot", Some(7)), cut(), began("boot", Some(7), 30)],
-                vec![[30, all]],
-            ),
+            ("cut", &[&killed, &cut], &[]),
+            ("cut after a sync", &[&killed, &synced(20), &cut], &[[10, 20]]),
+            ("cut, then killed here", &[&killed, &cut, &again], &[[30, all]]),
         ] {
+            let lines: Vec<&str> = lines.iter().map(|line| line.as_str()).collect();
             let told = read(&lines.join("\n"), &here);
             assert_eq!(told.trusted, trusted, "{name}");
             assert_eq!(told.began_ns, (!lines.is_empty()).then_some(10), "{name}");

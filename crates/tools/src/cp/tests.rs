@@ -261,34 +261,27 @@ fn a_new_tree_has_its_name_only_when_it_is_complete() {
     assert!(staged(&into).is_empty());
 }
 
-#[test]
-fn a_name_that_is_taken_while_a_tree_is_copied_is_left_alone_and_told() {
-    let place = tempfile::tempdir().unwrap();
-    let (from, into) = many_and_into(place.path());
+/// Copies `from` into a directory where its name is taken meanwhile: what was copied is left, as by a kill.
+fn left_in(from: &Path, into: &Path) -> PathBuf {
     let taken = into.join("from");
     let watch = Then(Mutex::new(Some(|| fs::write(&taken, b"mine").unwrap())));
-    let summary = copied(&from, &into, &watch);
-    assert_eq!(summary.failures, 1);
+    assert_eq!(copied(from, into, &watch).failures, 1);
     assert_eq!(fs::read(&taken).unwrap(), b"mine");
-    assert_eq!(staged(&into).len(), 1);
+    fs::remove_file(&taken).unwrap();
+    let mut all = staged(into);
+    assert_eq!(all.len(), 1);
     // Beside the marker.
-    assert_eq!(seen(&staged(&into)[0]).len(), seen(&from).len() + 1);
+    assert_eq!(seen(&all[0]).len(), seen(from).len() + 1);
+    all.remove(0)
 }
 
-/// A copy whose tree could not get its name is left as by a kill, and its journal is that of a copy which went on before.
 #[test]
 fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_somebody_else_made_it() {
     let place = tempfile::tempdir().unwrap();
     let (from, into) = many_and_into(place.path());
     let taken = into.join("from");
-    let left = || {
-        let watch = Then(Mutex::new(Some(|| fs::write(&taken, b"").unwrap())));
-        copied(&from, &into, &watch);
-        fs::remove_file(&taken).unwrap();
-        staged(&into).remove(0)
-    };
     for is_own in [true, false] {
-        let hidden = left();
+        let hidden = left_in(&from, &into);
         // Incomplete; the source has no such file any more; somebody's, mounted or moved here with a directory.
         fs::write(hidden.join("d0/0"), b"unfinished").unwrap();
         fs::write(hidden.join("d1/vanished"), b"unfinished").unwrap();
@@ -358,9 +351,7 @@ fn a_staged_tree_whose_journal_is_gone_is_told_and_not_mixed_with_another_copy()
     let place = tempfile::tempdir().unwrap();
     let (from, into) = many_and_into(place.path());
     let taken = into.join("from");
-    let watch = Then(Mutex::new(Some(|| fs::write(&taken, b"").unwrap())));
-    copied(&from, &into, &watch);
-    fs::remove_file(&taken).unwrap();
+    left_in(&from, &into);
     fs::remove_file(journal_of(&into)).unwrap();
     fs::remove_dir_all(&from).unwrap();
     fs::create_dir(&from).unwrap();

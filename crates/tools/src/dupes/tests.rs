@@ -748,6 +748,22 @@ fn a_cache_that_is_damaged_or_none_is_told_and_changes_nothing() {
         assert_eq!(fs::read(&cache).unwrap(), content);
     }
     fs::remove_file(&cache).unwrap();
+    // Of another version: a table by the same name, with other columns.
+    let table: redb::TableDefinition<'_, u64, &str> = redb::TableDefinition::new("xxh3-64 of 4096, blake3-256");
+    let database = redb::Database::create(&cache).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(table).unwrap().insert(1, "a digest").unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    for _ in 0..2 {
+        let why = failure("another version").unwrap();
+        assert!(why.contains("cannot open the cache of digests"), "{why}");
+    }
+    let database = redb::Database::create(&cache).unwrap();
+    let kept = database.begin_read().unwrap().open_table(table).unwrap();
+    assert_eq!(kept.get(1).unwrap().unwrap().value(), "a digest");
+    drop((kept, database));
+    fs::remove_file(&cache).unwrap();
     fs::create_dir(&cache).unwrap();
     assert!(failure("a directory").is_some());
 }
@@ -824,32 +840,6 @@ fn a_file_whose_beginning_is_known_by_its_digest_leaves_the_page_cache_when_it_w
     assert_eq!(file_names(&searched_later(&tree, &options)), [["a", "new"]]);
     let is_resident = |name: &str| seekless::cache::resident(path(name)).unwrap().part() > Some(0.0);
     assert_eq!(["a", "other", "new"].map(is_resident), [false, true, false]);
-}
-
-#[test]
-fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
-    let place = tempfile::tempdir().unwrap();
-    for name in ["a", "b"] {
-        fs::write(place.path().join(name), "same").unwrap();
-    }
-    // A table by the same name, with other columns.
-    let table: redb::TableDefinition<'_, u64, &str> = redb::TableDefinition::new("xxh3-64 of 4096, blake3-256");
-    let cache = place.path().join("digests");
-    let database = redb::Database::create(&cache).unwrap();
-    let transaction = database.begin_write().unwrap();
-    transaction.open_table(table).unwrap().insert(1, "a digest").unwrap();
-    transaction.commit().unwrap();
-    drop(database);
-    let options = options(|options| options.cache = Some(cache.clone()));
-    for _ in 0..2 {
-        let found = find_below(place.path(), 1, &options);
-        let reason = found.cache_failure.as_ref().unwrap();
-        assert!(reason.contains("cannot open the cache of digests"), "{reason}");
-        assert_eq!(found.sum().groups, 1);
-    }
-    let database = redb::Database::create(&cache).unwrap();
-    let kept = database.begin_read().unwrap().open_table(table).unwrap();
-    assert_eq!(kept.get(1).unwrap().unwrap().value(), "a digest");
 }
 
 /// A search of files that are listed, each with one name.
