@@ -496,20 +496,6 @@ fn what_is_gained_is_the_space_of_files_whose_last_name_is_gone() {
     assert_eq!(outcomes[1], StepOutcome::Done { gained_bytes: 0 });
 }
 
-/// Kills the process before a change.
-struct Killing {
-    left: AtomicU64,
-}
-
-impl Watch for Killing {
-    fn before(&self, _step: &WatchedStep<'_>) -> io::Result<()> {
-        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
-            std::process::abort();
-        }
-        Ok(())
-    }
-}
-
 const CHILD: &str = "SEEKLESS_TEST_ACT";
 
 /// Writes anew what a job is about, and gives its state.
@@ -551,28 +537,43 @@ fn child_that_is_killed() {
     let Ok(words) = std::env::var(CHILD) else { return };
     let words: Vec<&str> = words.split('\t').collect();
     let [root, number, job, left] = words[..] else { panic!() };
-    let (number, left) = (number.parse().unwrap(), left.parse::<u64>().unwrap().into());
+    let (number, left) = (number.parse().unwrap(), left.parse().unwrap());
     let tree = Tree {
         directory: root.into(),
         _owned: None,
     };
+    let killing = meanwhile(left, |_| std::process::abort());
     match job {
         "stop" => {
-            let goes_on = tree.directory.join("continued");
             let (action, steps, _) = job_of(&tree, "run", number);
-            let outcomes = tree.run_while(&action, &steps[..1], &Stopping { left, goes_on });
+            let outcomes = tree.run_while(&action, &steps[..1], &stopping(&tree, left));
             let words = outcomes[0].why().map_or_else(String::new, String::from);
             let outcome = format!("{:?} {words}", outcomes[0]);
             fs::write(tree.directory.join("outcome"), outcome).unwrap();
         }
         "undo" => {
-            let killing = Killing { left };
             for journal in tree.journals() {
                 undo_watched(&journal.path, &Stop::default(), &|_| (), &killing).unwrap();
             }
         }
-        _ => drop(run_job(&tree, job, number, &Killing { left })),
+        _ => drop(run_job(&tree, job, number, &killing)),
     }
+}
+
+/// Stops the process before a change, until another continues it.
+fn stopping(tree: &Tree, left: u64) -> impl Watch {
+    let (goes_on, left) = (tree.directory.join("continued"), AtomicU64::new(left));
+    meanwhile_always(move |step| {
+        // The lease is taken before all of them.
+        let is_meant = matches!(step.kind, StepKind::Rename | StepKind::Remove) || is_long();
+        if is_meant && left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP).unwrap();
+            // Another thread may have got the signal, and this one go on for a moment.
+            while !goes_on.exists() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    })
 }
 
 /// A child that does a job.
@@ -2236,27 +2237,6 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
         assert_eq!(past::expire(&state, in_a_year).unwrap(), 0);
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         assert_eq!(tree.snapshot(), before);
-    }
-}
-
-/// Stops the process before a change, until another continues it.
-struct Stopping {
-    left: AtomicU64,
-    goes_on: PathBuf,
-}
-
-impl Watch for Stopping {
-    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
-        // The lease is taken before all of them.
-        let is_meant = matches!(step.kind, StepKind::Rename | StepKind::Remove) || is_long();
-        if is_meant && self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-            // Another thread may have got the signal, and this one go on for a moment.
-            while !self.goes_on.exists() {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        Ok(())
     }
 }
 
