@@ -60,7 +60,13 @@ fn a_file_or_directory_named_beside_the_directory_it_is_in_is_counted_once() {
         assert_eq!(totals.iter().map(|total| total.bytes).sum::<u64>(), 10_001);
         assert_eq!(totals.iter().map(|total| total.files).sum::<u64>(), 3);
     }
-    let inner = all.path().join("inner");
+    let (inner, circle) = (all.path().join("inner"), all.path().join("inner/circle"));
+    for named in [[all.path(), &inner], [&inner, all.path()], [&circle, all.path()]] {
+        let (totals, _) = shown(&named);
+        assert_eq!(totals.iter().map(|total| total.files).sum::<u64>(), 3);
+        let repeated: u64 = totals.iter().map(|total| total.left.repeated).sum();
+        assert!(repeated == 2 || named[0] == circle, "a hard link and a directory");
+    }
     let (totals, _) = shown(&[all.path(), &inner, &inner, all.path()]);
     assert_eq!(totals.len(), 2, "named twice, counted once");
     assert_eq!(totals.iter().map(|total| total.files).sum::<u64>(), 3);

@@ -331,39 +331,3 @@ fn look(path: &Path) -> Result<(Metadata, FileSystem), String> {
     }
     Ok((metadata, system))
 }
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    /// The files of a walk, and what it left out.
-    fn walked(named: &[&Path]) -> (Vec<PathBuf>, Left) {
-        let (selection, stop) = (Selection::new(named, false), Stop::default());
-        let (mut all, mut left) = (Vec::new(), Left::default());
-        for root in selection.roots() {
-            let mut walk = selection.walk(root, &stop);
-            all.extend(walk.by_ref().map(|found| found.unwrap().path().to_owned()));
-            left.add(&walk.rules.left);
-        }
-        (all, left)
-    }
-
-    #[test]
-    fn what_was_named_twice_or_is_inside_another_is_walked_once() {
-        let all = tempfile::tempdir().unwrap();
-        let root = all.path().join("root");
-        let inner = root.join("inner");
-        fs::create_dir_all(&inner).unwrap();
-        fs::write(inner.join("file"), "inner").unwrap();
-        for named in [[root.as_path(), &inner], [&inner, &root]] {
-            let (files, left) = walked(&named);
-            assert_eq!(files, [inner.join("file")]);
-            assert_eq!(left.repeated, 1);
-        }
-        let link = all.path().join("link");
-        symlink(&root, &link).unwrap();
-        assert_eq!(walked(&[&link, &root]).0.len(), 1);
-    }
-}

@@ -1021,10 +1021,11 @@ fn another_name_or_another_path_of_the_kept_file_is_left_alone() {
         symlink("deep", tree.path("linked")).unwrap();
         symlink("keep", tree.path("symlink")).unwrap();
         tree.refuses(&action, &[step(&[tree.path("link")], &keep)], "another name of it");
-        // Through a link, a link itself, and with dots.
-        for path in ["linked/er/one", "symlink", "deep/../deep/er/one"] {
+        // Through a link, a link itself, with dots, and none of a file.
+        let paths = ["linked/er/one", "symlink", "deep/../deep/er/one", "missing/file", "/"];
+        for path in paths.map(|path| tree.path(path)).into_iter().chain(["file".into()]) {
             let mut step = step(&[tree.path("deep/er/one")], &keep);
-            step.file.paths = vec![tree.path(path)];
+            step.file.paths = vec![path];
             tree.refuses(&action, &[step], "");
         }
     }

@@ -33,6 +33,13 @@ fn catalogue_at(
     write_at(&selection, &filter, options, written, (&Stop::default(), &|_| ()), now)
 }
 
+fn all_digests() -> CatalogueOptions {
+    CatalogueOptions {
+        digests: Digests::All,
+        ..CatalogueOptions::default()
+    }
+}
+
 const ALL: [&str; 12] = [
     "host",
     "storage",
@@ -138,15 +145,10 @@ fn only_what_changed_is_read_again_and_what_just_changed_is_not_trusted() {
     filled(&root);
     let output = place.path().join("catalogue");
     let options = CatalogueOptions {
-        digests: Digests::All,
         older: Some(output.clone()),
-        ..CatalogueOptions::default()
+        ..all_digests()
     };
-    let first = CatalogueOptions {
-        older: None,
-        ..options.clone()
-    };
-    catalogue(&root, &output, &first).unwrap();
+    catalogue(&root, &output, &all_digests()).unwrap();
     if rows(&output).values().all(|row| row.storage.starts_with("device")) {
         println!(
             "skipped: {} has no identity by which digests are kept",
@@ -178,10 +180,7 @@ fn a_stopped_run_leaves_the_older_catalogue_and_a_journal_from_which_the_next_go
     let root = place.path().join("files");
     filled(&root);
     let output = place.path().join("catalogue");
-    let options = CatalogueOptions {
-        digests: Digests::All,
-        ..CatalogueOptions::default()
-    };
+    let options = all_digests();
     catalogue_later(&root, &output, &options).unwrap();
     let rows_before = rows(&output);
     let (before, journal) = (fs::read(&output).unwrap(), beside(&output, ".journal"));
@@ -360,9 +359,8 @@ fn digests_are_used_again_when_the_drive_has_another_device_number() {
         }
         let is_read = || {
             let options = CatalogueOptions {
-                digests: Digests::All,
                 older: output.exists().then(|| output.clone()),
-                ..CatalogueOptions::default()
+                ..all_digests()
             };
             catalogue_later(&disk, &output, &options).unwrap().read_bytes > 0
         };
