@@ -781,6 +781,16 @@ fn a_killed_undo_of_a_killed_run_is_completed_by_the_next() {
     }
 }
 
+/// Changes the lines of a journal, and removes those for which `edit` is false.
+fn edit_journal(journal: &Path, edit: impl Fn(&mut serde_json::Value) -> bool) {
+    let text = fs::read_to_string(journal).unwrap();
+    let lines = text.lines().filter_map(|line| {
+        let mut line = serde_json::from_str(line).unwrap();
+        edit(&mut line).then(|| line.to_string() + "\n")
+    });
+    fs::write(journal, lines.collect::<String>()).unwrap();
+}
+
 #[test]
 fn times_that_do_not_fit_into_nanoseconds_are_restored_and_those_that_no_file_has_are_not() {
     let tree = tree();
@@ -800,15 +810,12 @@ fn times_that_do_not_fit_into_nanoseconds_are_restored_and_those_that_no_file_ha
     assert_eq!(both(), before);
     tree.run(&Action::Remove, &sample_steps(&tree));
     let journal = &tree.journals()[0].path;
-    let text = fs::read_to_string(journal).unwrap();
-    let lines = text.lines().map(|line| {
-        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+    edit_journal(journal, |line| {
         if line["kind"] == "step" {
             line["old"]["modified"] = serde_json::json!([i64::MAX, u32::MAX]);
         }
-        line.to_string() + "\n"
+        true
     });
-    fs::write(journal, lines.collect::<String>()).unwrap();
     let told = tree.undo_with(&Unwatched);
     let is_failed =
         |(_, undone): &(PathBuf, Undone)| matches!(undone, Undone::Failed { why } if why.to_string().contains("times"));
@@ -1345,15 +1352,13 @@ fn journals_go_after_90_days_also_of_killed_runs_and_are_private() {
         assert_eq!(past::expire(&state, journal.started + 89 * day).unwrap(), 0);
         // Nothing is left to be settled.
         fs::remove_dir_all(tree.root()).unwrap();
-        let text = fs::read_to_string(&journal.path).unwrap();
-        let mut lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let started = SystemTime::now() - days * day;
-        lines[0]["started_ns"] = (started.duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64).into();
-        if !is_complete {
-            lines.retain(|line| line["kind"] != "end" && line["kind"] != "outcome");
-        }
-        let text: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
-        fs::write(&journal.path, text.concat()).unwrap();
+        let started = (SystemTime::now() - days * day).duration_since(UNIX_EPOCH).unwrap();
+        edit_journal(&journal.path, |line| {
+            if line["started_ns"].is_u64() {
+                line["started_ns"] = (started.as_nanos() as u64).into();
+            }
+            is_complete || line["kind"] != "end" && line["kind"] != "outcome"
+        });
         // A run removes old ones.
         run(&Action::Remove, &[], &tree.options(), &Stop::default(), &|_| ()).unwrap();
         assert_eq!(journal.path.exists(), days < 90, "{days} {is_complete}");
@@ -2416,26 +2421,17 @@ fn a_journal_without_an_end_is_settled_with_all_its_steps() {
     let lines = fs::read_to_string(&journal).unwrap();
     let temporary = temporary(&lines, 0);
     // The power was cut when only the first of two names had been removed, and the outcomes were in the journal.
-    let without_end: Vec<&str> = lines.lines().filter(|line| !line.contains(r#""kind":"end""#)).collect();
-    fs::write(&journal, without_end.join("\n") + "\n").unwrap();
+    edit_journal(&journal, |line| line["kind"] != "end");
     let aside = tree.path("deep/er").join(temporary);
     fs::copy(tree.path("keep"), &aside).unwrap();
     let settled = tree.settle();
     assert!(matches!(settled[0], (_, Settled::PutBack)), "{settled:?}");
-    assert!(
-        matches!(
-            settled[1],
-            (
-                _,
-                Settled::Run {
-                    done: 2,
-                    left: 1,
-                    failed: 0
-                }
-            )
-        ),
-        "{settled:?}"
-    );
+    let sum = Settled::Run {
+        done: 2,
+        left: 1,
+        failed: 0,
+    };
+    assert_eq!(settled[1].1, sum);
     assert!(!aside.exists() && tree.path("deep/er/one").exists());
     let [journal] = &tree.journals()[..] else { panic!() };
     assert!(journal.is_interrupted && !journal.is_undone());
