@@ -83,22 +83,6 @@ fn a_link_is_followed_where_it_is_named() {
 }
 
 #[test]
-fn files_are_told_in_the_order_of_the_walk_whatever_the_threads_do() {
-    let all = tempfile::tempdir().unwrap();
-    let files = crate::testing::long_or(5000, 500);
-    for n in 0..files {
-        fs::write(all.path().join(n.to_string()), b"x").unwrap();
-    }
-    let (totals, told) = shown(&[all.path()]);
-    assert_eq!(totals[0].files, files);
-    let listed: Vec<_> = fs::read_dir(all.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    assert!(told.files.iter().map(|file| &file.path).eq(&listed));
-}
-
-#[test]
 fn a_job_ends_where_its_watcher_or_its_stop_says_so() {
     let all = directory();
     let selection = Selection::new([all.path()], false);

@@ -575,9 +575,9 @@ fn each_file_of_a_directory_is_met_once() {
 }
 
 /// A directory of small files and some large ones, and their paths.
-fn small_and_large(directory: &Path) -> Selection {
-    for n in 0..50 {
-        let bytes = if n % 20 == 7 { 9 << 20 } else { 10 };
+fn small_and_large(directory: &Path, files: u32) -> Selection {
+    for n in 0..files {
+        let bytes = if n < 50 && n % 20 == 7 { 9 << 20 } else { 10 };
         File::create(directory.join(n.to_string()))
             .unwrap()
             .set_len(bytes)
@@ -595,7 +595,8 @@ fn listed(selection: &Selection) -> Vec<PathBuf> {
 #[test]
 fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first() {
     let directory = tempfile::tempdir().unwrap();
-    let selection = small_and_large(directory.path());
+    // Somewhere between the large ones are more small ones than are processed at a time.
+    let selection = small_and_large(directory.path(), long_or(10_000, 1_200));
     let mut told = Vec::new();
     let work = |file: &FileAt| {
         let path = file.path();
@@ -616,7 +617,7 @@ fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first(
 fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it_or_once_nobody_listens() {
     for listens in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        let selection = small_and_large(directory.path());
+        let selection = small_and_large(directory.path(), 50);
         let (stop, worked) = (Stop::default(), AtomicUsize::new(0));
         let work = |_: &FileAt| {
             if worked.fetch_add(1, Ordering::SeqCst) == 4 && listens {
