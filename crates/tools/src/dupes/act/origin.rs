@@ -363,4 +363,27 @@ mod tests {
         let number = name.contains(' ').then_some(seen.device);
         assert_eq!(origin.write(json!({}))["file_systems"][0]["device"], json!(number));
     }
+
+    #[test]
+    fn a_file_that_is_not_what_it_was_proves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        fs::write(&path, "x").unwrap();
+        let (origin, seen) = (here(place.path()), seen(&path));
+        let others: [fn(&mut FileState); 4] = [
+            |seen| seen.inode += 1,
+            |seen| seen.bytes += 1,
+            |seen| seen.modified_ns -= 1,
+            |seen| seen.changed_ns -= 1,
+        ];
+        for other in others {
+            let mut other_seen = seen;
+            other(&mut other_seen);
+            assert!(origin.prove(&path, &other_seen).is_err());
+        }
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        assert_eq!(origin.prove(&link, &seen), Err(RefusalReason::NotRegular));
+        assert_eq!(origin.prove(&place.path().join("no"), &seen), Err(RefusalReason::Gone));
+    }
 }
