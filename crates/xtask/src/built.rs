@@ -39,6 +39,9 @@ pub struct Timed {
 /// The whole workspace, with the features of packages.
 pub const ALL: [&str; 2] = ["--workspace", "--all-features"];
 
+/// Modules of tests that others would disturb, as by sync(2), have this name: they run after all others, one at a time.
+const ALONE: &str = "alone::";
+
 /// At most this many failed tests of an executable are run again, each alone: more have a cause of their own.
 const RUN_AGAIN: usize = 3;
 
@@ -96,7 +99,8 @@ pub fn build_with(arguments: &[&str]) -> Result<Vec<Built>> {
 }
 
 /// Runs those that are wanted with further arguments and variables: one for each processor at a time, which runs as many of its
-/// tests at a time, because most tests wait for programs. What each printed is printed when it ends.
+/// tests at a time, because most tests wait for programs. Then come those in modules named `alone`, one at a time. What an
+/// executable printed is printed when it ends.
 ///
 /// The machine may take pages from the cache, or processors, while many tests run. A test that fails gets a second chance,
 /// alone, and is named at the end.
@@ -107,24 +111,21 @@ pub fn run(
     variables: &[(&str, &OsStr)],
 ) -> Result<Vec<Timed>> {
     let wanted: Vec<_> = built.iter().filter(|one| is_wanted(one)).collect();
-    let (next, ended) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(one) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let ran = one.run(arguments, variables);
-            let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
-            print!("\n{} of {}\n{}", one.target, one.directory.display(), ran.printed);
-            ended.push((*one, ran));
-        }
-    };
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..processors {
-            scope.spawn(work);
-        }
-    });
+    let ended = if arguments.is_empty() {
+        let mut ended = run_some(&wanted, processors, &["--skip", ALONE], variables);
+        let has_more = |ran: &Ran| !ran.printed.contains("; 0 filtered out");
+        let left = ended.iter().filter(|(_, ran)| has_more(ran)).map(|(one, _)| *one);
+        let left: Vec<_> = left.collect();
+        ended.extend(run_some(&left, 1, &["--test-threads=1", ALONE], variables));
+        ended
+    } else {
+        // They are chosen by name, and run on file systems of their own.
+        run_some(&wanted, processors, arguments, variables)
+    };
     check_interrupt()?;
     let mut timed = Vec::new();
-    for (one, ran) in ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    for (one, ran) in ended {
         let failed: Vec<_> = ran.timed.iter().filter(|test| test.is_unstable).collect();
         if failed.is_empty() || failed.len() > RUN_AGAIN {
             ran.result?;
@@ -140,6 +141,29 @@ pub fn run(
         }));
     }
     Ok(timed)
+}
+
+/// Runs executables with tests, this many at a time.
+fn run_some<'a>(
+    wanted: &[&'a Built],
+    at_a_time: usize,
+    arguments: &[&str],
+    variables: &[(&str, &OsStr)],
+) -> Vec<(&'a Built, Ran)> {
+    let (next, ended) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                while let Some(one) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let ran = one.run(arguments, variables);
+                    let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+                    print!("\n{} of {}\n{}", one.target, one.directory.display(), ran.printed);
+                    ended.push((*one, ran));
+                }
+            });
+        }
+    });
+    ended.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What became of the tests of an executable.
