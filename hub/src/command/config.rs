@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use etcetera::BaseStrategy;
 use seekless::files::{Access, open_of, read_within};
-use seekless_lab::store::Store;
+use seekless_lab::store::{Store, StoreError};
 use serde::Deserialize;
 
 /// The largest file that is read.
@@ -34,10 +34,11 @@ impl Config {
 
     /// The store of the user's runs: in the directory that the file names, or in the data directory.
     pub fn store(&self) -> anyhow::Result<Store> {
-        match &self.runs {
-            Some(directory) => Ok(Store::new(directory.clone())),
-            None => Ok(Store::of_user()?),
+        if let Some(directory) = &self.runs {
+            return Ok(Store::new(directory.clone()));
         }
+        let directories = etcetera::choose_base_strategy().map_err(StoreError::NoHome)?;
+        Ok(Store::new(directories.data_dir().join("seekless")))
     }
 
     /// The address of the hub: the one given, or that of the environment, or that of the file.
