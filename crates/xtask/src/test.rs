@@ -1,7 +1,8 @@
 //! The project's one test command: set-up, formatting, lints, tests, real file systems, documentation.
 //!
-//! It stops at the first step that fails. Skipped tests are printed when they are skipped and again at the end, with
-//! the seconds of each step, the slowest tests, and those that passed only when they were run again, alone.
+//! The short form stops at the first step that fails; `--long` goes on with the others. Skipped tests are printed when
+//! they are skipped and again at the end, with the seconds of each step, the slowest tests, and those that passed only
+//! when they were run again, alone.
 //!
 //! A change must pass the short form; `--long` adds what finds little for its time. The short form compiles dependencies twice: for
 //! Clippy and the documentation, and for this program, the tests, the command and the wheel; once more those of the hub, if it changed.
@@ -271,12 +272,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let mut done: Vec<(Step, Duration, &str)> = Vec::new();
     let mut all = Found::default();
-    let mut result = Ok(());
+    let mut outcome = Ok(());
     for step in steps {
         let name = value_name(&step);
         println!("\n=== {name} ===");
         let (started, known) = (Instant::now(), all.skipped.len());
-        result = step
+        let result = step
             .run(arguments, &mut all)
             .with_context(|| format!("step {name} failed"));
         let elapsed = started.elapsed();
@@ -285,12 +286,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             println!("skipped: {reason}");
         }
         done.push((step, elapsed, if result.is_ok() { "passed" } else { "FAILED" }));
-        if result.is_err() {
+        outcome = match (outcome, result) {
+            (Err(first), Err(error)) => {
+                eprintln!("error: {error:#}");
+                Err(first)
+            }
+            (outcome, result) => outcome.and(result),
+        };
+        if outcome.is_err() && !arguments.long {
             break;
         }
     }
     summarise(&done, all);
-    result
+    outcome
 }
 
 fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {

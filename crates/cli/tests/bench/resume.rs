@@ -8,7 +8,7 @@ use seekless_record::{Ended as EndedHow, Run, Status};
 
 use crate::common::place::{Ended, Place, assert_contains, wait_for};
 
-/// More than a second of work, so the larger files are left.
+/// More than three seconds of work, so the larger files are left.
 const SIZES: &str = r#"
 name = "sizes"
 about = "Files of several sizes"
@@ -28,7 +28,7 @@ sizes = ["1M", "8M", "16M"]
 /// A run whose budget ended before everything was measured.
 fn begun(place: &Place) -> Run {
     place.file("sizes.toml", SIZES.as_bytes());
-    let ended = place.run("bench sizes.toml --budget 1s").succeeded();
+    let ended = place.run("bench sizes.toml --budget 3s").succeeded();
     assert_contains(
         &ended.stderr,
         &["6 contests with 12 methods need about", "Writes at most"],
@@ -103,7 +103,7 @@ fn a_killed_run_goes_on_from_what_was_saved_meanwhile() {
     assert!(!before.trials.is_empty());
     fs::remove_file(place.path("sizes.toml")).unwrap();
     place
-        .run(&["bench", "--resume", &before.id, "--budget", "6s"])
+        .run(&["bench", "--resume", &before.id, "--budget", "20s"])
         .succeeded();
     let after = only(&place);
     assert_eq!(after.trials[..before.trials.len()], before.trials);

@@ -125,7 +125,7 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     entry.status = Status::Unmeasured("changed".to_owned());
     run.trials.retain(|trial| (trial.contest, trial.entry) != (0, 0));
     fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
-    place.run("bench --resume latest --budget 1s").succeeded();
+    place.run("bench --resume latest --budget 5s").succeeded();
     let status = &place.only_run().contests[0].entries[0].status;
     assert!(
         matches!(status, Status::Failed(why) if why.contains("does not update, but its contest requires that")),
