@@ -412,7 +412,7 @@ mod tests {
     use crate::MECHANISMS;
 
     #[test]
-    fn rows_stand_where_their_name_says_and_words_are_those_of_the_enums() {
+    fn rows_stand_where_their_name_says_with_words_of_the_enums_and_mechanisms_take_their_operations() {
         for (at, row) in OPTIONS.iter().enumerate() {
             assert_eq!(row.id as usize, at);
         }
@@ -429,10 +429,6 @@ mod tests {
         for order in Order::ALL {
             assert_eq!(Options::default().with(*order).order(), *order);
         }
-    }
-
-    #[test]
-    fn mechanisms_take_options_of_their_operation_and_values_that_there_are() {
         for mechanism in MECHANISMS {
             for accepted in mechanism.accepts {
                 let row = accepted.option.row();

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn options_print_in_one_order_with_defaults_filled_in() {
+    fn options_print_in_one_order_with_defaults_filled_in_also_with_names_of_2014() {
         for (text, printed) in [
             ("read/sync", "read/sync,block=128K"),
             ("read/sync,block=1M,cache=direct", "read/sync,direct,block=1M"),
@@ -166,10 +166,6 @@ mod tests {
         let all = "compare/sync,holes=ignore,window=64M,differ=bytewise";
         let ordered = "compare/sync,block=128K,window=64M,differ=bytewise,holes=ignore";
         assert_eq!(canonical(all), ordered);
-    }
-
-    #[test]
-    fn names_of_2014_are_accepted_with_options() {
         assert_eq!(canonical("read_direct,block=64K"), "read/sync,direct,block=64K");
         for alias in ALIASES {
             assert_eq!(canonical(alias.name), canonical(alias.method), "{}", alias.name);

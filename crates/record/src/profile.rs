@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_profile_can_have_is_refused() {
+    fn what_no_profile_can_have_is_refused_and_a_damaged_line_named() {
         let one = |points: Vec<CurvePoint>| text(&profile(points));
         for points in [&[(2, 1.0), (1, 1.0)][..], &[(2, 1.0), (2, 1.0)], &[(2, -1.0)]] {
             let points = points.iter().map(|&(bytes, seconds)| point(bytes, seconds));
@@ -424,10 +424,6 @@ mod tests {
         assert!(matches!(more, DocumentError::Damaged(_)));
         let large = refused(vec![b' '; MAX_PROFILE_BYTES + 1]);
         assert!(matches!(large, DocumentError::TooLarge { .. }));
-    }
-
-    #[test]
-    fn a_damaged_line_is_named() {
         let good = text(&profile(vec![point(2, 1.0)]));
         let (head, curve) = good.split_once('\n').unwrap();
         let moved = curve.replacen("{\"conditions\"", "{ \"conditions\"", 1);

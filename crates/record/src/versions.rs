@@ -122,9 +122,22 @@ mod tests {
     }
 
     #[test]
-    fn a_written_run_reads_the_same_to_the_last_digit() {
+    fn a_written_run_reads_the_same_and_newer_foreign_and_misspelt_ones_are_named_for_what_they_are() {
         let text = to_json(&run()).unwrap();
         assert_eq!(from_json(text.as_bytes()).unwrap(), run());
+        let version = |version: u32| text.replacen("\"version\": 1", &format!("\"version\": {version}"), 1);
+        let newer = from_json(version(2).as_bytes());
+        assert!(matches!(newer, Err(DocumentError::Newer { found: 2, newest: 1 })));
+        assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
+        assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));
+        let misspelt = text.replacen("\"seed\"", "\"sede\"", 1);
+        let Err(DocumentError::Damaged(error)) = from_json(misspelt.as_bytes()) else {
+            panic!("it is read");
+        };
+        let error = error.to_string();
+        assert!(error.contains("sede") && error.contains("line"), "{error}");
+        let large = from_json(&vec![b' '; MAX_DOCUMENT_BYTES + 1]);
+        assert!(matches!(large, Err(DocumentError::TooLarge { .. })));
     }
 
     /// Runs that earlier builds wrote; only the names of machine and kernel were changed, and the version.
@@ -150,24 +163,6 @@ mod tests {
         for method in nulls.iter().chain([&"update/planned,fsync".to_owned()]) {
             assert!(methods.contains(method), "{method}");
         }
-    }
-
-    #[test]
-    fn newer_foreign_and_misspelt_documents_are_named_for_what_they_are() {
-        let text = to_json(&run()).unwrap();
-        let version = |version: u32| text.replacen("\"version\": 1", &format!("\"version\": {version}"), 1);
-        let newer = from_json(version(2).as_bytes());
-        assert!(matches!(newer, Err(DocumentError::Newer { found: 2, newest: 1 })));
-        assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
-        assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));
-        let misspelt = text.replacen("\"seed\"", "\"sede\"", 1);
-        let Err(DocumentError::Damaged(error)) = from_json(misspelt.as_bytes()) else {
-            panic!("it is read");
-        };
-        let error = error.to_string();
-        assert!(error.contains("sede") && error.contains("line"), "{error}");
-        let large = from_json(&vec![b' '; MAX_DOCUMENT_BYTES + 1]);
-        assert!(matches!(large, Err(DocumentError::TooLarge { .. })));
     }
 
     #[test]

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_in_the_file() {
+    fn what_is_written_is_in_the_file_or_the_systems_error_is_the_requests() {
         let (file, content) = sample_file();
         let mut slot = aio();
         slot.buffer_mut()[..5].copy_from_slice(b"hello");
@@ -218,13 +218,8 @@ mod tests {
         let mut bytes = [0; 13];
         std::os::unix::fs::FileExt::read_exact_at(&*file, &mut bytes, 0).unwrap();
         assert_eq!(bytes[..], [&content[..7], b"hello", &content[12..13]].concat());
-    }
-
-    #[test]
-    fn the_systems_error_is_the_requests() {
-        let directory = tempfile::NamedTempFile::new().unwrap();
-        let file = Arc::new(File::open(directory.path()).unwrap());
-        let mut slot = aio();
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let file = Arc::new(File::open(named.path()).unwrap());
         slot.start_write(&file, 0, 10).unwrap();
         assert_eq!(slot.wait().unwrap_err().raw_os_error(), Some(libc::EBADF));
     }

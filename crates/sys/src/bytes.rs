@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn count_and_histogram_agree_with_a_plain_loop() {
+    fn count_agrees_with_a_plain_loop_and_histogram_adds_to_what_is_there() {
         for len in [0, 1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 4095, 4096, 10_001] {
             let content = sample(len);
             for start in [0, 1, 3].into_iter().filter(|&start| start <= len) {
@@ -212,20 +212,14 @@ mod tests {
                 for &byte in bytes {
                     expected[usize::from(byte)] += 1;
                 }
-                let mut histogram = [0; 256];
+                let mut histogram = [5; 256];
                 mapped(bytes).histogram(&mut histogram);
-                assert_eq!(histogram, expected, "{len} from {start}");
+                let added = histogram.map(|count| count - 5);
+                assert_eq!(added, expected, "{len} from {start}");
                 let counted: Vec<u64> = (0..=255).map(|byte| mapped(bytes).count(byte)).collect();
                 assert_eq!(counted, expected, "{len} from {start}");
             }
         }
-    }
-
-    #[test]
-    fn histogram_adds_to_what_is_there() {
-        let mut histogram = [5; 256];
-        mapped(&[1, 1, 2]).histogram(&mut histogram);
-        assert_eq!(histogram[..4], [5, 7, 6, 5]);
     }
 
     #[test]

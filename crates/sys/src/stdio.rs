@@ -185,16 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_begins_at_its_offset_and_skips() {
+    fn a_stream_begins_at_its_offset_and_skips_and_a_directory_cannot_be_read() {
         let mut one = stream(b"0123456789", 4);
         assert_eq!(one.skip(Locking::Unlocked, 2).unwrap(), 2);
         let end = one.compare(&mut stream(b"6789", 0), Locking::Locked, 4, None);
         assert_eq!(end.unwrap(), StdioEnd::Equal);
         assert_eq!(one.skip(Locking::Locked, 1).unwrap(), 0);
-    }
-
-    #[test]
-    fn a_directory_cannot_be_read() {
         let mut directory = Stdio::new(&File::open("/").unwrap(), 0).unwrap();
         let error = directory.skip(Locking::Locked, 1).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EISDIR));

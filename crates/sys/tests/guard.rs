@@ -37,7 +37,7 @@ fn map(file: &File, mode: MapMode) -> Map {
 }
 
 #[test]
-fn a_map_shows_the_file_and_writes_to_it() {
+fn a_map_shows_the_file_from_any_page_on_and_writes_to_it_and_nowhere_where_the_file_shrank() {
     let _turn = guarded();
     let file = file_of_ones();
     let map = map(&file, MapMode::ReadWrite);
@@ -49,12 +49,6 @@ fn a_map_shows_the_file_and_writes_to_it() {
     file.read_exact_at(&mut found, 9).unwrap();
     assert_eq!(found, [1, 7, 8, 1]);
     assert!(!map.faulted());
-}
-
-#[test]
-fn a_map_may_begin_at_any_page_and_nowhere_else() {
-    let _turn = guarded();
-    let file = file_of_ones();
     file.write_all_at(&[9], 3 * page_bytes() as u64).unwrap();
     let third = Map::new(&file, 3 * page_bytes() as u64, 100, MapMode::Read).unwrap();
     assert_eq!(third.bytes(0..100).count(9), 1);
@@ -62,10 +56,18 @@ fn a_map_may_begin_at_any_page_and_nowhere_else() {
         let error = Map::new(&file, offset, len, MapMode::Read).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
+    file.set_len(page_bytes() as u64).unwrap();
+    map.bytes_mut(0..whole()).copy_from(&vec![2; whole()]);
+    assert!(map.faulted());
+    map.flush().unwrap();
+    assert_eq!(file.metadata().unwrap().len(), page_bytes() as u64);
+    let mut first = vec![0; page_bytes()];
+    file.read_exact_at(&mut first, 0).unwrap();
+    assert!(first.iter().all(|&byte| byte == 2));
 }
 
 #[test]
-fn what_a_shrunk_file_lost_reads_as_zeros_and_says_so() {
+fn what_a_shrunk_file_lost_reads_as_zeros_and_says_so_also_if_the_map_was_filled() {
     let _turn = guarded();
     let file = file_of_ones();
     let (short, other) = (map(&file, MapMode::Read), file_of_ones());
@@ -81,21 +83,16 @@ fn what_a_shrunk_file_lost_reads_as_zeros_and_says_so() {
     assert!(!long.faulted());
     drop(short);
     assert!(!map(&other, MapMode::Read).faulted(), "the flag goes with its map");
-}
-
-#[test]
-fn writes_to_what_a_shrunk_file_lost_go_nowhere() {
-    let _turn = guarded();
     let file = file_of_ones();
-    let map = map(&file, MapMode::ReadWrite);
+    let map = map(&file, MapMode::Read);
     file.set_len(page_bytes() as u64).unwrap();
-    map.bytes_mut(0..whole()).copy_from(&vec![2; whole()]);
+    for advice in [MapAdvice::Sequential, MapAdvice::WillNeed, MapAdvice::PopulateRead] {
+        map.advise(advice).unwrap();
+    }
+    assert!(!map.faulted());
+    map.bytes(page_bytes()..2 * page_bytes())
+        .copy_to(&mut vec![0; page_bytes()]);
     assert!(map.faulted());
-    map.flush().unwrap();
-    assert_eq!(file.metadata().unwrap().len(), page_bytes() as u64);
-    let mut first = vec![0; page_bytes()];
-    file.read_exact_at(&mut first, 0).unwrap();
-    assert!(first.iter().all(|&byte| byte == 2));
 }
 
 #[test]
@@ -118,21 +115,6 @@ fn threads_that_fault_at_the_same_page_all_go_on() {
             }
         });
     }
-}
-
-#[test]
-fn filling_a_map_past_the_end_is_found_out_by_reading() {
-    let _turn = guarded();
-    let file = file_of_ones();
-    let map = map(&file, MapMode::Read);
-    file.set_len(page_bytes() as u64).unwrap();
-    for advice in [MapAdvice::Sequential, MapAdvice::WillNeed, MapAdvice::PopulateRead] {
-        map.advise(advice).unwrap();
-    }
-    assert!(!map.faulted());
-    map.bytes(page_bytes()..2 * page_bytes())
-        .copy_to(&mut vec![0; page_bytes()]);
-    assert!(map.faulted());
 }
 
 #[test]

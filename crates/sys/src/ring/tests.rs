@@ -44,12 +44,6 @@ fn sample_file() -> (Arc<File>, Vec<u8>) {
     (Arc::new(file), content)
 }
 
-/// A file that is open for reading only.
-fn unwritable() -> Arc<File> {
-    let named = tempfile::NamedTempFile::new().unwrap();
-    Arc::new(File::open(named.path()).unwrap())
-}
-
 #[test]
 fn a_file_read_at_depth_four_is_the_file() {
     let Some(mut ring) = ring(4) else { return };
@@ -82,17 +76,15 @@ fn part_of_a_buffer_is_written_and_read_back_behind_it() {
     ring.buffer_mut(0)[100..105].copy_from_slice(b"hello");
     ring.queue(0, &file, &write(7, 100..105)).unwrap();
     assert_eq!(ring.wait().unwrap().result.unwrap(), 5);
-    let behind = Request {
-        range: BLOCK - 10..BLOCK,
-        ..read_at(8)
-    };
+    let mut behind = read_at(8);
+    behind.range = BLOCK - 10..BLOCK;
     ring.queue(0, &file, &behind).unwrap();
     assert_eq!(ring.wait().unwrap().result.unwrap(), 4);
     assert_eq!(&ring.buffer(0)[BLOCK - 10..BLOCK - 6], b"ello");
 }
 
 #[test]
-fn linked_syncs_end_with_their_writes_and_fail_with_them() {
+fn linked_syncs_end_with_their_writes_and_fail_with_them_and_an_error_is_its_requests() {
     let Some(mut ring) = ring(4) else { return };
     let file = Arc::new(tempfile::tempfile().unwrap());
     for _ in 0..3 {
@@ -108,12 +100,18 @@ fn linked_syncs_end_with_their_writes_and_fail_with_them() {
         assert_eq!((done, ring.in_flight()), (vec![0, 1, 2, 3], 0));
     }
     assert_eq!(file.metadata().unwrap().len(), 16);
-    let unwritable = unwritable();
+    let named = tempfile::NamedTempFile::new().unwrap();
+    let unwritable = Arc::new(File::open(named.path()).unwrap());
+    let (plain, synced) = (write(0, 0..10), synced(write(0, 0..10)));
     // A pipe takes bytes, but cannot be synced.
     let (_reader, pipe) = io::pipe().unwrap();
     let pipe = Arc::new(File::from(std::os::fd::OwnedFd::from(pipe)));
-    for (file, reason) in [(unwritable, libc::EBADF), (pipe, libc::EINVAL)] {
-        ring.queue(1, &file, &synced(write(0, 0..10))).unwrap();
+    for (file, request, reason) in [
+        (&unwritable, &plain, libc::EBADF),
+        (&unwritable, &synced, libc::EBADF),
+        (&pipe, &synced, libc::EINVAL),
+    ] {
+        ring.queue(1, file, request).unwrap();
         let done = ring.wait().unwrap();
         assert_eq!((done.slot, done.result.unwrap_err().raw_os_error()), (1, Some(reason)));
         assert_eq!(ring.in_flight(), 0);
@@ -121,22 +119,11 @@ fn linked_syncs_end_with_their_writes_and_fail_with_them() {
 }
 
 #[test]
-fn a_requests_error_is_its_own() {
-    let Some(mut ring) = ring(2) else { return };
-    ring.queue(1, &unwritable(), &write(0, 0..10)).unwrap();
-    let done = ring.wait().unwrap();
-    let error = done.result.unwrap_err().raw_os_error();
-    assert_eq!((done.slot, error), (1, Some(libc::EBADF)));
-}
-
-#[test]
 fn uncached_requests_work_or_name_the_lack() {
     let Some(mut ring) = ring(1) else { return };
     let (file, content) = sample_file();
-    let uncached = Request {
-        dontcache: true,
-        ..READ
-    };
+    let mut uncached = READ;
+    uncached.dontcache = true;
     ring.queue(0, &file, &uncached).unwrap();
     match ring.wait().unwrap().result {
         Ok(read) => assert_eq!(ring.buffer(0)[..read], content[..read]),
@@ -145,7 +132,7 @@ fn uncached_requests_work_or_name_the_lack() {
 }
 
 #[test]
-fn misuse_is_an_error() {
+fn misuse_is_an_error_and_a_buffer_out_of_reach_in_flight() {
     let invalid = io::ErrorKind::InvalidInput;
     for (depth, block) in [(0, BLOCK), (1, 0)] {
         assert_eq!(Ring::new(depth, block, 4096).unwrap_err().kind(), invalid);
@@ -162,6 +149,8 @@ fn misuse_is_an_error() {
     assert_eq!(ring.wait().unwrap_err().kind(), invalid);
     ring.queue(0, &file, &READ).unwrap();
     assert_eq!(ring.queue(0, &file, &READ).unwrap_err().kind(), invalid);
+    let reach = std::panic::AssertUnwindSafe(|| ring.buffer(0).len());
+    assert!(std::panic::catch_unwind(reach).is_err());
 }
 
 #[test]
@@ -174,15 +163,6 @@ fn dropping_a_busy_ring_waits_for_it() {
         }
         ring.wait().unwrap();
     }
-}
-
-#[test]
-fn a_buffer_is_out_of_reach_in_flight() {
-    let Some(mut ring) = ring(1) else { return };
-    let (file, _) = sample_file();
-    ring.queue(0, &file, &READ).unwrap();
-    let reach = std::panic::AssertUnwindSafe(|| ring.buffer(0).len());
-    assert!(std::panic::catch_unwind(reach).is_err());
 }
 
 #[test]

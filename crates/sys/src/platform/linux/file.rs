@@ -413,10 +413,8 @@ mod tests {
         assert_eq!(refused(Access::Overwrite), io::ErrorKind::NotFound);
         let made = opened(Opening::plain(Access::CreateNew)).unwrap();
         made.write_all_at(b"0123456789", 0).unwrap();
-        let how = Opening {
-            write_through: true,
-            ..Opening::plain(Access::Overwrite)
-        };
+        let mut how = Opening::plain(Access::Overwrite);
+        how.write_through = true;
         let over = opened(how).unwrap();
         over.write_all_at(b"xx", 2).unwrap();
         let read = opened(Opening::plain(Access::Read)).unwrap();
@@ -451,10 +449,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let content: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
         std::fs::write(file.path(), &content).unwrap();
-        let how = Opening {
-            direct: true,
-            ..Opening::plain(Access::Read)
-        };
+        let mut how = Opening::plain(Access::Read);
+        how.direct = true;
         let Support::Available(direct) = open(file.path(), how).unwrap() else {
             return println!("skipped: no direct I/O on the temporary directory");
         };

@@ -380,13 +380,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_has_a_name_and_stores_nothing() {
+    fn proc_stores_nothing_and_the_temporary_directory_has_blocks_and_space() {
         let found = file_system(Path::new("/proc")).unwrap();
         assert_eq!((found.type_name.as_str(), found.is_pseudo), ("proc", true));
-    }
-
-    #[test]
-    fn the_temporary_directory_has_blocks_and_space() {
         let found = file_system(&std::env::temp_dir()).unwrap();
         assert!(found.block_bytes.is_power_of_two());
         assert!(found.free_bytes <= found.total_bytes);
