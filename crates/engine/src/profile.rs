@@ -536,10 +536,8 @@ pub(crate) mod tests {
             let why = fit(head(&id), options).unwrap_err().to_string();
             assert!(why.contains(word), "{why}");
         }
-        let more = ProfileHead {
-            processors: 1000,
-            ..head(&id())
-        };
+        let mut more = head(&id());
+        more.processors = 1000;
         assert!(fit(more, Some("rw")).unwrap().without_warm.is_some());
     }
 

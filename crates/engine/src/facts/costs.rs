@@ -369,11 +369,9 @@ mod tests {
     #[cfg(feature = "profile")]
     fn a_byte_before_a_flush_costs_what_is_left_of_the_time_and_at_least_a_byte_of_the_page_cache() {
         let exactly = |nanoseconds| Fact::between(nanoseconds, nanoseconds, nanoseconds);
-        let costs = Costs {
-            write_byte_ns: exactly(0.25),
-            flush_ns: Fact::between(1e5, 2e5, 4e5),
-            ..Costs::ASSUMED
-        };
+        let mut costs = Costs::ASSUMED;
+        costs.write_byte_ns = exactly(0.25);
+        costs.flush_ns = Fact::between(1e5, 2e5, 4e5);
         let flushed = FLUSHED_BYTES as f64;
         let of = |nanoseconds| {
             let byte = costs.flushed_byte(nanoseconds);

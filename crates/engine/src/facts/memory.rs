@@ -99,10 +99,8 @@ mod tests {
         let resident = crate::cache::drop_file(&path).unwrap().part();
         let file = File::open(&path).unwrap();
         let of = |resident| {
-            let found = FileFacts {
-                resident,
-                ..FileFacts::of(&file.metadata().unwrap(), None)
-            };
+            let mut found = FileFacts::of(&file.metadata().unwrap(), None);
+            found.resident = resident;
             let mut costs = Costs::ASSUMED;
             measure(&file, found, &mut costs).unwrap();
             costs

@@ -178,10 +178,8 @@ mod tests {
             assert_eq!(found, Some(fetched), "{} files", sizes.len());
         }
         for open_files_max in [0, 24, 64, 256, 1024, 1 << 20] {
-            let process = ProcessFacts {
-                open_files_max,
-                ..process
-            };
+            let mut process = process;
+            process.open_files_max = open_files_max;
             let plan = duplicates(batch(&process), &process, &[], 0);
             let threads = if plan.has_threads { plan.batch.threads } else { 1 };
             let files = threads * plan.most_open + plan.batch.open_directories;

@@ -152,14 +152,10 @@ fn plans_follow_from_the_storage() {
     const DIRECT_COPY: &str = "copy/sync,direct,block=1M,fsync,holes=skip";
     const IN_TURN: &str = "compare/sync,threads=2,block=1M";
     let [read, write, durable_write, copy, durable_copy] = CACHED;
-    let shared = Facts {
-        can_share: true,
-        ..SATA
-    };
-    let far = Facts {
-        read_ahead_bytes: 8 << 20,
-        ..THROTTLED
-    };
+    let mut shared = SATA;
+    shared.can_share = true;
+    let mut far = THROTTLED;
+    far.read_ahead_bytes = 8 << 20;
     let (full, full_durable) = (
         "write/sync,block=1M,preallocate=allocate",
         "write/sync,block=1M,preallocate=allocate,fsync",
@@ -199,10 +195,8 @@ fn plans_follow_from_the_storage() {
 #[test]
 fn comparisons_follow_from_where_the_files_are() {
     let file = |resident| FileFacts { resident, ..COLD };
-    let sparse = FileFacts {
-        allocated_bytes: GIB / 2,
-        ..WARM
-    };
+    let mut sparse = WARM;
+    sparse.allocated_bytes = GIB / 2;
     let with = |files| Facts { files, ..SATA };
     let apart = with([COLD, FileFacts { device: 2, ..COLD }]);
     let mut unmapped = with([WARM; 2]);
@@ -247,10 +241,8 @@ fn updates_follow_from_the_storage() {
         ("network", NETWORK, "gap=128K"),
         ("shingled", SHINGLED, "gap=128K"),
     ] {
-        let facts = UpdateFacts {
-            costs: storage.costs,
-            ..UpdateFacts::assumed(GIB)
-        };
+        let mut facts = UpdateFacts::assumed(GIB);
+        facts.costs = storage.costs;
         let plan = update(&gaps, &facts, &limits);
         let method = plan.method.to_string();
         assert!(method.ends_with(order) && !plan.is_certain, "{name}: {method}");
@@ -286,10 +278,8 @@ fn many_files_take_longer_where_the_device_is_waited_for() {
         assert!(warm.value < cold.value, "{name}");
         assert_eq!((unknown.low, unknown.high), (warm.low, cold.high), "{name}");
     }
-    let opened = Scan {
-        bytes: 0,
-        ..many(Some(0.0))
-    };
+    let mut opened = many(Some(0.0));
+    opened.bytes = 0;
     assert!(scan(&opened, &TURNING).predicted.value < scan(&many(Some(1.0)), &TURNING).predicted.value);
 }
 

@@ -516,10 +516,8 @@ mod tests {
                 device_byte_ns: fact(0.2),
                 ..Costs::ASSUMED
             };
-            let facts = UpdateFacts {
-                costs,
-                ..UpdateFacts::assumed(50_000_000)
-            };
+            let mut facts = UpdateFacts::assumed(50_000_000);
+            facts.costs = costs;
             let limits = PlanLimits::new(Durability::WriteThrough, Safety::InPlace);
             by_costs(&gaps, &facts, &limits)
         };

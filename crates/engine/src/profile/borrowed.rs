@@ -173,16 +173,12 @@ mod tests {
         };
         let found = |id: &StorageId| find(&directories, id, StorageProfile::read);
         assert_eq!(found(&on("vda")), None);
-        let other_kernel = StorageId {
-            kernel: "6.1".to_owned(),
-            ..on("vdb1")
-        };
+        let mut other_kernel = on("vdb1");
+        other_kernel.kernel = "6.1".to_owned();
         lend("old.json", &other_kernel, 1);
         lend("disk.json", &on("sda"), 9);
-        let other = StorageId {
-            file_system: "xfs".to_owned(),
-            ..on("vda")
-        };
+        let mut other = on("vda");
+        other.file_system = "xfs".to_owned();
         lend("other.json", &other, 9);
         let nearest = found(&on("vda")).unwrap();
         assert_eq!(nearest.borrowed_from().unwrap(), "old (virtual disk, ext4, kernel 6.1)");

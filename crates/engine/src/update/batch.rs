@@ -91,13 +91,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_file_can_hold_is_refused() {
+    fn what_no_file_can_hold_is_refused_and_a_directory_that_takes_no_file_named() {
         let mut batch = Batch::new();
         assert!(matches!(batch.push(u64::MAX, b"x"), Err(BatchError::TooFar { .. })));
         assert!(matches!(batch.push(END_MAX, b"x"), Err(BatchError::TooFar { .. })));
         batch.push(END_MAX - 1, b"x").unwrap();
         batch.push(7, b"").unwrap();
         assert_eq!(batch.resolve().unwrap().given(), 1);
+        let mut batch = Batch::within(16, Path::new("/nowhere"));
+        let refused = batch.push(0, b"1234").and_then(|()| batch.push(0, b"1234"));
+        let refused = refused.unwrap_err();
+        assert!(refused.to_string().contains("/nowhere"), "{refused}");
     }
 
     #[test]
@@ -114,14 +118,6 @@ mod tests {
         let updates = batch.resolve().unwrap();
         assert_eq!((updates.given(), updates.requested_bytes(), updates.end()), (4, 11, 11));
         assert!(updates.spilled_bytes().is_some());
-    }
-
-    #[test]
-    fn a_directory_that_takes_no_file_is_named() {
-        let mut batch = Batch::within(16, Path::new("/nowhere"));
-        let refused = batch.push(0, b"1234").and_then(|()| batch.push(0, b"1234"));
-        let refused = refused.unwrap_err();
-        assert!(refused.to_string().contains("/nowhere"), "{refused}");
     }
 
     #[test]

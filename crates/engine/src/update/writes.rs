@@ -193,15 +193,11 @@ mod tests {
         for (order, expected) in table {
             assert_eq!(writes(&given, layout(order)), expected, "{order:?}");
         }
-        let aligned = WriteLayout {
-            alignment: 512,
-            ..layout(UpdateOrder::Ascending)
-        };
+        let mut aligned = layout(UpdateOrder::Ascending);
+        aligned.alignment = 512;
         assert_eq!(writes(&given, aligned), [(0, 512), (7680, 512)]);
-        let blocks = WriteLayout {
-            block_bytes: 4096,
-            ..layout(UpdateOrder::Coalesce(7896))
-        };
+        let mut blocks = layout(UpdateOrder::Coalesce(7896));
+        blocks.block_bytes = 4096;
         let expected = [(0, 4096), (4096, 3908)];
         assert_eq!(writes(&given, blocks), expected, "the last one begins within a gap");
     }

@@ -316,13 +316,23 @@ fn a_directory_that_is_removed_meanwhile_has_no_more_entries() {
 }
 
 #[test]
-fn a_walk_that_ends_early_closes_what_it_opened() {
+fn a_walk_that_ends_early_closes_what_it_opened_and_a_stop_ends_it_at_once() {
     let (_all, root) = tree_and_secret();
     let limit = Limit::new(10);
     let (walk, file) = found_file(&root, &limit);
     assert!(limit.open() > 0);
     drop((walk, file));
     assert_eq!(limit.open(), 0);
+    let place = quick();
+    chain(place.path(), 100);
+    fs::write(place.path().join("file"), b"").unwrap();
+    let limit = Limit::new(10);
+    let rules = Everything {
+        is_stopped: true,
+        ..Everything::default()
+    };
+    assert_eq!(Walk::within(&limit, place.path(), rules).count(), 0);
+    assert_eq!((limit.opened(), limit.open()), (0, 0));
 }
 
 /// Nested directories with this many levels.
@@ -374,18 +384,4 @@ fn a_directory_that_is_moved_elsewhere_meanwhile_is_walked_and_so_is_the_rest() 
         let moved = (middle, "cannot list: it was moved or removed meanwhile".to_owned());
         assert_eq!(failed, if replaced { vec![moved] } else { Vec::new() });
     }
-}
-
-#[test]
-fn a_stop_ends_a_walk_at_once() {
-    let place = quick();
-    chain(place.path(), 100);
-    fs::write(place.path().join("file"), b"").unwrap();
-    let limit = Limit::new(10);
-    let rules = Everything {
-        is_stopped: true,
-        ..Everything::default()
-    };
-    assert_eq!(Walk::within(&limit, place.path(), rules).count(), 0);
-    assert_eq!((limit.opened(), limit.open()), (0, 0));
 }

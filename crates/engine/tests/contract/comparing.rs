@@ -79,7 +79,7 @@ fn every_method_finds_the_first_difference_or_none() {
 }
 
 #[test]
-fn the_shorter_file_is_named_and_unequal_lengths_of_equal_bytes_are_no_difference() {
+fn parts_of_paths_and_of_open_files_begin_and_end_where_they_are_told_to_and_the_shorter_is_named() {
     for (directory, method) in each_method(Operation::Compare) {
         let bytes = sample(200_000);
         for (one_bytes, other_bytes) in [(200_000, 131_072), (131_071, 200_000), (0, 1), (1, 0), (0, 0)] {
@@ -90,19 +90,6 @@ fn the_shorter_file_is_named_and_unequal_lengths_of_equal_bytes_are_no_differenc
             assert_eq!(found.verdict, expected, "{method}, {one_bytes} against {other_bytes}");
             assert_eq!(found.bytes, one_bytes.min(other_bytes) as u64);
         }
-    }
-}
-
-fn part(whole: Part<'_>, start: u64, limit: Option<u64>) -> Part<'_> {
-    match limit {
-        None => whole.range(start..),
-        Some(limit) => whole.range(start..start + limit),
-    }
-}
-
-#[test]
-fn parts_of_paths_and_of_open_files_begin_and_end_where_they_are_told_to() {
-    for (directory, method) in each_method(Operation::Compare) {
         let bytes = sample(300_000);
         let shifted = [&[7; 4097][..], &bytes].concat();
         let one = file_of(&directory, "one", &bytes);
@@ -151,6 +138,13 @@ fn parts_of_paths_and_of_open_files_begin_and_end_where_they_are_told_to() {
                 assert_eq!(found.verdict, expected, "{case}");
             }
         }
+    }
+}
+
+fn part(whole: Part<'_>, start: u64, limit: Option<u64>) -> Part<'_> {
+    match limit {
+        None => whole.range(start..),
+        Some(limit) => whole.range(start..start + limit),
     }
 }
 

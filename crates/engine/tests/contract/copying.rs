@@ -10,35 +10,29 @@ use super::{cases, directories, each_method, file_of, methods, sample};
 fn every_method_copies_what_std_reads_back_whatever_the_size_and_block() {
     for (directory, method) in each_method(Operation::Copy) {
         for (method, size) in cases(&method) {
-            copies_for_std(&directory, &method, size);
+            let bytes = sample(size);
+            let source = file_of(&directory, "source", &bytes);
+            let target = directory.path().join("target");
+            let mut copier = Copier::prepare_for(&method, size as u64).unwrap();
+            for before in [None, Some(size + 5000), Some(size / 2)] {
+                if let Some(before) = before {
+                    std::fs::write(&target, vec![0xaa; before]).unwrap();
+                }
+                let destination = before.map_or(Destination::New, |_| Destination::Overwrite);
+                let transfer = copier.copy(&source, &target, destination);
+                let transfer = transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+                assert_eq!(transfer.bytes, size as u64);
+                let is_right = std::fs::read(&target).unwrap() == bytes;
+                assert!(is_right, "{method} copied {size} bytes over {before:?} wrong");
+            }
+            assert!(std::fs::read(&source).unwrap() == bytes, "{method} changed its source");
+            std::fs::remove_file(&target).unwrap();
         }
     }
 }
 
-fn copies_for_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
-    let bytes = sample(size);
-    let source = file_of(directory, "source", &bytes);
-    let target = directory.path().join("target");
-    let mut copier = Copier::prepare_for(method, size as u64).unwrap();
-    let mut copy = |destination| {
-        let transfer = copier.copy(&source, &target, destination);
-        transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
-    };
-    assert_eq!(copy(Destination::New).bytes, size as u64);
-    let is_right = std::fs::read(&target).unwrap() == bytes;
-    assert!(is_right, "{method} copied {size} bytes wrong");
-    for before in [size + 5000, size / 2] {
-        std::fs::write(&target, vec![0xaa; before]).unwrap();
-        copy(Destination::Overwrite);
-        let is_right = std::fs::read(&target).unwrap() == bytes;
-        assert!(is_right, "{method} copied {size} bytes over {before} wrong");
-    }
-    assert!(std::fs::read(&source).unwrap() == bytes, "{method} changed its source");
-    std::fs::remove_file(&target).unwrap();
-}
-
 #[test]
-fn a_copy_of_a_file_onto_itself_is_refused_and_changes_nothing() {
+fn a_copy_of_a_file_onto_itself_changes_nothing_and_one_that_is_not_to_be_had_leaves_no_target() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"precious");
         let link = directory.path().join("link");
@@ -50,6 +44,11 @@ fn a_copy_of_a_file_onto_itself_is_refused_and_changes_nothing() {
             assert!(matches!(copied, Err(Error::SameFile { .. })), "{method}");
             assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         }
+        let source = file_of(&directory, "source", &sample(10_000));
+        let target = directory.path().join("target");
+        let reflink: Method = "copy/reflink".parse().unwrap();
+        let copied = Copier::prepare(&reflink).and_then(|mut copier| copier.copy(&source, &target, Destination::New));
+        assert_eq!(copied.is_ok(), target.exists());
     }
 }
 
@@ -67,17 +66,6 @@ fn a_copier_copies_one_file_after_the_other() {
             assert!(std::fs::read(&target).unwrap() == sample(size), "{method}");
             std::fs::remove_file(&target).unwrap();
         }
-    }
-}
-
-#[test]
-fn a_copy_that_is_not_to_be_had_leaves_no_target() {
-    for directory in directories() {
-        let source = file_of(&directory, "source", &sample(10_000));
-        let target = directory.path().join("target");
-        let reflink: Method = "copy/reflink".parse().unwrap();
-        let copied = Copier::prepare(&reflink).and_then(|mut copier| copier.copy(&source, &target, Destination::New));
-        assert_eq!(copied.is_ok(), target.exists());
     }
 }
 

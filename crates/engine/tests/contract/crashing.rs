@@ -11,16 +11,15 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use seekless::full_text;
-use seekless::method::Choice;
 use seekless::update::{
     Recovered, Safety, StepKind, Updates, WatchedStep, commit, commit_watched, journal_path, recover, recover_watched,
 };
 use tempfile::TempDir;
 
 use super::watches::{Before, assert_alone, at, before_nth, both, by, failing, full, updates_of};
-use super::{directories, file_of, sample};
+use super::{Mounted, directories, file_of, of_these, sample};
 
-const METHODS: [&str; 3] = ["update/sync", "update/sync,gap=64", "update/io_uring,depth=2,gap=0"];
+const METHODS: &str = "update/sync update/sync,gap=64 update/io_uring,depth=2,gap=0";
 /// How the test tells its child what to do: the words, apart by tabs.
 const CHILD: &str = "SEEKLESS_TEST_CRASH";
 
@@ -75,13 +74,6 @@ pub fn is_killed(action: &str, method: &str, steps: u64, path: &Path) -> bool {
     !status.success()
 }
 
-fn is_missing(method: &str, directory: &Path) -> bool {
-    let choice: Choice = method.parse().unwrap();
-    choice
-        .method()
-        .is_some_and(|method| !super::is_available(method, directory))
-}
-
 /// Kills an update by a journal before each of its steps, or before some of them, and holds what is recovered against the
 /// file before and after. Returns how often an update was finished, and the number of kills.
 pub fn finished_after_kills(
@@ -114,10 +106,7 @@ pub fn finished_after_kills(
 #[test]
 fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
     for directory in directories() {
-        for method in METHODS.into_iter().chain(["update/planned"]) {
-            if is_missing(method, directory.path()) {
-                continue;
-            }
+        for method in of_these(METHODS, directory.path()).chain(["update/planned"]) {
             let contents = [&sample(10_000)[..], &wanted()];
             let [finished, steps] = finished_after_kills(&directory, ["journal", method], 1, contents);
             assert!(finished > 0, "{method}");
@@ -176,12 +165,9 @@ fn file_in(directory: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn an_update_in_place_that_fails_says_how_far_it_went_and_a_replacement_never_writes_to_the_old_file() {
+fn an_update_whose_write_fails_says_how_far_it_went_or_is_undone_and_never_writes_to_a_replaced_file() {
     let directory = &directories()[0];
-    for method in METHODS {
-        if is_missing(method, directory.path()) {
-            continue;
-        }
+    for method in of_these(METHODS, directory.path()) {
         let failed = |safety, nth| {
             let path = file_in(directory);
             let failing = failing(&path, StepKind::Write, nth);
@@ -194,16 +180,6 @@ fn an_update_in_place_that_fails_says_how_far_it_went_and_a_replacement_never_wr
         let error = done.unwrap_err().to_string();
         assert!(error.contains("the first "), "{error}");
         assert!(found != sample(10_000), "{method}: {error}");
-    }
-}
-
-#[test]
-fn an_update_by_a_journal_is_undone_and_the_file_is_as_long_as_before_whichever_write_failed() {
-    let directory = &directories()[0];
-    for method in METHODS {
-        if is_missing(method, directory.path()) {
-            continue;
-        }
         for failures in 0.. {
             let path = file_in(directory);
             let failing = failing(&path, StepKind::Write, failures + 1);
@@ -237,7 +213,7 @@ fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
 }
 
 #[test]
-fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
+fn what_fails_when_the_updates_are_made_or_undone_already_says_that_they_are() {
     let directory = &directories()[0];
     let path = file_in(directory);
     let journal = journal_path(&path);
@@ -257,12 +233,7 @@ fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
         assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
         assert_alone(&path);
     }
-}
-
-#[test]
-fn a_journal_that_cannot_be_removed_when_all_is_undone_is_told() {
-    let directory = &directories()[0];
-    let path = file_in(directory);
+    std::fs::write(&path, sample(10_000)).unwrap();
     let no_write = Before(|step: &WatchedStep<'_>| if step.kind == StepKind::Write { full() } else { Ok(()) });
     let watch = both(no_write, at(StepKind::Remove, 1, full));
     let error = commit_watched(&path, &updates(), &by("update/sync", Safety::Journal), &watch).unwrap_err();
@@ -336,70 +307,44 @@ fn image_below(directory: &Path) -> PathBuf {
     PathBuf::from(image.trim_end())
 }
 
-/// A copy of a mounted image, mounted beside it until this is dropped.
-struct Moment {
-    directory: TempDir,
-}
-
-impl Moment {
-    /// The image must lie where files can be cloned, or its copy would be of no one moment.
-    fn of(image: &Path) -> Self {
-        let directory = tempfile::tempdir_in(image.parent().unwrap()).unwrap();
-        let (copy, point) = (directory.path().join("copy"), directory.path().join("mounted"));
-        let run = |command: &mut Command| {
-            let output = command.output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{command:?}: {told}");
-        };
-        run(Command::new("cp").arg("--reflink=always").args([image, &copy]));
-        std::fs::create_dir(&point).unwrap();
-        let kind = image.file_stem().unwrap();
-        // Two XFS of one UUID are mounted only where that is asked for.
-        let options = if kind == "xfs" { "loop,nouuid" } else { "loop" };
-        run(Command::new("mount")
-            .arg("-t")
-            .arg(kind)
-            .args(["-o", options])
-            .args([&copy, &point]));
-        Self { directory }
-    }
-
-    fn path(&self, below: &Path) -> PathBuf {
-        self.directory.path().join("mounted").join(below)
-    }
-}
-
-impl Drop for Moment {
-    fn drop(&mut self) {
-        let _ = Command::new("umount")
-            .arg(self.directory.path().join("mounted"))
-            .status();
-    }
+/// A copy of a mounted image, mounted beside it. The image must lie where files can be cloned, or its copy would be of no
+/// one moment.
+fn moment_of(image: &Path) -> Mounted {
+    let directory = tempfile::tempdir_in(image.parent().unwrap()).unwrap();
+    let (copy, moment) = (directory.path().join("copy"), Mounted { directory });
+    let run = |command: &mut Command| {
+        let output = command.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {told}");
+    };
+    run(Command::new("cp").arg("--reflink=always").args([image, &copy]));
+    std::fs::create_dir(moment.path()).unwrap();
+    let kind = image.file_stem().unwrap();
+    // Two XFS of one UUID are mounted only where that is asked for.
+    let options = if kind == "xfs" { "loop,nouuid" } else { "loop" };
+    let mut mount = Command::new("mount");
+    run(mount
+        .arg("-t")
+        .arg(kind)
+        .args(["-o", options])
+        .args([copy, moment.path()]));
+    moment
 }
 
 /// `write-through` changes the file on the device before any sync of the file. So the image shows a journal that was
 /// synced too late.
-const ON_THE_DEVICE: [&str; 4] = [
-    "update/sync",
-    "update/sync,gap=64",
-    "update/sync,write-through",
-    "update/io_uring,depth=2,write-through",
-];
+const ON_THE_DEVICE: &str =
+    "update/sync update/sync,gap=64 update/sync,write-through update/io_uring,depth=2,write-through";
 
 #[test]
 #[ignore = "needs file systems of its own, in images on XFS: cargo xtask test --only crash"]
 fn what_a_killed_update_left_on_the_device_recovers() {
-    let actions = ON_THE_DEVICE
-        .into_iter()
-        .flat_map(|method| [("journal", method), ("replace", method)]);
-    let mut moments = 0;
-    for (directory, (action, method)) in directories()
-        .iter()
-        .flat_map(|directory| actions.clone().map(move |action| (directory, action)))
-    {
-        if is_missing(method, directory.path()) {
-            continue;
-        }
+    let (directories, mut moments) = (directories(), 0);
+    let each = directories.iter().flat_map(|directory| {
+        let methods = of_these(ON_THE_DEVICE, directory.path());
+        methods.flat_map(move |method| ["journal", "replace"].map(|action| (directory, action, method)))
+    });
+    for (directory, action, method) in each {
         let image = image_below(directory.path());
         let mut killed = true;
         for steps in 0.. {
@@ -408,8 +353,9 @@ fn what_a_killed_update_left_on_the_device_recovers() {
                 std::fs::File::open(durable).unwrap().sync_all().unwrap();
             }
             killed = is_killed(action, method, steps, &path);
-            let moment = Moment::of(&image);
-            let held = moment.path(path.strip_prefix(directory.path().parent().unwrap()).unwrap());
+            let moment = moment_of(&image);
+            let below = path.strip_prefix(directory.path().parent().unwrap()).unwrap();
+            let held = moment.path().join(below);
             let recovered = recover(&held).unwrap_or_else(|error| panic!("{action} {method} {steps}: {error}"));
             let found = std::fs::read(&held).unwrap();
             let context = format!(

@@ -33,7 +33,7 @@ use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
 
 use seekless::method::{CachePolicy, Durability, Hint, MECHANISMS, Operation};
-use seekless::{Availability, Method, Probe};
+use seekless::{Availability, Choice, Method, Probe};
 use tempfile::TempDir;
 
 /// A directory for each file system under test, removed at the end.
@@ -83,6 +83,14 @@ fn available(directory: &Path, methods: impl IntoIterator<Item = Method>) -> Vec
 /// Whether a method works in a directory; prints why if it does not.
 fn is_available(method: &Method, directory: &Path) -> bool {
     !available(directory, [*method]).is_empty()
+}
+
+/// The methods of a text with spaces between them that work in a directory, and its plans.
+fn of_these<'a>(methods: &'a str, directory: &Path) -> impl Iterator<Item = &'a str> {
+    methods.split(' ').filter(|text| {
+        let choice: Choice = text.parse().unwrap();
+        choice.method().is_none_or(|method| is_available(method, directory))
+    })
 }
 
 /// Whether a method works in a parent directory, which is on the same file system, by its path and the method's text.
@@ -181,6 +189,23 @@ fn file_of(directory: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     let path = directory.path().join(name);
     std::fs::write(&path, bytes).expect("a test file");
     path
+}
+
+/// A file system that is mounted in a directory of its own until this is dropped.
+struct Mounted {
+    directory: TempDir,
+}
+
+impl Mounted {
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("mounted")
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.path()).status();
+    }
 }
 
 /// A setting of the kernel, restored when this is dropped; `None` if only root may set it.

@@ -3,7 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use seekless::update::{
 use super::crashing::is_killed;
 use super::pairs::is_long;
 use super::watches::{assert_alone, at, both, by, full, names, updates_of};
-use super::{Setting, directories, file_of, is_available, sample, wait_until_closed};
+use super::{Mounted, Setting, directories, file_of, of_these, sample, wait_until_closed};
 
 fn updates(places: &[u64]) -> Updates {
     updates_of(places.iter().map(|&place| (place, b"updated")))
@@ -64,12 +64,6 @@ fn failed(path: &Path, places: &[u64], how: &Commit, watch: &dyn Watch) -> Strin
 /// The error of replacing a file under a watch.
 fn not_replaced(path: &Path, watch: &dyn Watch) -> String {
     failed(path, &[0], &by("update/sync", Safety::Replace), watch)
-}
-
-/// The methods of a text with spaces between them that work in a directory.
-fn of_these<'a>(methods: &'a str, directory: &Path) -> impl Iterator<Item = &'a str> {
-    let works = |method: &&str| is_available(&method.parse().unwrap(), directory);
-    methods.split(' ').filter(works)
 }
 
 #[test]
@@ -177,7 +171,7 @@ fn an_old_file_that_others_changed_after_a_crash_is_kept() {
 }
 
 #[test]
-fn zeros_that_others_appended_are_not_cut() {
+fn zeros_that_others_appended_are_not_cut_and_a_file_that_was_saved_meanwhile_is_told() {
     for directory in directories() {
         for safety in [Safety::Journal, Safety::InPlace] {
             for longer in [14_096, 1 << 20] {
@@ -187,14 +181,6 @@ fn zeros_that_others_appended_are_not_cut() {
                 failed(&path, &[0, 20_000, 30_000], &by("update/sync", safety), &both);
                 assert!(fs::metadata(&path).unwrap().len() >= longer, "{safety:?} {longer}");
             }
-        }
-    }
-}
-
-#[test]
-fn an_update_in_place_of_a_file_that_was_saved_meanwhile_says_so() {
-    for directory in directories() {
-        for safety in [Safety::Journal, Safety::InPlace] {
             let path = file_of(&directory, "file", &sample(100));
             let saving = at(StepKind::Write, 1, || save(&path, "saved"));
             let error = failed(&path, &[0], &by("update/sync", safety), &saving);
@@ -462,52 +448,35 @@ fn what_a_killed_replacement_left_goes_though_others_saved_the_file_since() {
     });
 }
 
-/// A small file system of its own, unmounted when this is dropped.
-struct Small {
-    directory: tempfile::TempDir,
-}
-
-impl Small {
-    fn mounted(kind: &str) -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let point = directory.path().join("mounted");
-        fs::create_dir(&point).unwrap();
-        let run = |program: &str, arguments: &[&str]| {
-            let output = Command::new(program).args(arguments).output();
-            output.is_ok_and(|output| output.status.success())
-        };
-        let (image, point) = (directory.path().join("image"), point.to_str().unwrap().to_owned());
-        let is_mounted = if kind == "tmpfs" {
-            run("mount", &["-t", "tmpfs", "-o", "size=4M", "none", &point])
-        } else {
-            let image = image.to_str().unwrap();
-            File::create(image).unwrap().set_len(64 << 20).unwrap();
-            let mixed: &[&str] = if kind == "btrfs" { &["-q", "--mixed"] } else { &["-q"] };
-            run(&format!("mkfs.{kind}"), &[mixed, &[image]].concat()) && run("mount", &["-o", "loop", image, &point])
-        };
-        if !is_mounted {
-            println!("skipped: no {kind} can be mounted here");
-            return None;
-        }
-        Some(Self { directory })
+/// A small file system of its own.
+fn small(kind: &str) -> Option<Mounted> {
+    let directory = tempfile::tempdir().unwrap();
+    let (image, small) = (directory.path().join("image"), Mounted { directory });
+    fs::create_dir(small.path()).unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let (image, point) = (image.to_str().unwrap(), small.path());
+    let point = point.to_str().unwrap();
+    let is_mounted = if kind == "tmpfs" {
+        run("mount", &["-t", "tmpfs", "-o", "size=4M", "none", point])
+    } else {
+        File::create(image).unwrap().set_len(64 << 20).unwrap();
+        let mixed: &[&str] = if kind == "btrfs" { &["-q", "--mixed"] } else { &["-q"] };
+        run(&format!("mkfs.{kind}"), &[mixed, &[image]].concat()) && run("mount", &["-o", "loop", image, point])
+    };
+    if !is_mounted {
+        println!("skipped: no {kind} can be mounted here");
     }
-
-    fn path(&self) -> PathBuf {
-        self.directory.path().join("mounted")
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.path()).status();
-    }
+    is_mounted.then_some(small)
 }
 
 #[test]
 fn an_update_that_a_full_disk_ends_is_undone() {
     const ROUNDS: usize = 10;
     for kind in ["tmpfs", "btrfs", "ext4"] {
-        let Some(small) = Small::mounted(kind) else { continue };
+        let Some(small) = small(kind) else { continue };
         let mut ended = 0;
         for round in (0..ROUNDS).step_by(if is_long() { 1 } else { 3 }) {
             let path = small.path().join("file");

@@ -63,11 +63,9 @@ fn is_direct(method: &Method) -> bool {
 
 /// A file open for reading and writing, as a method needs it.
 fn open_for(method: &Method, path: &Path) -> File {
-    let how = Opening {
-        direct: is_direct(method),
-        write_through: method.options().durability() == Durability::WriteThrough,
-        ..Opening::plain(Access::Overwrite)
-    };
+    let mut how = Opening::plain(Access::Overwrite);
+    how.direct = is_direct(method);
+    how.write_through = method.options().durability() == Durability::WriteThrough;
     seekless_sys::open(path, how).unwrap().required().unwrap()
 }
 

@@ -23,7 +23,7 @@ fn read(path: &Path) -> Error {
 }
 
 #[test]
-fn only_regular_files_are_read_and_the_error_says_what_it_is() {
+fn only_regular_files_are_read_or_written_and_the_error_says_what_it_is() {
     let directory = &directories()[0];
     let fifo = directory.path().join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
@@ -42,25 +42,17 @@ fn only_regular_files_are_read_and_the_error_says_what_it_is() {
         assert!(is_named, "{error}");
     }
     assert!(full_text(&read(&directory.path().join("missing"))).contains("No such file"));
-}
-
-#[test]
-fn a_device_is_never_written_to_as_if_it_were_a_file() {
     let (mut writer, device) = (Writer::prepare(&method("write/sync")).unwrap(), Path::new("/dev/null"));
     let written = writer.write(device, Destination::Overwrite, 1, &b"x".as_slice());
     assert!(matches!(written, Err(Error::NotRegular { .. })));
 }
 
 #[test]
-fn a_method_of_another_operation_is_refused() {
+fn a_method_of_another_operation_is_refused_and_one_of_another_platform_is_unavailable_with_the_reason() {
     let read = Reader::prepare(&method("write/sync"));
     assert!(matches!(read, Err(Error::WrongOperation { .. })));
     let written = Writer::prepare(&method("copy/sync"));
     assert!(matches!(written, Err(Error::WrongOperation { .. })));
-}
-
-#[test]
-fn a_mechanism_of_another_platform_is_unavailable_with_the_reason() {
     let foreign = if cfg!(target_os = "linux") {
         "copy/fcopyfile"
     } else {

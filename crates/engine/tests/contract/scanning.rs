@@ -3,42 +3,26 @@
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use seekless::cache::CachedFile;
 use seekless::method::Operation;
-use seekless::{Chunk, Consumer, Error, Method, ScanFile, Scanner};
+use seekless::{Error, Method, ScanFile, Scanner, sequential};
 
+use super::consumers::in_order;
 use super::{each_method, file_of, sample, sizes, with_block};
-
-/// Keeps the bytes of a file, which must come in order.
-#[derive(Default)]
-struct Kept(Mutex<Vec<u8>>);
-
-impl Consumer for Kept {
-    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        let mut kept = self.0.lock().unwrap();
-        assert_eq!(offset, kept.len() as u64);
-        chunk.for_each_slice(|_, bytes| {
-            kept.extend_from_slice(bytes);
-            ControlFlow::Continue(())
-        })
-    }
-}
 
 /// What a method finds in files of these sizes.
 fn scanned(method: &Method, files: &[(PathBuf, u64)]) -> seekless::Result<(u64, Vec<Vec<u8>>)> {
-    let kept: Vec<Kept> = files.iter().map(|_| Kept::default()).collect();
-    let files = files.iter().zip(&kept).map(|((path, bytes), consumer)| ScanFile {
+    let mut kept = vec![Vec::new(); files.len()];
+    let consumers: Vec<_> = kept.iter_mut().map(|kept| sequential(in_order(kept))).collect();
+    let files = files.iter().zip(&consumers).map(|((path, bytes), consumer)| ScanFile {
         path,
         bytes: *bytes,
         consumer,
     });
     let done = Scanner::prepare(method)?.scan(&files.collect::<Vec<_>>())?;
-    Ok((
-        done.bytes,
-        kept.into_iter().map(|kept| kept.0.into_inner().unwrap()).collect(),
-    ))
+    drop(consumers);
+    Ok((done.bytes, kept))
 }
 
 /// Files around the edges of blocks, several times, so that there are batches of them.
@@ -93,12 +77,7 @@ fn a_scan_ends_with_the_file_that_is_missing_or_shorter_than_it_was() {
 
 #[test]
 fn a_scan_of_nothing_and_a_consumer_that_has_enough_are_no_errors() {
-    struct Enough;
-    impl Consumer for Enough {
-        fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-    }
+    let enough = sequential(|_, _| ControlFlow::Break(()));
     for (directory, method) in each_method(Operation::Scan) {
         let path = file_of(&directory, "file", &sample(300_000));
         let mut scanner = Scanner::prepare(&method).unwrap();
@@ -106,7 +85,7 @@ fn a_scan_of_nothing_and_a_consumer_that_has_enough_are_no_errors() {
         let file = ScanFile {
             path: &path,
             bytes: 300_000,
-            consumer: &Enough,
+            consumer: &enough,
         };
         let done = scanner.scan(&[file; 50]).unwrap();
         assert!(done.stopped && done.bytes < 50 * 300_000, "{method}");

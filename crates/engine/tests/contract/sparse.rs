@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::consumers::{ForEach, Kept, in_order};
 use super::marks::Marks;
 use super::pairs::is_long;
-use super::{available, directories, is_available, sample, with_block};
+use super::{available, directories, of_these, sample, with_block};
 
 /// The methods that skip holes, with each cache policy, and with an odd and an even block.
 fn skipping(operation: Operation, directory: &Path) -> Vec<Method> {
@@ -194,7 +194,7 @@ fn a_large_sparse_file_is_read_and_copied_without_reading_its_holes() {
 }
 
 #[test]
-fn data_that_waits_to_be_written_and_data_in_reserved_blocks_is_read_and_what_is_only_reserved_is_not() {
+fn what_waits_to_be_written_is_read_what_is_only_reserved_is_not_and_an_end_lost_in_a_hole_is_an_error() {
     for directory in directories() {
         let (path, _) = paths(&directory);
         for method in skipping(Operation::Read, directory.path()) {
@@ -209,6 +209,16 @@ fn data_that_waits_to_be_written_and_data_in_reserved_blocks_is_read_and_what_is
             let transfer = reader.read(&path, &kept).unwrap();
             assert!(kept.bytes() == expected, "{method}");
             assert!(transfer.hole_bytes > 0, "{method}: {transfer:?}");
+            make(&path, &[Piece::Data(70_000), Piece::Hole(1 << 20)], true);
+            let consumer = ForEach(|data: Option<Chunk<'_>>| {
+                if data.is_none() {
+                    let file = File::options().write(true).open(&path).unwrap();
+                    file.set_len(500_000).unwrap();
+                }
+                ControlFlow::Continue(())
+            });
+            let read = Reader::prepare_for(&method, 2 << 20).unwrap().read(&path, &consumer);
+            assert!(matches!(read, Err(Error::Resized { .. })), "{method}: {read:?}");
         }
     }
 }
@@ -246,32 +256,10 @@ fn a_consumer_in_order_gets_holes_in_order_and_may_end_the_read_in_one() {
     }
 }
 
-#[test]
-fn a_file_that_loses_its_end_in_a_hole_is_an_error() {
-    for directory in directories() {
-        let (path, _) = paths(&directory);
-        for method in skipping(Operation::Read, directory.path()) {
-            make(&path, &[Piece::Data(70_000), Piece::Hole(1 << 20)], true);
-            let consumer = ForEach(|data: Option<Chunk<'_>>| {
-                if data.is_none() {
-                    let file = File::options().write(true).open(&path).unwrap();
-                    file.set_len(500_000).unwrap();
-                }
-                ControlFlow::Continue(())
-            });
-            let read = Reader::prepare_for(&method, 2 << 20).unwrap().read(&path, &consumer);
-            assert!(matches!(read, Err(Error::Resized { .. })), "{method}: {read:?}");
-        }
-    }
-}
-
 /// The variable by which the test below tells its child what to do, in words separated by tabs.
 const CHILD: &str = "SEEKLESS_TEST_COPY";
-const KILLED: [&str; 3] = [
-    "copy/sync,block=4K,write-through,holes=skip",
-    "copy/io_uring,depth=4,block=4K,write-through,holes=skip",
-    "copy/mmap,block=64K,holes=skip",
-];
+const KILLED: &str = "copy/sync,block=4K,write-through,holes=skip copy/mmap,block=64K,holes=skip \
+    copy/io_uring,depth=4,block=4K,write-through,holes=skip";
 
 /// Not a test of its own, but the child of the test below.
 #[test]
@@ -301,10 +289,7 @@ fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
     for directory in directories() {
         let (source, target) = paths(&directory);
         let expected = make(&source, &layout, true);
-        for method in KILLED {
-            if !is_available(&method.parse().unwrap(), directory.path()) {
-                continue;
-            }
+        for method in of_these(KILLED, directory.path()) {
             let mut kills = 0;
             for attempt in 0..ATTEMPTS {
                 let wait = Duration::from_millis(u64::from(attempt % 5));

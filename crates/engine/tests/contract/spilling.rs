@@ -35,7 +35,7 @@ pub fn spilled() -> (Updates, Vec<u8>) {
 }
 
 #[test]
-fn every_method_leaves_what_a_naive_file_holds_but_for_the_order_given() {
+fn every_method_a_journal_and_a_new_file_leave_what_a_naive_file_holds_but_for_the_order_given() {
     let (updates, after) = spilled();
     for directory in directories() {
         let plain = methods(Operation::Update, directory.path())
@@ -58,13 +58,6 @@ fn every_method_leaves_what_a_naive_file_holds_but_for_the_order_given() {
             result.unwrap_or_else(|error| panic!("{method}: {error}"));
             assert!(std::fs::read(&path).unwrap() == after, "{method}");
         }
-    }
-}
-
-#[test]
-fn a_journal_and_a_new_file_leave_the_same() {
-    let (updates, after) = spilled();
-    for directory in directories() {
         for safety in [Safety::Journal, Safety::Replace] {
             let path = file_of(&directory, "file", &sample(FILE_BYTES));
             commit(&path, &updates, &by("update/planned,fsync", safety)).unwrap();

@@ -12,30 +12,24 @@ use super::{cases, each_method, file_of, sample};
 fn every_method_writes_what_std_reads_back_whatever_the_size_and_block() {
     for (directory, method) in each_method(Operation::Write) {
         for (method, size) in cases(&method) {
-            writes_for_std(&directory, &method, size);
+            let path = directory.path().join("target");
+            let bytes = sample(size);
+            let mut writer = Writer::prepare_for(&method, size as u64).unwrap();
+            // A new file, over a longer file, and over a shorter one.
+            for before in [None, Some(size + 5000), Some(size / 2)] {
+                if let Some(before) = before {
+                    std::fs::write(&path, vec![0xaa; before]).unwrap();
+                }
+                let destination = before.map_or(Destination::New, |_| Destination::Overwrite);
+                let transfer = writer.write(&path, destination, size as u64, &bytes.as_slice());
+                let transfer = transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
+                assert_eq!(transfer.bytes, size as u64);
+                let is_right = std::fs::read(&path).unwrap() == bytes;
+                assert!(is_right, "{method} wrote {size} bytes over {before:?} wrong");
+            }
+            std::fs::remove_file(&path).unwrap();
         }
     }
-}
-
-fn writes_for_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
-    let path = directory.path().join("target");
-    let bytes = sample(size);
-    let mut writer = Writer::prepare_for(method, size as u64).unwrap();
-    let mut write = |destination| {
-        let transfer = writer.write(&path, destination, size as u64, &bytes.as_slice());
-        transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"))
-    };
-    assert_eq!(write(Destination::New).bytes, size as u64);
-    let is_right = std::fs::read(&path).unwrap() == bytes;
-    assert!(is_right, "{method} wrote {size} bytes wrong");
-    // Over a longer file, and over a shorter one.
-    for before in [size + 5000, size / 2] {
-        std::fs::write(&path, vec![0xaa; before]).unwrap();
-        write(Destination::Overwrite);
-        let is_right = std::fs::read(&path).unwrap() == bytes;
-        assert!(is_right, "{method} wrote {size} bytes over {before} wrong");
-    }
-    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
@@ -84,7 +78,7 @@ fn writes_on(writer: &mut Writer, path: &Path, method: &Method) {
 }
 
 #[test]
-fn a_producer_that_fails_ends_the_write_with_its_reason_and_no_file() {
+fn a_producer_that_fails_or_panics_ends_the_write_with_its_reason_and_leaves_a_writer_that_writes_on() {
     for (directory, method) in each_method(Operation::Write) {
         let path = directory.path().join("target");
         let failing = |offset: u64, bytes: &mut [u8]| {
@@ -104,13 +98,6 @@ fn a_producer_that_fails_ends_the_write_with_its_reason_and_no_file() {
         );
         assert!(!path.exists(), "{method} left half a file");
         writes_on(&mut writer, &path, &method);
-    }
-}
-
-#[test]
-fn a_producer_that_panics_leaves_a_writer_that_writes_on() {
-    for (directory, method) in each_method(Operation::Write) {
-        let path = directory.path().join("target");
         let mut writer = Writer::prepare_for(&method, 8 << 20).unwrap();
         let panicking =
             |offset: u64, _: &mut [u8]| -> std::io::Result<()> { if offset > 0 { panic!("as asked") } else { Ok(()) } };

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use seekless_record::{Curve, CurvePoint, Interval, Profile, ProfileHead, StorageId};
+use seekless_record::{Curve, CurvePoint, Interval, Profile, StorageId};
 
 use super::super::{BatchPlan, Scan, compare, copy, read, scan, tests, write};
 use super::*;
@@ -31,10 +31,8 @@ fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
             points: vec![point(1 << 10, seconds / 1024.0), point(1 << 30, seconds * 1024.0)],
         }
     });
-    let head = ProfileHead {
-        sittings: 3,
-        ..head(&StorageId::default())
-    };
+    let mut head = head(&StorageId::default());
+    head.sittings = 3;
     let curves = curves.collect();
     StorageProfile::new(Profile { head, curves }, PathBuf::new())
 }
@@ -54,10 +52,8 @@ fn facts_by(profile: StorageProfile, resident: f64) -> Facts {
         direct_alignment: Some(512),
         ..FileFacts::default()
     };
-    let process = ProcessFacts {
-        can_map: true,
-        ..ProcessFacts::without_rings()
-    };
+    let mut process = ProcessFacts::without_rings();
+    process.can_map = true;
     Facts {
         profile: Some(Box::leak(Box::new(profile))),
         ..Facts::assumed([file; 2], process)
@@ -106,15 +102,6 @@ fn the_method_that_was_measured_fastest_is_used_for_cold_and_warm_files() {
 }
 
 #[test]
-fn a_curve_of_another_operation_than_its_method_is_ignored() {
-    let compared = |curve: &mut Curve| curve.conditions.operation = Operation::Compare;
-    let profile = changed(&READS, |curves| curves.iter_mut().for_each(compared));
-    let plan = compare(&task(Durability::None), &facts_by(profile, 0.0));
-    assert_eq!(plan.method.operation(), Operation::Compare);
-    assert!(!plan.why.contains("sitting"), "{}", plan.why);
-}
-
-#[test]
 fn what_cannot_be_used_here_is_no_candidate() {
     let without = |change: fn(&mut Facts), resident| {
         let mut facts = facts(&READS, resident);
@@ -141,7 +128,7 @@ fn of_methods_that_hardly_differ_the_simplest_is_used_that_leaves_the_file_cache
 }
 
 #[test]
-fn what_no_curve_covers_is_planned_as_without_a_profile() {
+fn what_no_curve_covers_is_planned_as_without_a_profile_and_a_curve_of_another_operation_ignored() {
     let mut facts = facts(&READS, 0.0);
     let far = tests::task(1 << 40, Durability::None);
     let plan = read(&far, &facts);
@@ -150,6 +137,11 @@ fn what_no_curve_covers_is_planned_as_without_a_profile() {
     assert!(!written.why.contains("sitting"), "{}", written.why);
     facts.profile = None;
     assert_eq!(read(&far, &facts), plan);
+    let compared = |curve: &mut Curve| curve.conditions.operation = Operation::Compare;
+    let profile = changed(&READS, |curves| curves.iter_mut().for_each(compared));
+    let plan = compare(&task(Durability::None), &facts_by(profile, 0.0));
+    assert_eq!(plan.method.operation(), Operation::Compare);
+    assert!(!plan.why.contains("sitting"), "{}", plan.why);
 }
 
 #[test]
@@ -173,10 +165,8 @@ fn a_copy_keeps_holes_and_a_full_disk_is_noticed_at_once() {
         ("write/sync,block=1M,fsync", Cache::None, 2.0),
         ("write/sync,direct,block=4M,fsync", Cache::None, 1.0),
     ];
-    let full = Facts {
-        free_bytes: 1 << 20,
-        ..facts(&writes, 0.0)
-    };
+    let mut full = facts(&writes, 0.0);
+    full.free_bytes = 1 << 20;
     let method = write(&task(Durability::Fsync), &full).method.to_string();
     assert_eq!(method, "write/sync,direct,block=4M,preallocate=allocate,fsync");
 }
@@ -199,7 +189,7 @@ fn a_profile_plans_comparisons_on_one_device_only() {
 }
 
 #[test]
-fn a_method_that_takes_impossible_times_is_ignored() {
+fn a_method_whose_times_are_impossible_or_say_nothing_is_ignored() {
     // A MiB of single bytes in 1 ms, which is a nanosecond for each.
     let impossible = ("read/sync,block=1", Cache::Cold, 1.0);
     let curves = [READS[0], READS[1], impossible];
@@ -209,10 +199,6 @@ fn a_method_that_takes_impossible_times_is_ignored() {
     let slow = ("read/sync,block=1", Cache::Cold, 100.0);
     let found = alternatives(Operation::Read, &task, &facts(&[READS[0], READS[1], slow], 0.0));
     assert_eq!(found.len(), 3);
-}
-
-#[test]
-fn a_method_whose_times_say_nothing_is_ignored() {
     let absurd: [fn(&mut Curve); 3] = [
         |curve| curve.level_deviation = 1e9,
         |curve| curve.points[0].seconds.low = 0.0,
@@ -220,9 +206,9 @@ fn a_method_whose_times_say_nothing_is_ignored() {
     ];
     for change in absurd {
         let facts = facts_by(changed(&READS[..2], |curves| change(&mut curves[0])), 0.0);
-        let found = alternatives(Operation::Read, &task(Durability::None), &facts);
+        let found = alternatives(Operation::Read, &task, &facts);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(!read(&task(Durability::None), &facts).why.contains("sitting"));
+        assert!(!read(&task, &facts).why.contains("sitting"));
     }
 }
 
@@ -311,16 +297,12 @@ fn small_files_are_read_as_was_measured_and_within_the_limits_of_the_process() {
     let batch = BatchPlan::of(cold, &with_rings(true).process);
     assert_eq!((batch.threads, batch.batch, batch.has_rings), (4, 32, true));
     assert!(batch.why.is_some());
-    let limited = ProcessFacts {
-        open_files_max: 48,
-        ..with_rings(true).process
-    };
+    let mut limited = with_rings(true).process;
+    limited.open_files_max = 48;
     let batch = BatchPlan::of(unknown, &limited);
     assert_eq!((batch.threads, batch.batch), (3, 1));
     // What only opens files was not measured.
-    let opened = Scan {
-        bytes: 0,
-        ..many(1000, Some(0.0))
-    };
+    let mut opened = many(1000, Some(0.0));
+    opened.bytes = 0;
     assert!(!scan(&opened, &with_rings(true)).is_certain);
 }

@@ -59,7 +59,7 @@ fn chain(device: &BlockDevice) -> String {
 }
 
 #[test]
-fn a_partition_lies_on_its_disk_and_has_its_queue() {
+fn a_partition_lies_on_its_disk_and_has_its_queue_with_the_scheduler_in_brackets() {
     let tree = Tree::new();
     let queue = [
         ("queue/rotational", "1"),
@@ -82,6 +82,8 @@ fn a_partition_lies_on_its_disk_and_has_its_queue() {
     assert_eq!(found.read_ahead_kib, Some(128));
     assert_eq!(found.physical_block_bytes, Some(4096));
     assert!(tree.behind(0x800).disk_names().is_empty(), "a disk lies on nothing");
+    assert_eq!(in_brackets("none [mq-deadline] kyber"), "mq-deadline");
+    assert_eq!(in_brackets("none"), "none");
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn a_partition_of_a_multipath_disk_has_every_way_to_it() {
 }
 
 #[test]
-fn a_loop_lies_on_what_its_file_lies_on() {
+fn a_loop_lies_on_what_its_file_lies_on_and_ends_the_chain_where_that_is_not_to_be_seen() {
     let tree = Tree::new();
     // The file is a real one, so its device number is that of the directory these tests run in.
     let file = tree.all.path().join("image with space");
@@ -143,11 +145,6 @@ fn a_loop_lies_on_what_its_file_lies_on() {
     let found = tree.behind(0x700);
     assert_eq!(chain(&found), "loop0:loop [dm-3:lvm vg-data [sdc:disk]]");
     assert_eq!(found.backing_file, Some(file));
-}
-
-#[test]
-fn a_loop_whose_file_is_not_to_be_seen_here_is_the_end_of_the_chain() {
-    let tree = Tree::new();
     let gone = [("loop/backing_file", "/gone (deleted)")];
     tree.device(0x700, "virtual/block/loop0", &gone);
     let found = tree.behind(0x700);
@@ -240,10 +237,4 @@ fn swap_space_and_file_systems_with_numbers_of_their_own_are_found_by_their_sour
     let mounts = Mounts::parse(b"22 1 0:38 / /data rw - btrfs /dev/null rw\n");
     let found = Devices::new(tree.all.path(), &mounts).uses(null, "Filename Type Size\n/dev/null partition 8\n");
     assert_eq!(uses(&found.unwrap()), "vdx btrfs:/data swap:-");
-}
-
-#[test]
-fn the_scheduler_in_brackets_is_the_one_in_use() {
-    assert_eq!(in_brackets("none [mq-deadline] kyber"), "mq-deadline");
-    assert_eq!(in_brackets("none"), "none");
 }

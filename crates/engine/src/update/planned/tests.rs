@@ -133,10 +133,8 @@ fn require_plans(cases: impl IntoIterator<Item = Case>) {
 #[test]
 fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
     let cold = facts(|facts| (facts.absent_part, facts.direct_alignment) = (1.0, Some(512)));
-    let cached = PlanLimits {
-        safety: Safety::Journal,
-        ..THROUGH
-    };
+    let mut cached = THROUGH;
+    cached.safety = Safety::Journal;
     let ahead = "512K,hint=willneed,|gap=0";
     require_plans([
         ("cold", every(400, 10_000), cold, THROUGH, "direct,8M,|gap=512"),
@@ -150,11 +148,9 @@ fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
 #[test]
 fn updates_that_wait_for_a_slow_device_are_joined_and_those_in_memory_are_not() {
     // Of a disk whose head moves for 5 ms and reads 100 MB/s.
-    let costs = Costs {
-        scattered_ns: exactly(5e6),
-        fetch_byte_ns: exactly(10.0),
-        ..COSTS
-    };
+    let mut costs = COSTS;
+    costs.scattered_ns = exactly(5e6);
+    costs.fetch_byte_ns = exactly(10.0);
     let order = |costs, absent_part, durability| {
         let facts = facts(|facts| (facts.costs, facts.absent_part) = (costs, absent_part));
         let plan = by(&every(40_000, 100), &facts, &durably(durability)).plan;
@@ -199,10 +195,8 @@ fn the_reason_tells_what_decided() {
 #[test]
 fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() {
     let facts = UpdateFacts::assumed(4_000_000);
-    let sparse = UpdateFacts {
-        has_holes: true,
-        ..facts
-    };
+    let mut sparse = facts;
+    sparse.has_holes = true;
     let near = every(400, 10_000);
     let far = every(1 << 30, 100);
     let no_room = "the limit on write amplification leaves no room";

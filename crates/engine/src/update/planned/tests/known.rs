@@ -139,10 +139,8 @@ fn with_the_costs_of_a_profile_nothing_is_measured() {
 #[test]
 fn the_profile_is_asked_where_that_is_little_of_the_time() {
     let (_directory, path) = file(4_000_000);
-    let limits = PlanLimits {
-        durability: Durability::Fsync,
-        ..THROUGH
-    };
+    let mut limits = THROUGH;
+    limits.durability = Durability::Fsync;
     for (count, is_predicted, asks) in [(10, false, false), (10, true, true), (500, false, true)] {
         let (updates, mut is_asked) = (every(8000, count), false);
         let ask = |look: &mut Look| {
