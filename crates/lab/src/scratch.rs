@@ -297,8 +297,11 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_lives_as_long_as_its_owner() {
+    fn only_its_owner_may_enter_a_directory_that_lives_as_long_as_he() {
         let (parent, scratch) = scratch();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(scratch.path()), 0o700);
+        assert_eq!(mode(&scratch.path().join(LOCK)), 0o600);
         fs::write(scratch.path().join("file"), b"bytes").unwrap();
         let second = Scratch::new(parent.path()).unwrap();
         let is_there = scratch.path().join("file").exists();
@@ -308,16 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn only_its_owner_may_enter_it() {
-        let (_parent, scratch) = scratch();
-        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!(mode(scratch.path()), 0o700);
-        assert_eq!(mode(&scratch.path().join(LOCK)), 0o600);
-    }
-
-    #[test]
-    fn a_directory_that_was_swapped_for_another_is_not_emptied() {
-        let (parent, scratch) = scratch();
+    fn a_directory_that_was_swapped_for_another_or_is_in_it_is_not_emptied() {
+        let [(parent, scratch), (_other, outer)] = [(); 2].map(|()| scratch());
         fs::write(scratch.path().join("file"), b"ours").unwrap();
         let moved = parent.path().join("moved");
         fs::rename(scratch.path(), &moved).unwrap();
@@ -327,6 +322,11 @@ mod tests {
         drop(scratch);
         assert_eq!(fs::read(&precious).unwrap(), b"theirs");
         assert_eq!(entries(&moved), 0);
+        let precious = outer.path().join("inner/precious");
+        fs::create_dir(precious.parent().unwrap()).unwrap();
+        fs::write(&precious, b"theirs").unwrap();
+        drop(outer);
+        assert_eq!(fs::read(&precious).unwrap(), b"theirs");
     }
 
     #[test]
@@ -341,16 +341,6 @@ mod tests {
         };
         assert!(!make("0000").exists());
         assert!(make("0000/deeper").join("tree-one/0000/deeper/00").exists());
-    }
-
-    #[test]
-    fn a_directory_in_it_is_not_emptied() {
-        let (_parent, scratch) = scratch();
-        let precious = scratch.path().join("inner/precious");
-        fs::create_dir(precious.parent().unwrap()).unwrap();
-        fs::write(&precious, b"theirs").unwrap();
-        drop(scratch);
-        assert_eq!(fs::read(&precious).unwrap(), b"theirs");
     }
 
     #[test]
@@ -374,20 +364,6 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_have_filled_is_not_taken_for_a_stale_one() {
-        let parent = tempfile::tempdir().unwrap();
-        let common = parent.path().join(format!("{PREFIX}common"));
-        fs::create_dir(&common).unwrap();
-        fs::set_permissions(&common, Permissions::from_mode(0o777)).unwrap();
-        fs::write(common.join("precious"), b"bytes").unwrap();
-        let lock = common.join(LOCK);
-        fs::write(&lock, b"").unwrap();
-        fs::set_permissions(&lock, Permissions::from_mode(0o600)).unwrap();
-        drop(Scratch::new(parent.path()).unwrap());
-        assert!(common.join("precious").exists());
-    }
-
-    #[test]
     fn what_a_killed_run_left_behind_is_removed_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
         let make = |name: &str, files: &[(&str, &str)]| {
@@ -403,10 +379,19 @@ mod tests {
         // The lock is not one of ours; or there is none.
         let alike = make("alike", &[(LOCK, ""), ("precious", "theirs")]);
         let unowned = make("unowned", &[("precious", "theirs")]);
+        // Others may have filled it.
+        let common = make("common", &[(LOCK, ""), ("precious", "theirs")]);
+        for (path, mode) in [(&common, 0o777), (&common.join(LOCK), 0o600)] {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
         fs::write(parent.path().join(format!("{PREFIX}file")), b"no directory").unwrap();
         drop(Scratch::new(parent.path()).unwrap());
         assert!(!stale.exists() && !just_made.exists());
-        assert!(unowned.join("precious").exists() && alike.join("precious").exists());
-        assert_eq!(entries(parent.path()), 3);
+        assert!(
+            [unowned, alike, common]
+                .iter()
+                .all(|left| left.join("precious").exists())
+        );
+        assert_eq!(entries(parent.path()), 4);
     }
 }

@@ -152,15 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_names_the_method_its_gain_over_the_plain_loop_and_what_it_rests_on() {
+    fn an_answer_names_the_method_its_gain_over_the_plain_loop_and_what_it_rests_on_also_a_simulated_disk() {
         let found = answer(&[("read/sync,block=128K", 2.0), ("read/sync,direct,block=4M", 1.0)], 8);
         assert_eq!((found.question.as_str(), found.is_decided), ("read 64 MiB, cold", true));
         assert_eq!(found.words(), "sync direct,block=4M (best, one run of 1 s)");
         assert_eq!(found.figures[1], ("vs plain", "0.50x".to_owned()));
-    }
-
-    #[test]
-    fn an_answer_from_a_simulated_disk_names_the_model() {
         let mut run = simulation::run(&[("read/sync,block=128K", 1.0)], 8);
         run.storages[0].device = Some(Device {
             name: "loop0".to_owned(),

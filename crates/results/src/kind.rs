@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_s_name_and_claims_tell_its_kind() {
+    fn the_device_or_else_the_file_system_tells_its_kind_and_a_volume_is_what_it_is_made_of() {
         assert_eq!(on("nvme0n1p2", &[], false, Some(false)), DeviceKind::Nvme);
         assert_eq!(on("vda", &[], true, Some(true)), DeviceKind::VirtualDisk);
         assert_eq!(on("sda", &[], true, Some(true)), DeviceKind::VirtualDisk);
@@ -212,10 +212,6 @@ mod tests {
         assert_eq!(on("mmcblk0p1", &[], false, Some(false)), DeviceKind::Card);
         assert_eq!(on("nbd0", &[], false, Some(false)), DeviceKind::NetworkDisk);
         assert_eq!(on("odd0", &[], false, None), DeviceKind::Unknown);
-    }
-
-    #[test]
-    fn a_loop_is_a_loop_and_a_volume_is_what_it_is_made_of() {
         assert_eq!(on("loop3", &["vda"], true, Some(true)), DeviceKind::Loop);
         let model = ["simulated-hdd-2009"];
         assert_eq!(on("loop3", &model, false, Some(true)), DeviceKind::Simulated);
@@ -226,10 +222,6 @@ mod tests {
         assert_eq!(on("md0", &["sda", "nvme0n1"], false, Some(true)), DeviceKind::Volume);
         assert_eq!(on("dm-1", &["dm-0"], false, None), DeviceKind::Volume);
         assert_eq!(on("dm-1", &[], false, None), DeviceKind::Volume);
-    }
-
-    #[test]
-    fn without_a_device_the_file_system_tells() {
         let of = |name: &str| {
             DeviceKind::of(&Storage {
                 file_system: name.to_owned(),

@@ -424,4 +424,4 @@ fn draw_noise(rng: &mut fastrand::Rng, degrees: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -193,18 +193,17 @@ mod tests {
     use crate::simulation::Simulation;
 
     #[test]
-    fn a_percentile_is_a_sample() {
+    fn a_percentile_is_a_sample_the_median_is_in_the_middle_and_the_deviation_that_of_a_sample() {
         let samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         assert_eq!(percentile(&samples, 95), Some(95.0));
         assert_eq!(percentile(&[2.0, 1.0], 95), Some(2.0));
         assert_eq!(percentile(&[], 95), None);
-    }
-
-    #[test]
-    fn median_is_the_middle_or_the_mean_of_the_two_in_it() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(mean(&[2.0, 4.0, 6.0]), Some(4.0));
+        assert_eq!(deviation(&[2.0, 4.0, 6.0]), Some(2.0));
+        assert_eq!((mean(&[]), deviation(&[1.0])), (None, None));
     }
 
     /// Fails unless a test has these ranks and coverages for numbers of samples, and none for few samples.
@@ -220,7 +219,8 @@ mod tests {
     /// Ranks of the sign test as tabulated, for example in Conover, "Practical Nonparametric Statistics"; coverages from
     /// exact fractions: 1 - 2/64, 1 - 2/128, 1 - 2/256, 1 - 20/512, 1 - 22/1024, 1 - 158/4096, 1 - 43400/1048576.
     #[test]
-    fn ranks_and_coverages_are_those_of_the_sign_test() {
+    fn ranks_and_coverages_are_those_of_the_sign_test_and_of_wilcoxon_and_near_the_normal_one_for_thousands_of_samples()
+    {
         let exact = [
             (6, 1, 0.968_75),
             (7, 1, 0.984_375),
@@ -231,18 +231,22 @@ mod tests {
             (20, 6, 0.958_610_534_667_968_8),
         ];
         has_ranks(rank_and_coverage, &exact);
-    }
-
-    #[test]
-    fn thousands_of_samples_have_a_rank_near_the_normal_one() {
-        let (k, coverage) = rank_and_coverage(10_000).unwrap();
         // n/2 - 1.96 sqrt(n)/2
+        let (k, coverage) = rank_and_coverage(10_000).unwrap();
         assert!((4_898..=4_904).contains(&k), "{k}");
         assert!((0.95..0.953).contains(&coverage), "{coverage}");
+        // Of Wilcoxon as tabulated, for example in Hollander and Wolfe: that of 12 leaves out 13 averages at each end.
+        let exact = [
+            (6, 1, 0.968_75),
+            (7, 3, 0.953_125),
+            (8, 4, 0.960_937_5),
+            (12, 14, 0.957_519_531_25),
+        ];
+        has_ranks(signed_rank_and_coverage, &exact);
     }
 
     #[test]
-    fn below_six_samples_the_range_stands_without_a_coverage() {
+    fn below_six_samples_the_range_stands_without_a_coverage_also_of_an_unpaired_ratio() {
         let samples = [3.0, 1.0, 2.0, 9.0, 4.0, 5.0];
         for (count, median, coverage) in [(5, 3.0, None), (6, 3.5, Some(0.968_75))] {
             let expected = Interval {
@@ -254,26 +258,9 @@ mod tests {
             assert_eq!(median_interval(&samples[..count]), Some(expected));
         }
         assert_eq!(median_interval(&[]), None);
-    }
-
-    #[test]
-    fn deviation_is_that_of_a_sample() {
-        assert_eq!(mean(&[2.0, 4.0, 6.0]), Some(4.0));
-        assert_eq!(deviation(&[2.0, 4.0, 6.0]), Some(2.0));
-        assert_eq!((mean(&[]), deviation(&[1.0])), (None, None));
-    }
-
-    /// As tabulated, for example in Hollander and Wolfe: the interval of 6 is the range, that of 12 leaves out 13 averages
-    /// at each end.
-    #[test]
-    fn signed_ranks_and_coverages_are_those_of_wilcoxon() {
-        let exact = [
-            (6, 1, 0.968_75),
-            (7, 3, 0.953_125),
-            (8, 4, 0.960_937_5),
-            (12, 14, 0.957_519_531_25),
-        ];
-        has_ranks(signed_rank_and_coverage, &exact);
+        let few = unpaired_ratio(&[1.0; 5], &[2.0; 9]).unwrap();
+        assert_eq!((few.median, few.coverage), (0.5, None));
+        assert_eq!(unpaired_ratio(&[], &[1.0]), None);
     }
 
     fn holds(interval: &Interval, value: f64) -> bool {
@@ -326,32 +313,26 @@ mod tests {
         }
     }
 
-    /// How often the interval of an unpaired ratio holds the true one, for samples whose noise differs.
-    fn unpaired_coverage(seed: u64, counts: [usize; 2], noise: [f64; 2], ratio: f64) -> f64 {
-        let mut simulation = Simulation::new(seed);
-        coverage(2_000, ratio, || {
-            let [one, other] = [(0, ratio), (1, 1.0)].map(|(which, median)| -> Vec<f64> {
-                let sample = |_| simulation.lognormal(median, noise[which]);
-                (0..counts[which]).map(sample).collect()
-            });
-            unpaired_ratio(&one, &other)
-        })
-    }
-
     #[test]
     fn an_unpaired_ratio_is_covered_more_often_than_is_said() {
-        for (seed, (counts, noise)) in (0..).zip([
-            ([6, 6], [0.06, 0.06]),
-            ([6, 24], [0.06, 0.5]),
-            ([12, 12], [0.2, 0.2]),
-            ([24, 24], [0.06, 0.06]),
-        ]) {
-            let found = unpaired_coverage(seed, counts, noise, 1.3);
-            assert!(found > 0.98, "{counts:?}, noise {noise:?}: {found}");
+        for (seed, counts, noise, ratio, least) in [
+            (0, [6, 6], [0.06, 0.06], 1.3, 0.98),
+            (1, [6, 24], [0.06, 0.5], 1.3, 0.98),
+            (2, [12, 12], [0.2, 0.2], 1.3, 0.98),
+            (3, [24, 24], [0.06, 0.06], 1.3, 0.98),
+            // One of them without noise: what is left is the other's interval.
+            (9, [6, 6], [0.2, 1e-9], 1.0, 0.955),
+        ] {
+            let mut simulation = Simulation::new(seed);
+            let found = coverage(2_000, ratio, || {
+                let [one, other] = [(0, ratio), (1, 1.0)].map(|(which, median)| -> Vec<f64> {
+                    let sample = |_| simulation.lognormal(median, noise[which]);
+                    (0..counts[which]).map(sample).collect()
+                });
+                unpaired_ratio(&one, &other)
+            });
+            assert!(found > least, "{counts:?}, noise {noise:?}: {found}");
         }
-        // One of them without noise: what is left is the other's interval.
-        let found = unpaired_coverage(9, [6, 6], [0.2, 1e-9], 1.0);
-        assert!(found > 0.955, "{found}");
     }
 
     #[test]
@@ -364,13 +345,6 @@ mod tests {
         });
         let part = found.count() as f64 / 500.0;
         assert!(part > 0.95, "{part}");
-    }
-
-    #[test]
-    fn an_unpaired_ratio_of_few_samples_has_no_coverage() {
-        let few = unpaired_ratio(&[1.0; 5], &[2.0; 9]).unwrap();
-        assert_eq!((few.median, few.coverage), (0.5, None));
-        assert_eq!(unpaired_ratio(&[], &[1.0]), None);
     }
 
     proptest! {

@@ -431,10 +431,8 @@ mod tests {
             assert!(is_told, "{sentence}");
         }
         for seconds in [None, Some(Vec::new()), Some(vec![0.0; 20])] {
-            let damaged = Trial {
-                segment_seconds: seconds,
-                ..trial(0, 0, 1.0)
-            };
+            let mut damaged = trial(0, 0, 1.0);
+            damaged.segment_seconds = seconds;
             assert!(Sustained::of(&damaged).is_none());
         }
     }

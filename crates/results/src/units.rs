@@ -236,25 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_size_is_whole_and_a_slow_method_has_a_ratio() {
-        let expected = ["64 MiB", "96 KiB", "512 B", "4.77 MiB", "1 GiB"];
-        assert_eq!([64 << 20, 96 << 10, 512, 5_000_000, 1 << 30].map(chosen_size), expected);
-        assert_eq!([0.031, 4.466].map(slower), ["4 % slower", "5.47x the time"]);
-    }
-
-    #[test]
-    fn an_interval_is_told_from_a_range() {
-        let told = |coverage| spread(&Interval::around(1.0, 1.1, coverage));
-        assert_eq!([Some(0.97), None].map(told), ["±10 %", "~10 %"]);
-    }
-
-    #[test]
-    fn times_have_the_unit_that_suits_them() {
-        assert_eq!(seconds(4.2e-6), "4.2 µs");
-    }
-
-    #[test]
-    fn numbers_have_three_digits() {
+    fn numbers_have_three_digits_thousands_are_set_apart_and_times_have_the_unit_that_suits_them() {
         assert_eq!(rate(1.0696e9), "1.07 GB/s");
         assert_eq!(rate(42.42e6), "42.4 MB/s");
         assert_eq!(rate(999.0e3), "999 kB/s");
@@ -265,12 +247,14 @@ mod tests {
         let expected = ["87.0 IOPS", "9.88 kIOPS", "2.50 MIOPS"];
         let requests = [87.0, 9_876.0, 2.5e6].map(|figure| requests_in(Target::Overwrite, figure));
         assert_eq!(requests, expected);
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
+        let told = |coverage| spread(&Interval::around(1.0, 1.1, coverage));
+        assert_eq!([Some(0.97), None].map(told), ["±10 %", "~10 %"]);
+        assert_eq!(seconds(4.2e-6), "4.2 µs");
         let expected = ["0 files", "1 file", "999 files", "1,000 files", "12,345,678 files"];
         assert_eq!([0, 1, 999, 1000, 12_345_678].map(files), expected);
+        let expected = ["64 MiB", "96 KiB", "512 B", "4.77 MiB", "1 GiB"];
+        assert_eq!([64 << 20, 96 << 10, 512, 5_000_000, 1 << 30].map(chosen_size), expected);
+        assert_eq!([0.031, 4.466].map(slower), ["4 % slower", "5.47x the time"]);
     }
 
     #[test]

@@ -319,10 +319,8 @@ mod tests {
 
     #[test]
     fn a_method_is_named_without_what_its_heading_says() {
-        let contest = Contest {
-            durability: Durability::Fsync,
-            ..crate::simulation::contest(1 << 20, Vec::new())
-        };
+        let mut contest = crate::simulation::contest(1 << 20, Vec::new());
+        contest.durability = Durability::Fsync;
         let method = "write/sync,direct,block=4M,fsync";
         assert_eq!(short_name(method, &contest), "sync direct,block=4M");
         assert_eq!(family(method, &contest), "sync direct");
@@ -332,10 +330,7 @@ mod tests {
             requests: 1000,
             reads_percent: 0,
         };
-        let contest = Contest {
-            random: Some(random),
-            ..contest
-        };
+        contest.random = Some(random);
         let method = "write/io_uring,depth=32,direct,block=4K,access=random,fsync";
         assert_eq!(short_name(method, &contest), "io_uring direct");
         assert_eq!(title(&contest), "read 1 MiB, cold, 4 KiB at random, depth 32");

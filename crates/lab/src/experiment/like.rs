@@ -124,11 +124,9 @@ mod tests {
         let mut apart = run.contests[0].clone();
         apart.entries.truncate(1);
         apart.shared_blocks = true;
-        let other = Contest {
-            size_bytes: 5 << 20,
-            storage: 1,
-            ..run.contests[0].clone()
-        };
+        let mut other = run.contests[0].clone();
+        other.size_bytes = 5 << 20;
+        other.storage = 1;
         run.contests.extend([apart, other]);
         let experiments = Experiment::like(&run).unwrap();
         assert_eq!(experiments.len(), 1);

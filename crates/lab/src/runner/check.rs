@@ -315,18 +315,14 @@ mod tests {
     fn wrong_lines_and_unread_bytes_are_found_out() {
         let (_directory, equal) = other(None);
         let lines = |newlines| {
-            let compared = Compared {
-                newlines: Some(newlines),
-                ..compared(ComparedVerdict::Equal)
-            };
+            let mut compared = compared(ComparedVerdict::Equal);
+            compared.newlines = Some(newlines);
             wrong_verdict(&compared, &equal)
         };
         assert_eq!(lines(3), None);
         assert!(lines(4).unwrap().contains("4 lines"));
-        let unread = Compared {
-            unread_bytes: 5,
-            ..compared(ComparedVerdict::Equal)
-        };
+        let mut unread = compared(ComparedVerdict::Equal);
+        unread.unread_bytes = 5;
         assert!(wrong_verdict(&unread, &equal).unwrap().contains("5 bytes"));
     }
 }

@@ -168,10 +168,8 @@ mod tests {
             ..Machine::default()
         };
         assert_eq!(other_machine(&machine, &machine.clone()), None);
-        let newer = Machine {
-            kernel: "6.2".to_owned(),
-            ..machine.clone()
-        };
+        let mut newer = machine.clone();
+        newer.kernel = "6.2".to_owned();
         let why = other_machine(&machine, &newer).unwrap().to_string();
         assert!(why.contains("the kernel was 6.1") && why.contains("6.2"), "{why}");
     }

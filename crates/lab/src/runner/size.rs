@@ -347,13 +347,14 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_budget_takes_larger_files_up_to_the_limit() {
+    fn a_larger_budget_takes_larger_files_up_to_the_limit_and_one_that_exceeds_the_memory_is_never_small() {
         let cold = &[Cache::Cold];
         assert_eq!(chosen(1, cold), 16 << 20);
         let (shorter, longer) = (chosen(5, cold), chosen(10, cold));
         assert!(longer > shorter, "{longer} {shorter}");
         assert_eq!(chosen(1000, cold), 512 << 20);
         assert_eq!(choose_size(&plan(), cold, None, &SPEEDS), 256 << 20);
+        assert_eq!(chosen(1, &[Cache::Over]), 256 << 20);
     }
 
     #[test]
@@ -367,11 +368,6 @@ mod tests {
         assert_eq!(chosen(u64::MAX), 512 << 20);
         assert_eq!(chosen(1 << 20), 16 << 20, "the smallest is written anyway");
         assert!((16 << 20..512 << 20).contains(&chosen(4 << 30)));
-    }
-
-    #[test]
-    fn a_file_that_exceeds_the_memory_allowed_is_never_small() {
-        assert_eq!(chosen(1, &[Cache::Over]), 256 << 20);
     }
 
     #[test]

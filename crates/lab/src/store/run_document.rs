@@ -62,10 +62,8 @@ mod tests {
         assert_eq!(documents[0].read().unwrap(), run);
         // Another goes on with it.
         let mut other = RunDocument::new(store.clone(), Some(&documents[0]));
-        let theirs = Run {
-            elapsed_seconds: 8.0,
-            ..run.clone()
-        };
+        let mut theirs = run.clone();
+        theirs.elapsed_seconds = 8.0;
         other.save(&theirs).unwrap();
         run.elapsed_seconds = 9.0;
         kept.save(&run).unwrap();

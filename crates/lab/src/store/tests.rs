@@ -58,7 +58,7 @@ fn only_its_user_may_enter_a_store_that_is_made() {
 }
 
 #[test]
-fn a_document_that_is_written_again_keeps_its_mode_and_a_link_to_it_stays_a_link() {
+fn a_run_never_takes_the_place_of_another_and_a_document_that_is_written_again_keeps_its_mode_and_links() {
     let (directory, store) = store();
     let (path, link) = (store.save(&run("first")).unwrap(), directory.path().join("link.json"));
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
@@ -67,11 +67,6 @@ fn a_document_that_is_written_again_keeps_its_mode_and_a_link_to_it_stays_a_link
     assert!(link.is_symlink());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(of_file(&path).unwrap().read().unwrap().seed, 2);
-}
-
-#[test]
-fn a_run_never_takes_the_place_of_another() {
-    let (_directory, store) = store();
     let first = store.save(&run("same")).unwrap();
     let second = store.save(&seeded(2, "same"));
     assert_eq!(second.unwrap().file_stem().unwrap(), "same-1");
@@ -101,17 +96,7 @@ fn what_was_imported_stays_apart_and_is_imported_once() {
 }
 
 #[test]
-fn what_is_removed_is_gone_and_nothing_else() {
-    let (_directory, store) = store();
-    for id in ["a", "b"] {
-        store.save(&run(id)).unwrap();
-    }
-    store.remove(&store.find("a".as_ref()).unwrap()).unwrap();
-    assert_eq!(ids(&store), ["b"]);
-}
-
-#[test]
-fn what_is_beyond_a_size_is_the_oldest() {
+fn what_is_beyond_a_size_is_the_oldest_and_what_is_removed_is_gone_and_nothing_else() {
     let (_directory, store) = store();
     for (age, id) in [(3, "b"), (2, "c"), (1, "a")] {
         let path = store.save(&run(id)).unwrap();
@@ -127,6 +112,8 @@ fn what_is_beyond_a_size_is_the_oldest() {
     assert_eq!(beyond(3 * one), Vec::<String>::new());
     assert_eq!(beyond(2 * one), ["b"]);
     assert_eq!(beyond(one - 1), ["b", "c", "a"]);
+    store.remove(&store.find("c".as_ref()).unwrap()).unwrap();
+    assert_eq!(beyond(0), ["b", "a"]);
 }
 
 #[test]

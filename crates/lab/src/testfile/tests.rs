@@ -11,10 +11,8 @@ use crate::layout::Layout;
 
 /// A file of a set of one.
 fn made(path: &Path, bytes: u64, seed: u64, role: TestFileRole) -> TestFile {
-    let set = TestFileSet {
-        role,
-        ..TestFileSet::single(bytes)
-    };
+    let mut set = TestFileSet::single(bytes);
+    set.role = role;
     set.create(path, seed).unwrap().unwrap()
 }
 
@@ -22,27 +20,41 @@ fn lines_in(bytes: &[u8]) -> u64 {
     bytes.split(|byte| *byte == b'\n').count() as u64 - 1
 }
 
+/// Fails unless a file that was made has the answers of reading it, as a whole and in blocks.
+fn has_answers(made: &TestFile, bytes: u64) {
+    let found = TestFile::existing(&made.path, bytes);
+    let [some, all] = [20, u32::MAX].map(|at_most| Visits::draw(bytes, 12_288, at_most, 1));
+    for kernel in Kernel::ALL {
+        let expected = found.answer(kernel, &|| false).unwrap();
+        assert_eq!(made.answer(kernel, &|| false).unwrap(), expected, "{kernel}");
+        let answer = |file: &TestFile, visits| file.answer_of(kernel, visits).unwrap();
+        assert_eq!(answer(made, &some), answer(&found, &some), "{kernel}");
+        assert_eq!(answer(made, &all), expected, "{kernel}");
+    }
+}
+
 #[test]
-fn a_file_that_was_made_has_the_answers_of_reading_it() {
+fn a_file_that_was_made_also_by_a_layout_has_the_answers_of_reading_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let bytes = CHECK_BYTES as u64 + 5000;
     let made = made(&path("made"), bytes, 7, TestFileRole::Source);
-    let existing = TestFile::existing(&made.path, bytes);
-    for kernel in Kernel::ALL {
-        let expected = made.answer(kernel, &|| false).unwrap();
-        assert_eq!(existing.answer(kernel, &|| false).unwrap(), expected, "{kernel}");
-    }
-    let tree = TestFileSet {
-        is_tree: true,
-        ..TestFileSet::single(bytes)
-    };
+    has_answers(&made, bytes);
+    let mut tree = TestFileSet::single(bytes);
+    tree.is_tree = true;
     let of_tree = tree.create(&path("tree/0000/00"), 7).unwrap().unwrap();
     assert_eq!(fs::read(&made.path).unwrap(), fs::read(&of_tree.path).unwrap());
+    let layout: Layout = "64K hole, 8K data, 3 x (64K hole, 4K zeros, 128K data), 64K hole"
+        .parse()
+        .unwrap();
+    let mut set = TestFileSet::single(layout.bytes());
+    set.layout = layout.clone();
+    let made = set.create(&path("file"), 9).unwrap().unwrap();
+    has_answers(&made, layout.bytes());
 }
 
 #[test]
-fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other() {
+fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other_also_if_it_has_only_one() {
     let directory = tempfile::tempdir().unwrap();
     let first = directory.path().join("original");
     made(&first, 5000, 7, TestFileRole::Source);
@@ -56,6 +68,9 @@ fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other() {
         assert_eq!(differing, expected, "{}", differ.name());
         let equal = &bytes[..expected.first().copied().unwrap_or(5000)];
         assert_eq!(other.equal_lines().unwrap(), lines_in(equal), "{}", differ.name());
+    }
+    for differ in [Differ::First, Differ::Early, Differ::Middle, Differ::Last] {
+        assert_eq!(offset_of(differ, 1), Some(0));
     }
 }
 
@@ -106,22 +121,6 @@ fn a_block_that_was_not_written_over_is_found_and_so_is_one_too_many() {
 }
 
 #[test]
-fn the_answer_of_blocks_is_that_of_their_bytes() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("file");
-    let bytes = 100_000;
-    let made = made(&path, bytes, 9, TestFileRole::Source);
-    let found = TestFile::existing(&path, bytes);
-    let some = Visits::draw(bytes, 4096, 7, 1);
-    let all = Visits::draw(bytes, 4096, u32::MAX, 1);
-    for kernel in Kernel::ALL {
-        let answer = |file: &TestFile, visits| file.answer_of(kernel, visits).unwrap();
-        assert_eq!(answer(&made, &some), answer(&found, &some), "{kernel}");
-        assert_eq!(answer(&made, &all), made.answer(kernel, &|| false).unwrap(), "{kernel}");
-    }
-}
-
-#[test]
 fn a_sample_has_both_ends_and_other_pieces_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
@@ -149,34 +148,5 @@ fn a_sample_has_both_ends_and_other_pieces_each_time() {
         };
         assert!(is_right, "{found} at {at}");
         change_byte(&path, at).unwrap();
-    }
-}
-
-#[test]
-fn the_answers_of_a_layout_are_those_of_reading_its_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("file");
-    let layout: Layout = "64K hole, 8K data, 3 x (64K hole, 4K zeros, 128K data), 64K hole"
-        .parse()
-        .unwrap();
-    let set = TestFileSet {
-        layout: layout.clone(),
-        ..TestFileSet::single(layout.bytes())
-    };
-    let made = set.create(&path, 9).unwrap().unwrap();
-    let found = TestFile::existing(&path, layout.bytes());
-    for kernel in Kernel::ALL {
-        let expected = found.answer(kernel, &|| false).unwrap();
-        assert_eq!(made.answer(kernel, &|| false).unwrap(), expected, "{kernel}");
-    }
-    let some = Visits::draw(layout.bytes(), 12_288, 20, 1);
-    let answer = |file: &TestFile| file.answer_of(Kernel::Histogram, &some).unwrap();
-    assert_eq!(answer(&made), answer(&found));
-}
-
-#[test]
-fn a_file_of_one_byte_differs_in_it() {
-    for differ in [Differ::First, Differ::Early, Differ::Middle, Differ::Last] {
-        assert_eq!(offset_of(differ, 1), Some(0));
     }
 }

@@ -175,7 +175,7 @@ fn what_may_no_longer_run_leaves_its_time_to_the_others() {
 }
 
 #[test]
-fn what_is_beaten_is_dropped_and_a_settled_contest_gets_no_more_rounds() {
+fn what_is_beaten_is_dropped_also_by_a_stop_and_a_settled_contest_gets_no_more_rounds() {
     let (mut run, groups) = contests(1, Duration::from_mins(1));
     let mut decider = decider_for(&run, groups, 1000);
     // The reference runs in every round, so the slower one is the other.
@@ -187,17 +187,19 @@ fn what_is_beaten_is_dropped_and_a_settled_contest_gets_no_more_rounds() {
     assert!(why.ends_with("x the best after 3 rounds"), "{why}");
     assert_eq!(count(&run, 0, 0), (DECIDING_ROUNDS + CONFIRMING_ROUNDS) as usize);
     assert!(Group::remaining(&mut run).is_empty(), "nothing is left to resume");
+    // A stop leaves none in the running, either. Three rounds of both take 9 s.
+    let (mut run, groups) = contests(1, Duration::from_mins(1));
+    let mut decider = decider_for(&run, groups, 1000);
+    measure(&mut run, &mut decider, |_, entry| [1.0, 2.0][entry], 8.9);
+    assert_eq!(count(&run, 0, 1), 3);
+    assert!(matches!(run.contests[0].entries[1].status, Status::Dropped(_)));
 }
 
 #[test]
-fn groups_take_turns_unless_the_budget_is_far_from_enough() {
+fn groups_take_turns_unless_the_budget_is_far_from_enough_then_the_smallest_files_come_first() {
     let (run, groups) = contests(2, Duration::from_mins(1));
     let is_one_by_one = |seconds| decider_for(&run, groups.clone(), seconds).one_by_one;
     assert!(!is_one_by_one(60) && is_one_by_one(59));
-}
-
-#[test]
-fn what_was_begun_comes_first_and_then_the_smallest_files() {
     let (run, mut groups) = contests(3, Duration::from_mins(1));
     groups[2].rounds = 1;
     groups.swap(0, 1);
@@ -235,16 +237,6 @@ fn a_run_that_was_stopped_is_resumed_where_it_was() {
     assert!(run.trials[..before].iter().all(|trial| trial.phase == Phase::Screening));
     assert!((0..2).all(|contest| count(&run, contest, 0) >= 12));
     assert!(Group::remaining(&mut run).is_empty());
-}
-
-#[test]
-fn a_stop_leaves_no_beaten_method_in_the_running() {
-    let (mut run, groups) = contests(1, Duration::from_mins(1));
-    let mut decider = decider_for(&run, groups, 1000);
-    // Three rounds of both take 9 s.
-    measure(&mut run, &mut decider, |_, entry| [1.0, 2.0][entry], 8.9);
-    assert_eq!(count(&run, 0, 1), 3);
-    assert!(matches!(run.contests[0].entries[1].status, Status::Dropped(_)));
 }
 
 #[test]

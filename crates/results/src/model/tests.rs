@@ -1,7 +1,8 @@
 use super::*;
 use crate::simulation::Simulation;
 
-fn measured(simulation: &mut Simulation, medians: &[f64], rounds: u32, noise: f64) -> Vec<Samples> {
+/// Methods of these true medians, measured in this many rounds, each of which has its own drift.
+pub fn measured(simulation: &mut Simulation, medians: &[f64], rounds: u32, noise: f64) -> Vec<Samples> {
     let mut samples = vec![Samples::default(); medians.len()];
     for round in 0..rounds {
         let drift = simulation.lognormal(1.0, 0.2);

@@ -362,17 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_never_a_tie() {
+    fn what_was_dropped_is_never_a_tie_and_nobody_is_best_or_ties_where_nothing_is_decided() {
         let mut run = concluded(run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.01)], 8));
         assert_eq!(positions(&run), [Position::Best, Position::Tie]);
         run.contests[0].entries[1].status = Status::Dropped("it was beaten".to_owned());
         assert!(matches!(positions(&run)[1], Position::Slower(_)));
-    }
-
-    #[test]
-    fn nobody_is_best_and_nobody_ties_where_nothing_is_decided() {
         for names in [["read/mmap", "read/sync,block=4K"], ["command/one", "command/other"]] {
-            let mut run = run(&names.map(|name| (name, 1.0)), 3);
+            let mut run = crate::simulation::run(&names.map(|name| (name, 1.0)), 3);
             run.trials[3].seconds = 1.4;
             assert_eq!(
                 positions(&concluded(run)),
@@ -380,7 +376,7 @@ mod tests {
                 "three rounds"
             );
         }
-        let mut noisy = run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 8);
+        let mut noisy = crate::simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 8);
         let seconds = [1.0, 1.5, 2.0, 1.1, 0.9, 3.0].into_iter().cycle();
         for (trial, seconds) in noisy.trials.iter_mut().zip(seconds) {
             trial.seconds = seconds;
@@ -392,7 +388,10 @@ mod tests {
         for position in [Position::Leading, Position::Open] {
             assert!(found.contains(&position), "{found:?}");
         }
-        let slower = concluded(run(&[("read/mmap", 1.0), ("read/sync,block=4K", 2.0)], 3));
+        let slower = concluded(crate::simulation::run(
+            &[("read/mmap", 1.0), ("read/sync,block=4K", 2.0)],
+            3,
+        ));
         let found = positions(&slower);
         assert!(matches!(found[1], Position::Slower(_)), "three rounds may show that");
     }

@@ -122,10 +122,8 @@ mod tests {
             system: Some(measured(0.62, 0)),
             ..Finding::default()
         };
-        let warm = Finding {
-            cache: Some(Cache::Warm),
-            ..finding.clone()
-        };
+        let mut warm = finding.clone();
+        warm.cache = Some(Cache::Warm);
         run.published = vec![Published {
             experiment: "read".to_owned(),
             source: "a mail".to_owned(),

@@ -47,7 +47,7 @@ fn digest(text: &str) -> u128 {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::tests::state;
+    use super::super::tests::{state, with};
     use super::*;
 
     #[test]
@@ -76,16 +76,10 @@ mod tests {
         };
         assert_ne!(serial("null", &state()), serial("null-2", &state()));
         assert_ne!(serial("null", &state()), serial("null", &later(state())));
-        let on = |path: &str| DeviceState {
-            backing: Some(PathBuf::from(path)),
-            ..state()
-        };
+        let on = |path: &str| with(|state| state.backing = Some(PathBuf::from(path)));
         assert_eq!(serial("null", &on("/a")), serial("null-2", &later(on("/a"))));
         assert_ne!(serial("null", &on("/a")), serial("null", &on("/b")));
-        let fixed = DeviceState {
-            uuid: Some(uuid_of("null", "ext4", 1 << 30, 1)),
-            ..state()
-        };
+        let fixed = with(|state| state.uuid = Some(uuid_of("null", "ext4", 1 << 30, 1)));
         assert_eq!(serial("null", &fixed), serial("null-2", &later(fixed.clone())));
     }
 }

@@ -389,6 +389,12 @@ mod tests {
         }
     }
 
+    pub(super) fn with(change: impl FnOnce(&mut DeviceState)) -> DeviceState {
+        let mut state = state();
+        change(&mut state);
+        state
+    }
+
     #[test]
     fn names_cannot_leave_the_directory_of_devices() {
         for name in ["", ".", "..", "a/b", "-x", "lock.new", "A", "null\n", &"x".repeat(65)] {
@@ -400,24 +406,13 @@ mod tests {
     #[test]
     fn a_state_that_this_version_did_not_write_is_refused() {
         assert_eq!(state().checked().unwrap(), state());
-        let relative = Some(PathBuf::from("mnt"));
-        let at_speed = |speed| DeviceState { speed, ..state() };
         for wrong in [
-            DeviceState { version: 2, ..state() },
-            DeviceState {
-                model: "no-such".to_owned(),
-                ..state()
-            },
-            at_speed(0.0),
-            at_speed(f64::NAN),
-            DeviceState {
-                mount_point: relative.clone(),
-                ..state()
-            },
-            DeviceState {
-                backing: relative,
-                ..state()
-            },
+            with(|state| state.version = 2),
+            with(|state| "no-such".clone_into(&mut state.model)),
+            with(|state| state.speed = 0.0),
+            with(|state| state.speed = f64::NAN),
+            with(|state| state.mount_point = Some(PathBuf::from("mnt"))),
+            with(|state| state.backing = Some(PathBuf::from("mnt"))),
         ] {
             assert!(wrong.clone().checked().is_err(), "{wrong:?}");
         }

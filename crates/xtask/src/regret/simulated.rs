@@ -237,10 +237,8 @@ mod tests {
         // 50 µs before and after the requests, and 50 µs between them.
         assert!((seconds("null") - 100e-6).abs() < 1e-9);
         assert!(seconds("hdd-2009") > 200e-6);
-        let without = RecordedTrial {
-            requests: 0..0,
-            ..trial
-        };
+        let mut without = trial;
+        without.requests = 0..0;
         let seconds = recorded.seconds(DiskModel::named("null").unwrap(), &without, 0);
         assert!((seconds - 300e-6).abs() < 1e-9);
     }

@@ -313,10 +313,8 @@ mod tests {
 
     #[test]
     fn without_noise_nothing_is_false_and_nothing_contradicted() {
-        let still = Scenario {
-            noise: 1e-4,
-            ..SCENARIOS[0]
-        };
+        let mut still = SCENARIOS[0];
+        still.noise = 1e-4;
         let score = judge(&still, 2, 1).unwrap();
         assert_eq!(score.decided, Rate { part: 16, of: 16 });
         assert_eq!(score.regrets[0], Rate { part: 0, of: 16 });

@@ -54,7 +54,7 @@ const COMPARE: &str = "operation = 'compare'\nmethods = ['compare/sync']";
 const UPDATE: &str = "operation = 'update'\nmethods = ['update/sync', 'update/planned']";
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn everything_is_read_and_what_is_left_out_has_its_default() {
     let read = contest(READ);
     assert_eq!((read.caches, read.sizes), (vec![Cache::Cold], vec![Size::Auto]));
     let common = read.common;
@@ -62,6 +62,23 @@ fn what_is_left_out_has_its_default() {
     assert_eq!(defaults, ("count", 0, Target::Fresh));
     let write = contest(WRITE);
     assert_eq!((write.caches, &*write.common.kernel), (vec![Cache::None], "none"));
+    let contest = contest(
+        "operation = 'copy'
+methods = ['copy_plain', 'copy/sync', 'copy/sendfile']
+blocks = ['4K', '1M']
+sizes = ['8M', 'auto', '8M']
+cache = ['warm', 'over', 'cold']
+target = 'overwrite'
+[[contest.command]]
+name = 'cp'
+argv = ['cp', '{file}', '{target}']",
+    );
+    let methods: Vec<String> = contest.methods().map(|method| method.to_string()).collect();
+    assert_eq!(methods, ["copy/sync,block=4K", "copy/sync,block=1M", "copy/sendfile"]);
+    assert_eq!(contest.sizes, [Size::Bytes(8 << 20), Size::Auto]);
+    assert_eq!(contest.caches, [Cache::Warm, Cache::Over, Cache::Cold]);
+    assert_eq!(contest.common.target, Target::Overwrite);
+    assert_eq!(command(&contest, 0).argv.len(), 3);
 }
 
 #[test]
@@ -87,28 +104,7 @@ fn a_sustained_write_has_one_method_and_nothing_beside() {
 }
 
 #[test]
-fn everything_is_read() {
-    let contest = contest(
-        "operation = 'copy'
-methods = ['copy_plain', 'copy/sync', 'copy/sendfile']
-blocks = ['4K', '1M']
-sizes = ['8M', 'auto', '8M']
-cache = ['warm', 'over', 'cold']
-target = 'overwrite'
-[[contest.command]]
-name = 'cp'
-argv = ['cp', '{file}', '{target}']",
-    );
-    let methods: Vec<String> = contest.methods().map(|method| method.to_string()).collect();
-    assert_eq!(methods, ["copy/sync,block=4K", "copy/sync,block=1M", "copy/sendfile"]);
-    assert_eq!(contest.sizes, [Size::Bytes(8 << 20), Size::Auto]);
-    assert_eq!(contest.caches, [Cache::Warm, Cache::Over, Cache::Cold]);
-    assert_eq!(contest.common.target, Target::Overwrite);
-    assert_eq!(command(&contest, 0).argv.len(), 3);
-}
-
-#[test]
-fn errors_name_line_and_column() {
+fn errors_name_line_and_column_and_the_nearest() {
     let misspelt = with("operation = 'read'\nmethods = ['read/sync',\n 'read/snyc']");
     for (text, start) in [
         ("name = 'x'\nabout = 3", "x.toml:2:9: "),
@@ -123,10 +119,6 @@ fn errors_name_line_and_column() {
         let error = refused(text);
         assert!(error.starts_with(start), "{error} does not start with {start}");
     }
-}
-
-#[test]
-fn errors_name_the_nearest() {
     refuses("operation = 'raed'", &[("methods = []", "did you mean `read`?")]);
     let methods = [
         ("methods = ['read/snyc']", "`read/sync`"),
@@ -137,7 +129,7 @@ fn errors_name_the_nearest() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn what_makes_no_sense_is_refused_also_of_comparisons() {
     let table = [
         ("target = 'fresh'", "`target` is not allowed"),
         ("cache = ['none']", "cold, warm, over"),
@@ -158,36 +150,6 @@ fn what_makes_no_sense_is_refused() {
     refuses("operation = 'read'", &of_methods);
     refuses(WRITE, &[("kernel = 'count'", "not for `write`")]);
     refuses(COPY, &[("work = 1", "`work` is not allowed")]);
-}
-
-#[test]
-fn a_comparison_says_where_its_files_differ() {
-    let contest = contest(
-        "operation = 'compare'
-methods = ['compare/sync', 'simple-compare', 'unlocked-compare,hint=sequential']
-differ = ['none', 'last', 'none']
-read-ahead-kib = [0, 128, 0]
-[[contest.command]]
-name = 'cmp'
-argv = ['cmp', '{one}', '{other}']
-note = 'as usual'
-[[contest.command]]
-name = 'wc'
-before = ['cp', '{one}', '{target}']
-argv = ['wc', '{target}']
-exit-code = 'success'",
-    );
-    assert_eq!(contest.differs, [Differ::None, Differ::Last]);
-    assert_eq!(contest.read_ahead_kib, [Some(0), Some(128)]);
-    assert_eq!(command(&contest, 0).exit_code, ExitCode::Verdict);
-    assert_eq!(command(&contest, 1).exit_code, ExitCode::Success);
-    let labels = contest.common.entries.iter().filter_map(|entry| entry.label.as_deref());
-    let labels: Vec<&str> = labels.collect();
-    assert_eq!(labels, ["simple-compare"]);
-}
-
-#[test]
-fn comparisons_that_make_no_sense_are_refused() {
     let table = [
         ("differ = ['itself']", "identity=ignore"),
         ("differ = ['frist']", "did you mean `first`?"),
@@ -215,6 +177,32 @@ fn comparisons_that_make_no_sense_are_refused() {
         &format!("{READ}\n[[contest.command]]\nname = 'a'\nargv = ['a', '{{file}}']"),
         &of_read,
     );
+}
+
+#[test]
+fn a_comparison_says_where_its_files_differ() {
+    let contest = contest(
+        "operation = 'compare'
+methods = ['compare/sync', 'simple-compare', 'unlocked-compare,hint=sequential']
+differ = ['none', 'last', 'none']
+read-ahead-kib = [0, 128, 0]
+[[contest.command]]
+name = 'cmp'
+argv = ['cmp', '{one}', '{other}']
+note = 'as usual'
+[[contest.command]]
+name = 'wc'
+before = ['cp', '{one}', '{target}']
+argv = ['wc', '{target}']
+exit-code = 'success'",
+    );
+    assert_eq!(contest.differs, [Differ::None, Differ::Last]);
+    assert_eq!(contest.read_ahead_kib, [Some(0), Some(128)]);
+    assert_eq!(command(&contest, 0).exit_code, ExitCode::Verdict);
+    assert_eq!(command(&contest, 1).exit_code, ExitCode::Success);
+    let labels = contest.common.entries.iter().filter_map(|entry| entry.label.as_deref());
+    let labels: Vec<&str> = labels.collect();
+    assert_eq!(labels, ["simple-compare"]);
 }
 
 #[test]
@@ -334,7 +322,7 @@ fn the_columns_of_a_document_are_read() {
 }
 
 #[test]
-fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take() {
+fn a_contest_says_how_its_files_are_laid_out_in_how_much_memory_and_only_commands_compare_holes() {
     let more = "cache = ['over']\nmemory = '512M'\nlayout = ['dense', '2x(4K hole,4K data)', 'dense']";
     let found = contest(&format!("{READ}\n{more}"));
     let layouts: Vec<String> = found.layouts.iter().map(ToString::to_string).collect();
@@ -350,10 +338,6 @@ fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take()
     refuses(READ, &table);
     let only = "allowed only for `read`, `copy` and `compare`";
     refuses(WRITE, &[("layout = ['dense']", only)]);
-}
-
-#[test]
-fn only_commands_compare_files_with_holes() {
     let compare = "operation = 'compare'\nlayout = ['4K hole,4K data']";
     let cmp = "[[contest.command]]\nname = 'cmp'\nargv = ['cmp', '{one}', '{other}']";
     assert_eq!(contest(&format!("{compare}\n{cmp}")).layouts.len(), 1);

@@ -151,7 +151,7 @@ fn a_bound_that_fresh_rounds_refute_is_not_claimed() {
 }
 
 #[test]
-fn null_failed_and_invalid_take_no_part() {
+fn null_failed_and_invalid_and_figures_that_no_clock_gives_take_no_part() {
     let names = [
         "read/null",
         "read/mmap",
@@ -159,21 +159,17 @@ fn null_failed_and_invalid_take_no_part() {
         "read/sync,direct,block=1M",
     ];
     let methods: Vec<_> = names.into_iter().zip([1e-6, 0.1, 1.0, 0.2]).collect();
-    let mut run = run(&methods, 7);
-    run.contests[0].entries[1].status = Status::Failed("a wrong answer".to_owned());
-    for trial in run.trials.iter_mut().filter(|trial| trial.entry == 3) {
+    let mut all = run(&methods, 7);
+    all.contests[0].entries[1].status = Status::Failed("a wrong answer".to_owned());
+    for trial in all.trials.iter_mut().filter(|trial| trial.entry == 3) {
         trial.valid = false;
     }
-    let (judgements, conclusion) = concluded(&run);
+    let (judgements, conclusion) = concluded(&all);
     assert_eq!(conclusion.recommended.as_deref(), Some("read/sync,block=1M"));
     assert!(judgements[0].1.is_none() && judgements[1].1.is_none());
     assert!(judgements[3].0.is_none() && conclusion.effects.is_empty());
     let sentence = &conclusion.sentence;
     assert!(sentence.contains("the only method measured"), "{sentence}");
-}
-
-#[test]
-fn figures_that_no_clock_gives_are_left_out() {
     let methods = [
         ("read/sync,block=1M", 0.0),
         ("read/mmap", f64::NAN),
@@ -200,8 +196,8 @@ fn fresh_rounds_count_like_the_others_and_rates_agree_with_ratios() {
 }
 
 #[test]
-fn options_are_judged_against_the_method_without_them() {
-    let mut run = run(
+fn options_are_judged_against_the_method_without_them_and_a_map_s_preallocation_against_its_default() {
+    let mut all = run(
         &[
             ("read/sync,block=1M", 1.0),
             ("read/sync,direct,block=1M", 0.8),
@@ -212,10 +208,10 @@ fn options_are_judged_against_the_method_without_them() {
         ],
         8,
     );
-    for trial in run.trials.iter_mut().filter(|trial| trial.entry == 1) {
+    for trial in all.trials.iter_mut().filter(|trial| trial.entry == 1) {
         (trial.user_seconds, trial.system_seconds) = (0.0, trial.seconds * 0.1);
     }
-    let (_, conclusion) = concluded(&run);
+    let (_, conclusion) = concluded(&all);
     let effects = conclusion.effects.iter();
     let told: Vec<_> = effects
         .map(|effect| (&*effect.option, &*effect.without, effect.ratio.median))
@@ -231,10 +227,6 @@ fn options_are_judged_against_the_method_without_them() {
      20 % of the time and 40 percentage points of CPU. Slower here: hint=sequential (1.20x the time of \
      read/sync,block=1M), hint=populate (1.20x the time of read/mmap).";
     assert_eq!(conclusion.sentence, expected);
-}
-
-#[test]
-fn a_map_s_preallocation_is_judged_against_its_default() {
     let methods = [
         "write/mmap,preallocate=truncate,fsync",
         "write/mmap,preallocate=allocate,fsync",

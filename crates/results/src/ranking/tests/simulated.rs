@@ -3,21 +3,14 @@
 use proptest::prelude::*;
 
 use super::super::*;
+use crate::model::tests::measured;
 use crate::simulation::Simulation;
 
 /// The noise of a trial on a quiet disk, as the deviation of its logarithm.
 const NOISE: f64 = 0.06;
 
-/// Methods of these true medians, measured in this many rounds, each of which has its own drift.
 fn measure(simulation: &mut Simulation, medians: &[f64], rounds: u32) -> Vec<Samples> {
-    let mut samples = vec![Samples::default(); medians.len()];
-    for round in 0..rounds {
-        let drift = simulation.lognormal(1.0, 0.2);
-        for (own, median) in samples.iter_mut().zip(medians) {
-            own.by_round.insert(round, drift * simulation.lognormal(*median, NOISE));
-        }
-    }
-    samples
+    measured(simulation, medians, rounds, NOISE)
 }
 
 fn is_slower(standing: Option<&Standing>) -> bool {

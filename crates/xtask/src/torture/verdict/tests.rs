@@ -98,7 +98,8 @@ fn removed(acts: impl Into<Vec<Act>>, now: &FileTree) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_content_must_have_a_name_outside_of_the_trash_and_of_where_files_are_moved() {
+fn a_content_must_have_a_name_outside_of_the_trash_unless_others_rename_that_for_a_moment_and_of_where_files_are_moved()
+{
     assert!(removed(&[], &all([(NAMES[1], found(1, CONTENT))])).is_empty());
     assert_eq!(removed(&[], &FileTree::new()), ["lost content"]);
     let in_trash = all([(NAMES[2], found(2, CONTENT))]);
@@ -106,10 +107,6 @@ fn a_content_must_have_a_name_outside_of_the_trash_and_of_where_files_are_moved(
     let mixed = found(1, &[CONTENT, b"x"].concat());
     let mixed = all([(NAMES[0], found(0, CONTENT)), (NAMES[1], mixed)]);
     assert_eq!(removed(&[], &mixed), ["foreign bytes"]);
-}
-
-#[test]
-fn a_trash_that_others_rename_for_a_moment_may_hold_the_last_copy() {
     let now = all([(NAMES[2], found(2, CONTENT))]);
     for (directory, faults) in [("tree/r0", 1), ("tree/r1/.Trash-0", 0)] {
         let acts = [act(Interference::RenameDirectory, directory, 0, b"")];
@@ -217,16 +214,12 @@ fn updated(updated: UpdatesPresent, acts: impl Into<Vec<Act>>, now: &[u8]) -> Ve
 }
 
 #[test]
-fn success_means_all_updates_and_nothing_else() {
+fn success_means_all_updates_and_nothing_else_and_an_early_end_is_held_to_the_promise() {
     assert!(updated(UpdatesPresent::All, &[], b"01AB456C89").is_empty());
     for wrong in ["01AB456789", "01AB456C8x", "01AB456C8", "01AB456C89\0"] {
         let faults = updated(UpdatesPresent::All, &[], wrong.as_bytes());
         assert_eq!(faults, ["foreign bytes"], "{wrong}");
     }
-}
-
-#[test]
-fn an_early_end_is_held_to_the_promise() {
     for (promise, now, faults) in [
         (UpdatesPresent::EachByte, b"01A3456C89", &[][..]),
         (UpdatesPresent::EachByte, b"01x3456C89", &["foreign bytes"]),
