@@ -1,7 +1,10 @@
-//! How much the tests of this crate try: a long run tries everything, a short one a part that takes less than a second; and mounts.
+//! How much the tests of this crate try: a long run tries everything, a short one a part that takes less than a second;
+//! mounts; and a naive walk.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Whether tests try everything: `SEEKLESS_TEST_LONG` is set.
@@ -27,6 +30,21 @@ pub fn mounts(program: &str, arguments: &[&OsStr]) -> bool {
         println!("skipped: {program} is not permitted here");
     }
     is_done
+}
+
+/// A path and all below it, with what a naive look finds there: metadata, and the bytes of files or the targets of links.
+pub fn naive_walk(root: &Path) -> BTreeMap<PathBuf, (Metadata, Vec<u8>)> {
+    let entries = walkdir::WalkDir::new(root).into_iter().map(|entry| {
+        let path = entry.unwrap().into_path();
+        let metadata = path.symlink_metadata().unwrap();
+        let bytes = match metadata.file_type() {
+            kind if kind.is_file() => std::fs::read(&path).unwrap(),
+            kind if kind.is_symlink() => std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+            _ => Vec::new(),
+        };
+        (path, (metadata, bytes))
+    });
+    entries.collect()
 }
 
 /// Unmounts in the end.

@@ -52,7 +52,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_file_or_directory_named_beside_the_directory_it_is_in_is_counted_once() {
+fn what_is_named_beside_the_directory_it_is_in_is_counted_once_and_a_named_link_is_followed() {
     let all = directory();
     let file = all.path().join("inner/file");
     for order in [[all.path(), &file], [&file, all.path()]] {
@@ -70,11 +70,6 @@ fn a_file_or_directory_named_beside_the_directory_it_is_in_is_counted_once() {
     let (totals, _) = shown(&[all.path(), &inner, &inner, all.path()]);
     assert_eq!(totals.len(), 2, "named twice, counted once");
     assert_eq!(totals.iter().map(|total| total.files).sum::<u64>(), 3);
-}
-
-#[test]
-fn a_link_is_followed_where_it_is_named() {
-    let all = directory();
     let (totals, told) = shown(&[&all.path().join("link")]);
     assert_eq!((totals[0].files, totals[0].bytes), (1, 10_000));
     assert!(told.files[0].is_named && told.files[0].path.ends_with("link"));
@@ -83,7 +78,7 @@ fn a_link_is_followed_where_it_is_named() {
 }
 
 #[test]
-fn a_job_ends_where_its_watcher_or_its_stop_says_so() {
+fn a_job_ends_where_its_watcher_or_its_stop_says_so_and_progress_tells_of_every_byte_once() {
     let all = directory();
     let selection = Selection::new([all.path()], false);
     let mut told = Told {
@@ -94,11 +89,6 @@ fn a_job_ends_where_its_watcher_or_its_stop_says_so() {
     let stop = Stop::default();
     stop.stop();
     assert_eq!(show(&selection, &stop, &mut Told::default())[0].files, 0);
-}
-
-#[test]
-fn progress_tells_of_every_byte_once() {
-    let all = directory();
     let selection = Selection::new([all.path().join("inner/file")], false);
     drop(&selection, &Stop::default(), &mut Told::default());
     let moved = std::sync::atomic::AtomicU64::new(0);

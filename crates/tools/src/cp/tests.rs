@@ -11,26 +11,15 @@ use proptest::prelude::*;
 use super::data::LARGE_BYTES;
 use super::*;
 use crate::Stop;
-use crate::testing::{Mounted, cases, long_or};
+use crate::testing::{Mounted, cases, long_or, naive_walk};
 
 /// What a naive walk finds: the path, mode, time of modification, number of names, and bytes or target of each entry.
 type Seen = Vec<(PathBuf, u32, i64, i64, u64, Vec<u8>)>;
 
 fn seen(root: &Path) -> Seen {
-    let walked = walkdir::WalkDir::new(root).sort_by_file_name();
-    let entries = walked.into_iter().map(|entry| {
-        let entry = entry.unwrap();
-        let found = entry.path().symlink_metadata().unwrap();
-        let bytes = match found.file_type() {
-            kind if kind.is_file() => fs::read(entry.path()).unwrap(),
-            kind if kind.is_symlink() => fs::read_link(entry.path())
-                .unwrap()
-                .into_os_string()
-                .into_encoded_bytes(),
-            _ => Vec::new(),
-        };
+    let entries = naive_walk(root).into_iter().map(|(path, (found, bytes))| {
         let names = if found.is_dir() { 0 } else { found.nlink() };
-        let path = entry.path().strip_prefix(root).unwrap().to_owned();
+        let path = path.strip_prefix(root).unwrap().to_owned();
         (path, found.mode(), found.mtime(), found.mtime_nsec(), names, bytes)
     });
     entries.collect()

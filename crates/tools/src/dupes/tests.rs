@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use redb::ReadableDatabase as _;
 
 use super::*;
-use crate::testing::{Mounted, cases, long_or, mounts};
+use crate::testing::{Mounted, cases, long_or, mounts, naive_walk};
 use crate::walk::CHANGED;
 
 /// The files of each group: those of a file with several names are one.
@@ -98,28 +98,15 @@ fn groups_of(found: &FoundDuplicates) -> Groups {
 
 /// Reads all files, and groups them by their bytes.
 fn naive(root: &Path, min_bytes: u64) -> Groups {
-    let mut names: BTreeMap<(u64, u64), BTreeSet<PathBuf>> = BTreeMap::new();
-    let mut directories = vec![root.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let entry = entry.unwrap();
-            let metadata = entry.metadata().unwrap();
-            if metadata.is_dir() {
-                directories.push(entry.path());
-            } else if metadata.is_file() && metadata.len() >= min_bytes {
-                names
-                    .entry((metadata.dev(), metadata.ino()))
-                    .or_default()
-                    .insert(entry.path());
-            }
+    let mut groups: BTreeMap<Vec<u8>, BTreeMap<u64, BTreeSet<PathBuf>>> = BTreeMap::new();
+    for (path, (metadata, bytes)) in naive_walk(root) {
+        if metadata.is_file() && metadata.len() >= min_bytes {
+            let files = groups.entry(bytes).or_default();
+            files.entry(metadata.ino()).or_default().insert(path);
         }
     }
-    let mut groups: BTreeMap<Vec<u8>, BTreeSet<BTreeSet<PathBuf>>> = BTreeMap::new();
-    for names in names.into_values() {
-        let bytes = fs::read(names.first().unwrap()).unwrap();
-        groups.entry(bytes).or_default().insert(names);
-    }
-    groups.into_values().filter(|files| files.len() > 1).collect()
+    let groups = groups.into_values().filter(|files| files.len() > 1);
+    groups.map(|files| files.into_values().collect()).collect()
 }
 
 /// What a file of a test holds: its size, where one byte differs from zero or from a pattern, and whether zeros are a hole.
@@ -306,13 +293,8 @@ fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
                 fs::write(changes, "else").unwrap();
             }
         };
-        let found = find(
-            &selection,
-            &Filter::default(),
-            &SearchOptions::default(),
-            &Stop::default(),
-            &tell,
-        );
+        let (filter, options) = (Filter::default(), SearchOptions::default());
+        let found = find(&selection, &filter, &options, &Stop::default(), &tell);
         let groups: Vec<BTreeSet<PathBuf>> = found.groups().map(first_names).collect();
         let told: Vec<&PathBuf> = found.changed.iter().map(|(path, _)| path).collect();
         let [group] = &groups[..] else { panic!("{groups:?}") };
@@ -359,25 +341,16 @@ fn holes_that_were_not_in_memory_do_not_stay_there() {
 
 /// What a tree of a test holds below a directory: contents of files, targets of links, `None` for directories.
 fn snapshot(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-    let mut all = BTreeMap::new();
-    let mut waiting = vec![directory.to_owned()];
-    while let Some(next) = waiting.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let entry = entry.unwrap();
-            let path = entry.path();
-            let kind = entry.file_type().unwrap();
-            let what = if kind.is_dir() {
-                waiting.push(path.clone());
-                None
-            } else if kind.is_symlink() {
-                Some([b"->", fs::read_link(&path).unwrap().as_os_str().as_encoded_bytes()].concat())
-            } else {
-                Some(fs::read(&path).unwrap())
-            };
-            all.insert(path.strip_prefix(directory).unwrap().to_owned(), what);
-        }
-    }
-    all
+    let found = naive_walk(directory).into_iter().skip(1);
+    let found = found.map(|(path, (metadata, bytes))| {
+        let what = match metadata.file_type() {
+            kind if kind.is_dir() => None,
+            kind if kind.is_symlink() => Some([b"->", &bytes[..]].concat()),
+            _ => Some(bytes),
+        };
+        (path.strip_prefix(directory).unwrap().to_owned(), what)
+    });
+    found.collect()
 }
 
 /// A directory, one in it, and a file there: its name, content, and whether it is a link.
@@ -553,20 +526,18 @@ proptest! {
 
 #[test]
 fn a_directory_is_looked_for_where_its_rarest_file_is() {
-    let place = tempfile::tempdir().unwrap();
-    let write = |name: String, content: &str| {
-        let path = place.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    };
+    let place = planted(&[
+        ("one/a/licence", b"licence"),
+        ("one/own", b"own 7"),
+        ("two/copy", b"licence"),
+    ]);
     // More copies than are looked at, alone and beside a file of its own.
     for number in 0..150 {
-        write(format!("all/{number}/licence"), "licence");
-        write(format!("all/{number}/own"), &format!("own {number}"));
+        let all = place.path().join(format!("all/{number}"));
+        fs::create_dir_all(&all).unwrap();
+        fs::write(all.join("licence"), "licence").unwrap();
+        fs::write(all.join("own"), format!("own {number}")).unwrap();
     }
-    write("one/a/licence".to_owned(), "licence");
-    write("one/own".to_owned(), "own 7");
-    write("two/copy".to_owned(), "licence");
     let found = find_directories(place.path(), true, &Filter::default());
     let contained = found.contained.iter();
     let contained =
@@ -1077,10 +1048,8 @@ fn ten_million_files_take_less_than_150_bytes_each() {
     let (mut numbers, names) = distinct(&files);
     let stop = Stop::default();
     let options = SearchOptions::default();
-    let search = Search {
-        names,
-        ..search_of(&files, &options, &stop)
-    };
+    let mut search = search_of(&files, &options, &stop);
+    search.names = names;
     search.drop_single_sizes(&mut numbers);
     let count = numbers.len();
     assert_eq!(count, long_or(10_000_000, 100_000));

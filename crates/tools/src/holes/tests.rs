@@ -104,7 +104,7 @@ fn make(path: &Path, pieces: &[(u8, u64)], tail: u64) -> Vec<u8> {
 }
 
 #[test]
-fn digging_that_is_stopped_ends_without_an_error_of_the_file() {
+fn digging_that_is_stopped_ends_without_an_error_and_drops_no_data_from_memory() {
     const MIB: usize = 1 << 20;
     for directory in with_holes() {
         let path = directory.path().join("file");
@@ -114,12 +114,25 @@ fn digging_that_is_stopped_ends_without_an_error_of_the_file() {
         }
         fs::write(&path, &bytes).unwrap();
         let stop = Stop::default();
-        let dug = dig(&named(&path), Dig::default(), &stop, &|_| stop.stop()).unwrap();
-        assert!(dug.zero_bytes < 15 * MIB as u64, "{dug:?}");
+        let done = dig(&named(&path), Dig::default(), &stop, &|_| stop.stop()).unwrap();
+        assert!(done.zero_bytes < 15 * MIB as u64, "{done:?}");
         assert!(fs::read(&path).unwrap() == bytes);
         make(&path, &[(1, 1000)], 0);
-        let dug = dig(&named(&path), Dig::default(), &stop, &|_| ()).unwrap();
-        assert_eq!(dug.holes, 0, "it was stopped before it began");
+        let done = dig(&named(&path), Dig::default(), &stop, &|_| ()).unwrap();
+        assert_eq!(done.holes, 0, "it was stopped before it began");
+        let mut bytes = vec![0; 8 * MIB];
+        bytes[3 * MIB..4 * MIB].fill(1);
+        // A buffer of zeros except for its last byte.
+        bytes[6 * MIB - 1] = 1;
+        fs::write(&path, &bytes).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let dug = dug(&path).unwrap();
+        assert_eq!(dug.zero_bytes, 7 * MIB as u64 - 4096);
+        let file = File::open(&path).unwrap();
+        if let Ok(seekless_sys::Support::Available(found)) = seekless_sys::residency(&file) {
+            assert!(found.resident_bytes >= MIB as u64 + 4096, "{found:?}");
+        }
+        assert!(fs::read(&path).unwrap() == bytes);
     }
 }
 
@@ -173,27 +186,6 @@ fn after_a_death_before_any_step_no_byte_has_changed_but_those_that_were_to_be_p
             }
             assert!(steps >= 2, "{name} has {steps} steps");
         }
-    }
-}
-
-#[test]
-fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
-    const MIB: usize = 1 << 20;
-    for directory in with_holes() {
-        let path = directory.path().join("file");
-        let mut bytes = vec![0; 8 * MIB];
-        bytes[3 * MIB..4 * MIB].fill(1);
-        // A buffer of zeros except for its last byte.
-        bytes[6 * MIB - 1] = 1;
-        fs::write(&path, &bytes).unwrap();
-        File::open(&path).unwrap().sync_all().unwrap();
-        let dug = dug(&path).unwrap();
-        assert_eq!(dug.zero_bytes, 7 * MIB as u64 - 4096);
-        let file = File::open(&path).unwrap();
-        if let Ok(seekless_sys::Support::Available(found)) = seekless_sys::residency(&file) {
-            assert!(found.resident_bytes >= MIB as u64 + 4096, "{found:?}");
-        }
-        assert!(fs::read(&path).unwrap() == bytes);
     }
 }
 
@@ -341,7 +333,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_chmod_while_a_file_is_dug_stays() {
+fn a_mode_and_times_that_another_sets_while_a_file_is_dug_stay() {
     // Only digging by root keeps a file's set-user-ID bit.
     let before = if seekless_sys::effective_user() == 0 {
         0o4755
@@ -352,6 +344,14 @@ fn a_chmod_while_a_file_is_dug_stays() {
         &|path| set_mode(path, before),
         &|path| set_mode(path, 0o700),
         &|path, is_changed| assert_eq!(mode(path), if is_changed { 0o700 } else { before }),
+    );
+    dug_while(
+        &|path| set_modified(path, 1_000_000),
+        &|path| set_modified(path, 2_000_000),
+        &|path, is_changed| {
+            let is_restored = fs::metadata(path).unwrap().mtime() == 1_000_000;
+            assert_eq!(is_restored, !is_changed);
+        },
     );
 }
 
@@ -394,18 +394,6 @@ fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
 }
 
 #[test]
-fn times_set_by_another_while_a_file_is_dug_are_not_undone() {
-    dug_while(
-        &|path| set_modified(path, 1_000_000),
-        &|path| set_modified(path, 2_000_000),
-        &|path, is_changed| {
-            let is_restored = fs::metadata(path).unwrap().mtime() == 1_000_000;
-            assert_eq!(is_restored, !is_changed);
-        },
-    );
-}
-
-#[test]
 fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
     // CAP_NET_RAW, permitted and effective: `struct vfs_cap_data` of linux/capability.h.
     let value: Vec<u8> = [0x0200_0001_u32, 1 << 13, 0, 0, 0].map(u32::to_le_bytes).concat();
@@ -440,7 +428,7 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
 }
 
 #[test]
-fn neighbours_are_one_hole_and_short_ones_may_be_left() {
+fn neighbours_are_one_hole_short_ones_may_be_left_and_a_file_in_use_is_left_alone_and_its_user_named() {
     let directory = tempfile::tempdir().unwrap();
     if !has_holes(directory.path()) {
         return;
@@ -454,22 +442,13 @@ fn neighbours_are_one_hole_and_short_ones_may_be_left() {
         min_bytes: 64 << 10,
         ..Dig::default()
     };
-    let dug = dig(&named(&path), how, &Stop::default(), &|_| ()).unwrap();
-    assert_eq!((dug.holes, dug.zero_bytes), (1, 5000 * 4096));
+    let done = dig(&named(&path), how, &Stop::default(), &|_| ()).unwrap();
+    assert_eq!((done.holes, done.zero_bytes), (1, 5000 * 4096));
     assert!(
-        dug.allocated_before_bytes - dug.allocated_bytes >= 5000 * 4096,
-        "{dug:?}"
+        done.allocated_before_bytes - done.allocated_bytes >= 5000 * 4096,
+        "{done:?}"
     );
     assert_eq!(stretches(&path).0.zero_bytes, Some(2 * 4096));
-}
-
-#[test]
-fn a_file_in_use_is_left_alone_and_the_user_named() {
-    let directory = tempfile::tempdir().unwrap();
-    if !has_holes(directory.path()) {
-        return;
-    }
-    let path = directory.path().join("file");
     make(&path, &[(1, 100)], 0);
     let before = fs::metadata(&path).unwrap();
     let child = std::process::Command::new("sleep")
@@ -530,24 +509,6 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
             // Opening a file ends the lease on it. An update in place can continue without one.
             let done = commit_watched(&path, &updates, &how, &Punching(&path));
             assert_eq!(done.is_ok(), safety != Safety::Replace, "{done:?}");
-        }
-    }
-}
-
-#[test]
-fn what_is_no_regular_file_is_refused_by_its_kind() {
-    let directory = tempfile::tempdir().unwrap();
-    for (path, kind) in [
-        (directory.path(), "a directory"),
-        (Path::new("/dev/null"), "a device"),
-        (&directory.path().join("missing"), "cannot stat"),
-    ] {
-        let mut silent = |_: &HoleStretch| {};
-        let shown = show(&named(path), true, &Stop::default(), &|_| (), &mut silent).unwrap_err();
-        for error in refusals(path).into_iter().chain([shown]) {
-            let text = error.to_string();
-            let is_told = text.contains(kind) && text.contains(&path.display().to_string());
-            assert!(is_told, "{text}");
         }
     }
 }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_say_their_bytes_in_three_ways() {
+    fn lines_say_their_bytes_in_three_ways_and_marks_of_the_encoding_are_skipped_or_told() {
         let text = br#"{"offset": 4000, "hex": "00fF"}
 
 {"base64": "aGk=", "offset": 10}
@@ -217,10 +217,6 @@ mod tests {
         let expected = vec![(0, "ä".into()), (10, b"hi".to_vec()), (4000, vec![0, 255])];
         assert_eq!(read(text), Ok(expected));
         assert_eq!(read(b""), Ok(Vec::new()));
-    }
-
-    #[test]
-    fn marks_of_the_encoding_are_skipped_or_told() {
         let line = "{\"offset\": 1, \"text\": \"a\"}";
         let expected = Ok(vec![(1, b"a".to_vec())]);
         assert_eq!(read(format!("\u{feff}{line}").as_bytes()), expected);

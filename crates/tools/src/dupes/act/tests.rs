@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ use super::run::run_watched;
 use super::undo::{Undone, UndoneStep, undo_watched};
 use super::*;
 use crate::Stop;
-use crate::testing::{Mounted, cases, is_long, long_or, mounts};
+use crate::testing::{Mounted, cases, is_long, long_or, mounts, naive_walk};
 
 mod directories;
 mod emptied;
@@ -82,9 +82,9 @@ fn some_moments(changes: u64) -> BTreeSet<u64> {
 
 /// How many changes are watched.
 fn changes_of<T>(run: impl FnOnce(&dyn Watch) -> T) -> u64 {
-    let counting = meanwhile(u64::MAX, |_| ());
-    run(&counting);
-    u64::MAX - counting.left.into_inner()
+    let met = AtomicU64::new(0);
+    run(&meanwhile_always(|_| _ = met.fetch_add(1, Ordering::Relaxed)));
+    met.into_inner()
 }
 
 impl Tree {
@@ -126,6 +126,11 @@ impl Tree {
         let mut options = self.options();
         change(&mut options);
         options
+    }
+
+    /// The options of a run that trusts owners and gives up metadata.
+    fn trusting(&self) -> ActingOptions {
+        self.with(|options| (options.unsafe_owner, options.ignore_metadata) = (true, true))
     }
 
     fn run(&self, action: &Action, steps: &[Step]) -> Vec<StepOutcome> {
@@ -241,41 +246,23 @@ impl Tree {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut found = Snapshot::new();
         let mut first = BTreeMap::new();
-        let mut directories = vec![self.root()];
-        let mut paths = BTreeSet::new();
-        while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(&directory).unwrap() {
-                let path = entry.unwrap().path();
-                if path.symlink_metadata().unwrap().is_dir() {
-                    directories.push(path.clone());
-                }
-                paths.insert(path);
-            }
-        }
-        for path in paths {
-            let metadata = path.symlink_metadata().unwrap();
+        let found = naive_walk(&self.root()).into_iter().skip(1);
+        let found = found.map(|(path, (metadata, bytes))| {
             let first = first.entry((metadata.dev(), metadata.ino())).or_insert(path.clone());
-            let first = first.clone();
-            let (mut bytes, mut attributes) = (Vec::new(), Vec::new());
-            if metadata.is_symlink() {
-                bytes = fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes();
-            } else if metadata.is_file() {
-                bytes = fs::read(&path).unwrap();
+            let mut attributes = Vec::new();
+            if metadata.is_file() {
                 let file = File::open(&path).unwrap();
                 if let Support::Available(all) = sys::extended_attributes(file.as_fd()).unwrap() {
                     attributes = all.iter().map(|pair| format!("{pair:?}")).collect();
                 }
             }
-            let modified = if metadata.is_symlink() {
-                0
-            } else {
-                metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec()
-            };
-            found.insert(path, (bytes, metadata.mode(), modified, attributes, first));
-        }
-        found
+            let modified = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
+            let modified = if metadata.is_symlink() { 0 } else { modified };
+            let found = (bytes, metadata.mode(), modified, attributes, first.clone());
+            (path, found)
+        });
+        found.collect()
     }
 }
 
@@ -721,9 +708,10 @@ fn renumber_devices(tree: &Tree) {
 
 /// Whether a file of the tree has these bytes.
 fn has_content(tree: &Tree, bytes: &[u8]) -> bool {
-    let entries = walkdir::WalkDir::new(tree.root()).into_iter();
-    let mut files = entries.map(Result::unwrap).filter(|entry| entry.file_type().is_file());
-    files.any(|file| fs::read(file.path()).unwrap() == bytes)
+    let found = naive_walk(&tree.root()).into_values();
+    found
+        .into_iter()
+        .any(|(metadata, found)| metadata.is_file() && found == bytes)
 }
 
 #[test]
@@ -823,26 +811,17 @@ fn times_that_do_not_fit_into_nanoseconds_are_restored_and_those_that_no_file_ha
 }
 
 /// Does something before one of the changes.
-struct Meanwhile<F: Fn(&WatchedStep<'_>) + Sync> {
-    left: AtomicU64,
-    act: F,
-}
-
-impl<F: Fn(&WatchedStep<'_>) + Sync> Watch for Meanwhile<F> {
-    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
-        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
-            (self.act)(step);
+fn meanwhile(left: u64, act: impl Fn(&WatchedStep<'_>) + Sync) -> impl Watch {
+    let left = AtomicU64::new(left);
+    meanwhile_always(move |step| {
+        if left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            act(step);
         }
-        Ok(())
-    }
-}
-
-fn meanwhile<F: Fn(&WatchedStep<'_>) + Sync>(left: u64, act: F) -> Meanwhile<F> {
-    Meanwhile { left: left.into(), act }
+    })
 }
 
 /// Does something before each change.
-fn meanwhile_always<F: Fn(&WatchedStep<'_>) + Sync>(act: F) -> impl Watch {
+fn meanwhile_always(act: impl Fn(&WatchedStep<'_>) + Sync) -> impl Watch {
     struct Always<F>(F);
     impl<F: Fn(&WatchedStep<'_>) + Sync> Watch for Always<F> {
         fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
@@ -908,11 +887,15 @@ fn each_disturbed(
         for left in moments(changes, number as u64) {
             let steps = sample(tree);
             prepare(tree);
-            let disturbing = meanwhile(left, |_| disturb(tree));
+            let came = AtomicBool::new(false);
+            let disturbing = meanwhile(left, |_| {
+                came.store(true, Ordering::Relaxed);
+                disturb(tree);
+            });
             let outcomes = tree.run_while(action, &steps, &disturbing);
             let mut disturbed = Disturbed {
                 outcomes,
-                came: disturbing.left.into_inner() > u64::MAX / 2,
+                came: came.load(Ordering::Relaxed),
                 is_undone: false,
                 case: format!("{action:?}, before change {left}"),
             };
@@ -1257,10 +1240,7 @@ fn metadata_of_what_was_removed_is_restored() {
             )
         };
         let wanted = others();
-        let options = tree.with(|options| {
-            options.unsafe_owner = true;
-            options.ignore_metadata = true;
-        });
+        let options = tree.trusting();
         let outcomes = tree.run_by(action, &steps, &options);
         assert!(is_lacking(&outcomes) || is_done(&outcomes[0]), "{outcomes:?}");
         tree.undo_with(&Unwatched);
@@ -1814,27 +1794,18 @@ fn a_link_changes_no_metadata_and_gives_nobody_more_rights_unless_that_is_asked_
         mode,
         ..Rights::default()
     };
-    let listed = Rights {
-        is_listed: true,
-        ..of(0o644)
-    };
-    let noted = Rights {
-        is_noted: true,
-        ..of(0o644)
-    };
-    let owned = Rights {
-        owner: Some(1234),
-        ..of(0o644)
-    };
+    let mut listed = of(0o644);
+    listed.is_listed = true;
+    let mut noted = of(0o644);
+    noted.is_noted = true;
+    let mut owned = of(0o644);
+    owned.owner = Some(1234);
     let grouped = |mode| Rights {
         group: Some(1234),
         ..of(mode)
     };
     let options = tree.with(|options| options.unsafe_owner = true);
-    let ignoring = tree.with(|options| {
-        options.unsafe_owner = true;
-        options.ignore_metadata = true;
-    });
+    let ignoring = tree.trusting();
     for (number, (action, own, kept, reason)) in [
         (link, of(0o644), of(0o644), ""),
         (link, of(0o644), of(0o600), ""),
@@ -1905,7 +1876,7 @@ fn require_by_user(tree: &Tree, action: usize, change: &dyn Fn(), reason: &str) 
 }
 
 #[test]
-fn a_user_removes_no_file_whose_owner_group_or_attributes_he_could_not_restore() {
+fn a_user_removes_no_file_that_he_could_not_restore_and_links_through_no_directory_of_others() {
     if sys::effective_user() != 0 {
         return println!("skipped: not root");
     }
@@ -1937,6 +1908,37 @@ fn a_user_removes_no_file_whose_owner_group_or_attributes_he_could_not_restore()
     }
     // The lease for that needs its owner.
     require_by_user(&tree, 0, &|| give(4321, 1234), "keep other processes out");
+    let root = tree.root();
+    let mode = |mode| set_mode(&root, mode);
+    let own = |owner, group| std::os::unix::fs::chown(&root, Some(owner), Some(group)).unwrap();
+    let changes: [(&dyn Fn(), &str); 6] = [
+        (&|| mode(0o777), "other users may write to"),
+        (&|| mode(0o1777), ""),
+        // A group of this user alone.
+        (&|| mode(0o775), ""),
+        (
+            &|| {
+                own(1234, 4321);
+                mode(0o775);
+            },
+            "other users may write to",
+        ),
+        (&|| own(4321, 1234), "belongs to another user (ID 4321)"),
+        (&|| own(0, 0), ""),
+    ];
+    for (number, action) in actions(&tree).iter().enumerate() {
+        for (at, (change, reason)) in changes.into_iter().enumerate() {
+            if !is_long() && at != number && number != 2 {
+                continue;
+            }
+            let change = || {
+                set_mode(tree.path("keep"), 0o644);
+                change();
+            };
+            let is_link = matches!(action, Action::Symlink { .. });
+            require_by_user(&tree, number, &change, if is_link { reason } else { "" });
+        }
+    }
 }
 
 /// Fails unless a step is left because of a `part` of a path, as is said beforehand, and done if owners are trusted.
@@ -1951,17 +1953,14 @@ fn require_distrusted(tree: &Tree, action: &Action, steps: &[Step], reason: &str
         assert!(why.contains(reason) && why.contains(part), "{action:?} {part}: {why}");
     }
     assert_eq!(tree.snapshot(), before);
-    let trusting = tree.with(|options| {
-        options.unsafe_owner = true;
-        options.ignore_metadata = true;
-    });
+    let trusting = tree.trusting();
     let outcomes = tree.run_by(action, steps, &trusting);
     assert!(is_lacking(&outcomes) || is_done(&outcomes[0]), "{outcomes:?}");
     forget_all(tree);
 }
 
 #[test]
-fn root_relies_on_no_file_of_others_and_no_path_that_leads_through_their_directories() {
+fn root_relies_on_no_file_of_others_and_no_path_that_leads_or_moves_something_through_their_directories() {
     if sys::effective_user() != 0 {
         return println!("skipped: not root");
     }
@@ -2007,53 +2006,6 @@ fn root_relies_on_no_file_of_others_and_no_path_that_leads_through_their_directo
             require_distrusted(&tree, &action, &steps, reason, part);
         }
     }
-}
-
-#[test]
-fn a_user_makes_no_symbolic_link_that_leads_through_a_directory_of_others() {
-    if sys::effective_user() != 0 {
-        return println!("skipped: not root");
-    }
-    let tree = tree();
-    let root = tree.root();
-    let mode = |mode| set_mode(&root, mode);
-    let own = |owner, group| std::os::unix::fs::chown(&root, Some(owner), Some(group)).unwrap();
-    let changes: [(&dyn Fn(), &str); 6] = [
-        (&|| mode(0o777), "other users may write to"),
-        (&|| mode(0o1777), ""),
-        // A group of this user alone.
-        (&|| mode(0o775), ""),
-        (
-            &|| {
-                own(1234, 4321);
-                mode(0o775);
-            },
-            "other users may write to",
-        ),
-        (&|| own(4321, 1234), "belongs to another user (ID 4321)"),
-        (&|| own(0, 0), ""),
-    ];
-    for (number, action) in actions(&tree).iter().enumerate() {
-        for (at, (change, reason)) in changes.into_iter().enumerate() {
-            if !is_long() && at != number && number != 2 {
-                continue;
-            }
-            let change = || {
-                set_mode(tree.path("keep"), 0o644);
-                change();
-            };
-            let is_link = matches!(action, Action::Symlink { .. });
-            require_by_user(&tree, number, &change, if is_link { reason } else { "" });
-        }
-    }
-}
-
-#[test]
-fn root_moves_nothing_to_where_another_user_decides_what_names_lead_to() {
-    if sys::effective_user() != 0 {
-        return println!("skipped: not root");
-    }
-    let tree = tree();
     let to = tree.path("to");
     let action = Action::Move { to: to.clone() };
     let moved = moved_to(&to, &tree.path("deep/er/one"));
@@ -2346,7 +2298,7 @@ fn require_nothing_left_over(tree: &Tree) {
 }
 
 #[test]
-fn undo_syncs_new_files_before_they_have_names_and_names_before_the_record() {
+fn undo_syncs_new_files_names_and_the_record_in_this_order_and_what_a_power_cut_took_is_restored_again() {
     let tree = tree();
     for action in &actions(&tree)[..3] {
         let steps = sample(&tree);
@@ -2372,13 +2324,6 @@ fn undo_syncs_new_files_before_they_have_names_and_names_before_the_record() {
         assert_eq!(told[names..].iter().filter(changes).count(), 0, "{told:?}");
         assert!(told[..=names].iter().all(|(.., records)| *records == 0), "{told:?}");
         past::forget(&journal).unwrap();
-    }
-}
-
-#[test]
-fn what_a_power_cut_took_of_a_restored_file_is_restored_again_whatever_the_journal_says() {
-    let tree = tree();
-    for action in &actions(&tree)[..3] {
         let steps = sample(&tree);
         let before = tree.snapshot();
         tree.run(action, &steps);

@@ -14,9 +14,7 @@ use seekless::plan::LARGE_BYTES;
 
 use super::super::large::Large;
 use super::super::pair::{ComparedPair, Means, OpenedPair};
-use super::super::{
-    ContentsDiffer, EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSide, compare, same_size,
-};
+use super::super::{ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide, compare, same_size};
 use super::{Told, here, narrow, told};
 use crate::Stop;
 use crate::testing::long_or;
@@ -190,24 +188,6 @@ fn extended_attributes_are_metadata() {
     );
 }
 
-#[test]
-fn a_root_that_is_no_directory_is_a_difference_and_two_are_an_error() {
-    let (_all, one, other) = pair();
-    let file = one.join("file");
-    fs::write(&file, b"").unwrap();
-    let (_, found) = told(here(), &file, &other, TreeOptions::default());
-    let kinds = EntryDifference::Kinds([FileType::RegularFile, FileType::Directory]);
-    assert_eq!(found, [("".into(), TreeFinding::Difference(kinds))]);
-    let compare = |one: &Path, other: &Path| {
-        let mut told = Told::default();
-        compare(one, other, &TreeOptions::default(), &Stop::default(), &mut told).unwrap_err()
-    };
-    let null = Path::new("/dev/null");
-    assert!(matches!(compare(null, null), TreeError::NoDirectories { .. }));
-    let missing = compare(&one.join("gone"), &other).to_string();
-    assert!(missing.contains("gone: cannot stat"), "{missing}");
-}
-
 fn open_at(path: &Path) -> std::io::Result<File> {
     Ok(File::from(openat(CWD, path, FOUND_FILE, Mode::empty())?))
 }
@@ -245,7 +225,7 @@ fn set_len(path: &Path, bytes: u64) {
 }
 
 #[test]
-fn files_that_change_meanwhile_are_named_and_neither_equal_nor_different() {
+fn files_that_change_meanwhile_are_named_and_those_that_vanish_or_become_something_else_are_failures() {
     let large = LARGE_BYTES as usize + 5000;
     for bytes in [1000, 200_000, large] {
         for (word, change) in [("shrank", bytes as u64 / 2), ("grew", bytes as u64 * 2)] {
@@ -266,10 +246,6 @@ fn files_that_change_meanwhile_are_named_and_neither_equal_nor_different() {
     );
     let found = after(200_000, |path| fs::remove_file(path).unwrap());
     assert!(found.is_empty(), "what is open stays what it was: {found:?}");
-}
-
-#[test]
-fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
     let (_all, one, other) = pair();
     fs::write(one.join("file"), b"").unwrap();
     let roots = [&one, &other];
@@ -302,7 +278,7 @@ fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
 }
 
 #[test]
-fn bytes_are_counted_up_to_the_first_difference() {
+fn bytes_are_counted_up_to_the_first_difference_and_large_files_differ_at_the_exact_byte() {
     let (_all, one, other) = pair();
     // Beginnings are read together, the rest of each file alone.
     for bytes in [8192, 100_000, 300_000] {
@@ -320,11 +296,6 @@ fn bytes_are_counted_up_to_the_first_difference() {
             contents[at] = 1;
         }
     }
-}
-
-#[test]
-fn large_files_differ_at_the_exact_byte() {
-    let (_all, one, other) = pair();
     let bytes = LARGE_BYTES as usize + 12_345;
     fs::write(one.join("file"), vec![1; bytes]).unwrap();
     for at in [0, 131_072, bytes - 1] {

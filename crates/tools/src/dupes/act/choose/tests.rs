@@ -52,6 +52,13 @@ fn three() -> Vec<Copy> {
     ]
 }
 
+/// Fails unless these stay by these rules, and why; both are separated by commas.
+fn stay(copies: &[Copy], texts: &str, expected: &str) {
+    let texts: Vec<&str> = texts.split(", ").filter(|text| !text.is_empty()).collect();
+    let expected: Vec<String> = expected.split(", ").map(|kept| format!("/work/{kept}")).collect();
+    assert_eq!(kept(copies, &texts), expected, "{texts:?}");
+}
+
 #[test]
 fn rules_say_which_files_stay_and_why() {
     for (texts, expected) in [
@@ -88,9 +95,7 @@ fn rules_say_which_files_stay_and_why() {
             "b/long-name under:/work/b, c under:/work/c",
         ),
     ] {
-        let texts: Vec<&str> = texts.split(", ").collect();
-        let expected: Vec<String> = expected.split(", ").map(|kept| format!("/work/{kept}")).collect();
-        assert_eq!(kept(&three(), &texts), expected, "{texts:?}");
+        stay(&three(), texts, expected);
     }
     // The others rely on the one that the first rule prefers.
     let choice = choose(&three(), &rules(&["path:b", "path:a"]), false);
@@ -98,19 +103,6 @@ fn rules_say_which_files_stay_and_why() {
     let mut copies = three();
     copies[1].names[0].root = 1;
     assert_eq!(kept(&copies, &["first"]), ["/work/b/long-name first"]);
-}
-
-#[test]
-fn ties_are_decided_by_the_next_rule_then_by_what_stays_anyway_then_by_path() {
-    let mut copies = three();
-    for copy in &mut copies {
-        copy.state.modified_ns = 7;
-    }
-    assert_eq!(kept(&copies, &["newest", "shortest"]), ["/work/c newest"]);
-    assert_eq!(kept(&copies, &["newest"]), ["/work/a/x.raw newest"]);
-    assert_eq!(kept(&copies, &["newest", "name:c"]), ["/work/c name:c"]);
-    copies[2].fixed = Some(Fixed::Reference);
-    assert_eq!(kept(&copies, &["newest"]), ["/work/c reference"]);
 }
 
 #[test]
@@ -140,33 +132,41 @@ fn names_of_one_file_stay_or_go_together() {
 }
 
 #[test]
-fn a_copy_that_does_not_count_is_not_the_last() {
-    let mut copies = three();
-    copies[1].names[0].is_poor = true;
-    assert_eq!(
-        kept(&copies, &["newest"]),
-        ["/work/a/x.raw newest", "/work/b/long-name last copy"]
-    );
+fn ties_references_and_copies_that_do_not_count_decide_what_stays() {
+    type Change = fn(&mut Copy);
+    let tied: Change = |copy| copy.state.modified_ns = 7;
+    let referred: Change = |copy| copy.fixed = Some(Fixed::Reference);
+    let poor: Change = |copy| copy.names[0].is_poor = true;
+    let all_tied = [(0, tied), (1, tied), (2, tied)];
+    for (changes, texts, expected) in [
+        // Ties are decided by the next rule, then by what stays anyway, then by path.
+        (&all_tied[..], "newest, shortest", "c newest"),
+        (&all_tied, "newest", "a/x.raw newest"),
+        (&all_tied, "newest, name:c", "c name:c"),
+        (
+            &[all_tied[0], all_tied[1], all_tied[2], (2, referred)],
+            "newest",
+            "c reference",
+        ),
+        // A reference is enough.
+        (&[(2, referred)], "", "c reference"),
+        (&[(2, referred)], "newest", "a/x.raw newest, c reference"),
+        (&[(2, referred), (2, poor)], "", "a/x.raw last copy, c reference"),
+        // A copy that does not count is not the last.
+        (&[(1, poor)], "newest", "a/x.raw newest, b/long-name last copy"),
+        (&[(0, poor), (1, poor), (2, poor)], "newest", "a/x.raw newest"),
+    ] {
+        let mut copies = three();
+        for (number, change) in changes {
+            change(&mut copies[*number]);
+        }
+        stay(&copies, texts, expected);
+    }
     // The others rely on the one that counts.
+    let mut copies = three();
+    poor(&mut copies[1]);
     let choice = choose(&copies, &rules(&["newest"]), false);
     assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
-    for copy in &mut copies {
-        copy.names[0].is_poor = true;
-    }
-    assert_eq!(kept(&copies, &["newest"]), ["/work/a/x.raw newest"]);
-}
-
-#[test]
-fn a_reference_stays_and_is_enough() {
-    let mut copies = three();
-    copies[2].fixed = Some(Fixed::Reference);
-    assert_eq!(kept(&copies, &[]), ["/work/c reference"]);
-    assert_eq!(
-        kept(&copies, &["newest"]),
-        ["/work/a/x.raw newest", "/work/c reference"]
-    );
-    copies[2].names[0].is_poor = true;
-    assert_eq!(kept(&copies, &[]), ["/work/a/x.raw last copy", "/work/c reference"]);
 }
 
 #[test]
@@ -182,20 +182,8 @@ fn links_need_a_copy_on_each_file_system() {
 }
 
 fn some_rule() -> impl Strategy<Value = Rule> {
-    prop_oneof![
-        Just("newest"),
-        Just("oldest"),
-        Just("shortest"),
-        Just("longest"),
-        Just("first"),
-        Just("name:a*"),
-        Just("path:/d0/**"),
-        Just("under:/d2"),
-        Just("not-under:/d1"),
-        Just("at-least:2"),
-        Just("at-least:3"),
-    ]
-    .prop_map(|text| Rule::parse(text.as_ref()).unwrap())
+    let all = "newest oldest shortest longest first name:a* path:/d0/** under:/d2 not-under:/d1 at-least:2 at-least:3";
+    prop::sample::select(rules(&all.split(' ').collect::<Vec<_>>()))
 }
 
 fn some_copies() -> impl Strategy<Value = Vec<Copy>> {
@@ -252,32 +240,20 @@ fn ranked<'a>(copies: &'a [Copy], rules: &[Rule]) -> Vec<&'a Copy> {
             let lengths =
                 |copy: &Copy| -> Vec<usize> { copy.names.iter().map(|name| name.path.as_os_str().len()).collect() };
             let first = |copy: &Copy| copy.names.iter().map(|name| (name.root, name.path.clone())).min();
-            let is_extreme = |copy: &Copy, is_better: &dyn Fn(&Copy, &Copy) -> bool| {
-                !left.iter().any(|other| is_better(other, copy))
-            };
-            match rule {
+            let is_better: &dyn Fn(&Copy, &Copy) -> bool = match rule {
                 Rule::AtLeast(_) => continue,
-                Rule::Order(KeepOrder::Newest) => {
-                    narrow(&|copy| is_extreme(copy, &|one, other| one.state.modified_ns > other.state.modified_ns))
+                Rule::Order(KeepOrder::Newest) => &|one, other| one.state.modified_ns > other.state.modified_ns,
+                Rule::Order(KeepOrder::Oldest) => &|one, other| one.state.modified_ns < other.state.modified_ns,
+                Rule::Order(KeepOrder::Shortest) => {
+                    &|one, other| lengths(one).iter().min() < lengths(other).iter().min()
                 }
-                Rule::Order(KeepOrder::Oldest) => {
-                    narrow(&|copy| is_extreme(copy, &|one, other| one.state.modified_ns < other.state.modified_ns))
+                Rule::Order(KeepOrder::Longest) => {
+                    &|one, other| lengths(one).iter().max() > lengths(other).iter().max()
                 }
-                Rule::Order(KeepOrder::Shortest) => narrow(&|copy| {
-                    is_extreme(copy, &|one, other| {
-                        lengths(one).iter().min() < lengths(other).iter().min()
-                    })
-                }),
-                Rule::Order(KeepOrder::Longest) => narrow(&|copy| {
-                    is_extreme(copy, &|one, other| {
-                        lengths(one).iter().max() > lengths(other).iter().max()
-                    })
-                }),
-                Rule::Order(KeepOrder::First) => {
-                    narrow(&|copy| is_extreme(copy, &|one, other| first(one) < first(other)))
-                }
-                pattern => narrow(&|copy| pattern.protects(&copy.names)),
+                Rule::Order(KeepOrder::First) => &|one, other| first(one) < first(other),
+                pattern => &|one, other| pattern.protects(&one.names) && !pattern.protects(&other.names),
             };
+            narrow(&|copy| !left.iter().any(|other| is_better(other, copy)));
         }
         let is_safe = |copy: &Copy| copy.fixed.is_some() || rules.iter().any(|rule| rule.protects(&copy.names));
         narrow(&is_safe);
