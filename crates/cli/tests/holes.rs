@@ -45,18 +45,18 @@ fn a_file_is_shown_dug_filled_and_punched() {
     let mut bytes = vec![7; 1 << 20];
     bytes[200_000..900_000].fill(0);
     let path = place.file("file", &bytes);
-    let shown = place.run("holes show --scan file").succeeded().stdout;
+    let shown = place.succeeds("holes show --scan file").stdout;
     assert_contains(&shown, &["no holes", "zeros that could be holes 680 KiB", "████"]);
-    let look = place.run("holes dig --dry-run file").succeeded().stdout;
+    let look = place.succeeds("holes dig --dry-run file").stdout;
     assert_contains(&look, &["would make 1 hole of 680 KiB"]);
     let before = allocated(&path);
-    let dug = &objects(&place.run("holes dig --verify --jsonl file").succeeded())[0];
+    let dug = &objects(&place.succeeds("holes dig --verify --jsonl file"))[0];
     assert_eq!((&dug["kind"], &dug["holes"]), (&"dug".into(), &1.into()));
     assert_eq!(dug["allocated_bytes"], allocated(&path));
     assert!(before - allocated(&path) >= 696_320, "{dug}");
     assert_eq!(fs::read(&path).unwrap(), bytes);
 
-    let shown = &objects(&place.run("holes show --jsonl --map file").succeeded())[0];
+    let shown = &objects(&place.succeeds("holes show --jsonl --map file"))[0];
     let kinds: Vec<&str> = shown["stretches"]
         .as_array()
         .unwrap()
@@ -65,11 +65,11 @@ fn a_file_is_shown_dug_filled_and_punched() {
         .collect();
     assert_eq!((kinds, &shown["holes"]), (vec!["data", "hole", "data"], &1.into()));
 
-    let filled = place.run("holes fill file").succeeded().stdout;
+    let filled = place.succeeds("holes fill file").stdout;
     assert_contains(&filled, &["allocated"]);
     assert!(allocated(&path) >= 1 << 20);
     let words = "holes punch --yes file 64K 64K";
-    let punched = place.run(words).succeeded().stdout;
+    let punched = place.succeeds(words).stdout;
     assert_contains(
         &punched,
         &["64.0 KiB from byte 65536 read as zeros now; 64.0 KiB of data lost, 64.0 KiB freed"],
@@ -87,9 +87,8 @@ fn data_is_punched_only_by_one_who_agrees() {
     let bytes = vec![7; 100_000];
     let path = place.file("file", &bytes);
     let words = ["holes", "punch", "file", "4K", "8K"];
-    let sentence = place.run(&words).refused();
-    assert_contains(
-        &sentence,
+    place.refuses(
+        &words,
         &["file: 8.00 KiB of data from byte 4096 would be lost; use --yes"],
     );
     for answer in ["n\n", "\n", "yy\n", "\u{4}"] {
@@ -112,7 +111,7 @@ fn data_is_punched_only_by_one_who_agrees() {
     expected[4096..12288].fill(0);
     assert_eq!(fs::read(&path).unwrap(), expected);
     // What is a hole already is punched without a question.
-    let again = place.run(&words).succeeded().stdout;
+    let again = place.succeeds(&words).stdout;
     assert_contains(&again, &["read as zeros now; 0 B freed"]);
 }
 
@@ -226,7 +225,7 @@ fn runs_of_zeros_that_are_too_short_are_not_denied() {
         (&[], "in total"),
     ] {
         let all = [&["holes", "dig", "--dry-run", "file"], words].concat();
-        let said = place.run(&all).succeeded().stdout;
+        let said = place.succeeds(&all).stdout;
         assert_contains(&said, &[expected]);
     }
 }
@@ -267,15 +266,14 @@ fn directories_need_a_word_and_are_summed_up() {
     for name in ["one", "inner/two"] {
         place.file(name, &vec![0; 100_000]);
     }
-    fs::hard_link(place.path("one"), place.path("again")).unwrap();
-    let sentence = place.run("holes dig .").refused();
-    assert_contains(&sentence, &["seekless: .: is a directory; use -r"]);
-    let dug = place.run("holes dig -r .").succeeded().stdout;
+    place.hard_link("one", "again");
+    place.refuses("holes dig .", &["seekless: .: is a directory; use -r"]);
+    let dug = place.succeeds("holes dig -r .").stdout;
     assert_contains(
         &dug,
         &["Together  2 files: 2 holes, 195 KiB in total", "1 additional hard link"],
     );
-    let shown = place.run("holes show -r .").succeeded().stdout;
+    let shown = place.succeeds("holes show -r .").stdout;
     assert_contains(&shown, &["2 holes of 195 KiB"]);
 }
 
@@ -286,11 +284,11 @@ fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
         return;
     }
     place.deep_file(&vec![0; 100_000]);
-    let dug = place.run("holes dig --verify -r .").succeeded().stdout;
+    let dug = place.succeeds("holes dig --verify -r .").stdout;
     assert_contains(&dug, &["1 hole of 97.7 KiB"]);
-    let shown = place.run("holes show --scan -r .").succeeded().stdout;
+    let shown = place.succeeds("holes show --scan -r .").stdout;
     assert_contains(&shown, &["1 hole of 97.7 KiB"]);
-    let filled = place.run("holes fill -r .").succeeded();
+    let filled = place.succeeds("holes fill -r .");
     assert!(filled.stderr.is_empty(), "{}", filled.stderr);
 }
 
@@ -395,7 +393,7 @@ fn ranges_and_kinds_that_make_no_sense_are_refused() {
         let sentence = place.run(&words).refused();
         assert!(sentence.contains(expected), "{words:?}: {sentence}");
     }
-    assert_eq!(fs::read(place.path("file")).unwrap(), b"bytes");
+    assert_eq!(place.read("file"), b"bytes");
 }
 
 #[test]
@@ -404,8 +402,9 @@ fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
     let path = common.directory().join("open/file");
     fs::write(&path, vec![0; 100_000]).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-    let sentence = common.run("holes dig open/file").refused();
-    assert_contains(&sentence, &["cannot open for writing", "owner"]);
+    common
+        .run("holes dig open/file")
+        .refused_with(&["cannot open for writing", "owner"]);
 }
 
 #[test]
@@ -435,8 +434,7 @@ fn a_file_system_without_holes_says_so() {
         return;
     };
     place.file("mount/file", &vec![0; 100_000]);
-    let sentence = place.run("holes dig mount/file").refused();
-    assert_contains(&sentence, &["cannot punch holes", "nothing was changed"]);
+    place.refuses("holes dig mount/file", &["cannot punch holes", "nothing was changed"]);
 }
 
 #[test]
@@ -448,7 +446,7 @@ fn holes_that_do_not_fit_stay_holes() {
     let Some(_mount) = Mount::image("xfs", 320 << 20, &place.path("image"), &directory) else {
         return;
     };
-    let facts = place.run("storage --json small").succeeded().stdout;
+    let facts = place.succeeds("storage --json small").stdout;
     let facts: Value = serde_json::from_str(&facts).unwrap();
     let free_bytes = facts[0]["free_bytes"].as_u64().unwrap_or_else(|| panic!("{facts}"));
     let resize = |bytes| File::create(directory.join("file")).unwrap().set_len(bytes).unwrap();
@@ -462,6 +460,6 @@ fn holes_that_do_not_fit_stay_holes() {
         assert_eq!(allocated(&directory.join("file")), 0, "{bytes}");
     }
     resize(free_bytes / 2);
-    place.run("holes fill small/file").succeeded();
+    place.succeeds("holes fill small/file");
     assert!(allocated(&directory.join("file")) >= free_bytes / 2);
 }

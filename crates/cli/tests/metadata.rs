@@ -3,43 +3,27 @@
 
 mod common;
 
-use common::place::Place;
+use common::place::{Place, is_root};
 
 /// Root drops the metadata of small files with all caches of the system. Afterwards it has to come from the device, too.
 #[test]
 fn the_metadata_of_small_cold_files_is_cold_for_root() {
-    let bytes_read = |drop: &[&str]| {
+    let bytes_read = |drop: &str| {
         let place = Place::new();
-        let small = [
-            "bench",
-            "read",
-            "--size",
-            "4K",
-            "--cache",
-            "cold",
-            "--rounds",
-            "3",
-            "--methods",
-            "read/sync,block=16K",
-        ];
-        place.run((&small, drop)).succeeded();
+        let small = "bench read --size 4K --cache cold --rounds 3 --methods read/sync,block=16K";
+        place.succeeds((small, drop));
         let run = place.only_run();
-        let bytes: Option<u64> = run
-            .trials
-            .iter()
-            .filter(|trial| trial.valid)
-            .map(|trial| trial.source_bytes)
-            .sum();
+        let valid = run.trials.iter().filter(|trial| trial.valid);
+        let bytes: Option<u64> = valid.map(|trial| trial.source_bytes).sum();
         let is_told = run.warnings.iter().any(|warning| warning.contains("Root can drop it"));
         (run.contests[0].cold_metadata, is_told, bytes.unwrap_or(0))
     };
-    let (cold, is_told, data) = bytes_read(&["--drop", "file"]);
+    let (cold, is_told, data) = bytes_read("--drop file");
     assert_eq!((cold, is_told), (false, true));
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root drops all caches of the system");
+    if !is_root() {
         return;
     }
-    let (cold, is_told, all) = bytes_read(&[]);
+    let (cold, is_told, all) = bytes_read("");
     assert_eq!((cold, is_told), (true, false));
     assert!(all > data, "{data} bytes of data, {all} with the metadata");
 }
@@ -68,9 +52,9 @@ argv = ["sh", "-c", 'echo >> runs', "{tree}"]
 fn a_program_that_was_dropped_runs_once_untimed_before_a_warm_trial() {
     let place = Place::new();
     place.file("counted.toml", COUNTED.as_bytes());
-    place.run("bench counted.toml --rounds 3").succeeded();
+    place.succeeds("bench counted.toml --rounds 3");
     let run = place.only_run();
-    let runs = std::fs::read_to_string(place.path("runs")).unwrap().lines().count();
+    let runs = place.text("runs").lines().count();
     let (mut in_memory, mut untimed) = (vec![0, 1], 0);
     for trial in &run.trials {
         if run.contests[trial.contest].cold_metadata {
@@ -81,9 +65,5 @@ fn a_program_that_was_dropped_runs_once_untimed_before_a_warm_trial() {
         in_memory.push(trial.entry);
     }
     assert_eq!(runs, run.trials.len() + untimed);
-    assert_eq!(
-        untimed > 0,
-        rustix::process::geteuid().is_root(),
-        "only root drops all caches"
-    );
+    assert_eq!(untimed > 0, is_root(), "only root drops all caches");
 }

@@ -8,9 +8,7 @@ use crate::common::place::{Place, assert_contains};
 #[test]
 fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checked() {
     let place = Place::new();
-    let ended = place
-        .run("bench --tables --notes commit --size 256K --rounds 1")
-        .succeeded();
+    let ended = place.succeeds("bench --tables --notes commit --size 256K --rounds 1");
     let title = "write 64 appends, each durable, 4 KiB by 4 writers";
     assert_contains(&ended.stdout, &[title]);
     assert_contains(
@@ -24,9 +22,8 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
         ],
     );
     let run = place.only_run();
-    let kinds: Vec<_> = run.contests.iter().filter_map(|contest| contest.random).collect();
+    let kinds = run.contests.iter().filter_map(|contest| contest.random);
     let kinds: Vec<_> = kinds
-        .iter()
         .map(|random| (random.block_bytes >> 10, random.depth, random.requests))
         .collect();
     assert_eq!(
@@ -34,14 +31,10 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
         [(4, 1, 64), (4, 4, 64), (16, 1, 16), (16, 4, 16), (64, 1, 4), (64, 4, 4)]
     );
     for contest in &run.contests {
-        assert_eq!(
-            (contest.target, contest.durability),
-            (Target::Append, Durability::WriteThrough)
-        );
-        assert_eq!(
-            contest.entries.len(),
-            if contest.random.unwrap().depth == 1 { 8 } else { 6 }
-        );
+        assert_eq!(contest.target, Target::Append);
+        assert_eq!(contest.durability, Durability::WriteThrough);
+        let entries = if contest.random.unwrap().depth == 1 { 8 } else { 6 };
+        assert_eq!(contest.entries.len(), entries);
     }
     assert!(run.trials.len() >= 30, "{}", run.trials.len());
     for trial in &run.trials {
@@ -50,7 +43,7 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
         assert_eq!(trial.latency.unwrap().requests, u64::from(appends.requests));
         assert_eq!((trial.bytes, trial.checked_bytes), (256 << 10, Some(256 << 10)));
     }
-    let again = place.run("bench --tables --notes --like latest --rounds 1").succeeded();
+    let again = place.succeeds("bench --tables --notes --like latest --rounds 1");
     assert_contains(&again.stdout, &[title]);
 }
 
@@ -59,16 +52,12 @@ fn large_blocks_are_appended_a_few_times_and_that_is_said() {
     let place = Place::new();
     let words =
         "bench commit --block 64M --methods write/sync,block=64M,write-through --notes --budget 1s --most-written 2G";
-    let ended = place.run(words).succeeded();
+    let ended = place.succeeds(words);
     let run = place.only_run();
     let appends: Vec<_> = run.contests.iter().filter_map(|contest| contest.random).collect();
     assert!(appends.iter().all(|appends| appends.requests == 1), "{appends:?}");
     let choice = "128 to 8,192; of large blocks, fewer: at most 128 MiB in a trial";
-    assert!(
-        run.choices.iter().any(|made| made.contains(choice)),
-        "{:?}",
-        run.choices
-    );
+    assert_contains(&run.choices.concat(), &[choice]);
     assert_contains(&ended.stderr, &["Writes at most"]);
 }
 
@@ -85,8 +74,9 @@ fn only_durable_sequential_writes_append() {
             "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"{operation}\"\ntarget = \"append\"\nmethods = [\"{method}\"]\n"
         );
         place.file("mine.toml", text.as_bytes());
-        let ended = place.run("bench --tables --notes mine.toml --rounds 1");
-        assert_eq!(ended.code, Some(2), "{method}");
-        assert_contains(&ended.stderr, &["`append` needs methods that write sequentially"]);
+        let told = "`append` needs methods that write sequentially";
+        place
+            .fails(2, "bench --tables --notes mine.toml --rounds 1")
+            .warns(told);
     }
 }

@@ -60,9 +60,7 @@ fn is_wrong(contest: &Contest, name: &str) -> bool {
 fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
     let place = Place::new();
     place.file("pairs.toml", PAIRS.as_bytes());
-    let ended = place
-        .run("bench --tables --notes pairs.toml --rounds 1 --drop file")
-        .succeeded();
+    let ended = place.succeeds("bench --tables --notes pairs.toml --rounds 1 --drop file");
     assert_contains(&ended.stdout, &["it has a copy made"]);
     let run = place.only_run();
     assert_eq!(run.contests.len(), 11);
@@ -92,18 +90,13 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
     let place = Place::new();
     place.directories("there");
     let arguments = "bench --tables --notes compare --size 64K --drop file --budget 2s --other there";
-    place.run(arguments).succeeded();
+    place.succeeds(arguments);
     let run = place.only_run();
     assert_eq!(run.storages.len(), 2);
-    assert!(
-        run.contests
-            .iter()
-            .all(|contest| (contest.storage, contest.other_storage) == (0, Some(1)))
-    );
+    let is_on_both = |contest: &Contest| (contest.storage, contest.other_storage) == (0, Some(1));
+    assert!(run.contests.iter().all(is_on_both));
     assert!(run.trials.iter().any(|trial| trial.valid));
-    place
-        .run("bench --tables --notes --resume latest --budget 2s")
-        .succeeded();
+    place.succeeds("bench --tables --notes --resume latest --budget 2s");
     let resumed = place.only_run();
     assert!(resumed.trials.len() > run.trials.len());
     assert_eq!(resumed.storages.len(), 2);
@@ -113,23 +106,9 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
 fn the_experiments_of_2009_and_2012_run_in_small() {
     let place = Place::new();
     for name in ["preload-2009", "cmp-2012"] {
-        place
-            .run(&[
-                "bench",
-                "--tables",
-                "--notes",
-                name,
-                "--size",
-                "64K",
-                "--drop",
-                "file",
-                "--rounds",
-                "1",
-                "--report",
-                "page.html",
-            ])
-            .succeeded();
-        let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+        let words = "--tables --notes --size 64K --drop file --rounds 1 --report page.html";
+        place.succeeds(("bench", name, words));
+        let page = place.text("page.html");
         assert!(page.contains("Published, and here"), "{name}");
         for run in place.saved() {
             let entries = run.contests.iter().flat_map(|contest| &contest.entries);
@@ -169,7 +148,7 @@ sizes = ["1M"]
 read-ahead-kib = [0, 256]
 "#,
     );
-    place.run("bench --tables --notes ahead.toml --rounds 1").succeeded();
+    place.succeeds("bench --tables --notes ahead.toml --rounds 1");
     let first = place.only_run();
     for contest in &first.contests {
         match &contest.entries[0].status {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use seekless_record::{Entry, Status};
+use seekless_record::{Entry, Status, Trial};
 
 use crate::common::place::{Place, assert_contains};
 
@@ -25,7 +25,7 @@ fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_rea
     let Some(other) = elsewhere(&place) else { return };
     let to = other.path().to_str().unwrap();
     let bench = ["bench", "copy", "--to", to, "--size", "1M", "--rounds", "1"];
-    let ended = place.run((&bench, "--all")).succeeded();
+    let ended = place.succeeds((&bench, "--all"));
     let title = format!("to another storage, fsync, . to {to}");
     assert_contains(&ended.stdout, &[&title]);
     let run = place.only_run();
@@ -35,11 +35,8 @@ fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_rea
     };
     assert_eq!((contest.storage, contest.other_storage), (0, Some(1)));
     let entry = |name: &str| {
-        contest
-            .entries
-            .iter()
-            .find(|entry| entry.name().starts_with(name))
-            .unwrap()
+        let mut entries = contest.entries.iter();
+        entries.find(|entry| entry.name().starts_with(name)).unwrap()
     };
     let is_measured = |entry: &Entry| entry.status == Status::Measured;
     assert!(is_measured(entry("copy/sync,block=1M,fsync")) && is_measured(entry("copy/splice")));
@@ -47,29 +44,16 @@ fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_rea
         panic!("{:?}", entry("copy/reflink").status)
     };
     assert_contains(why, &["cannot share blocks between these two files"]);
+    let is_sound = |trial: &Trial| trial.valid && trial.checked_bytes == Some(8 << 20);
     assert!(
-        run.trials.len() >= 8 && run.trials.iter().all(|trial| trial.valid),
+        run.trials.len() >= 8 && run.trials.iter().all(is_sound),
         "{:?}",
         run.trials
     );
-    assert!(run.trials.iter().all(|trial| trial.checked_bytes == Some(8 << 20)));
     for directory in [other.path(), &place.directory()] {
-        assert_eq!(
-            fs::read_dir(directory).unwrap().count(),
-            0,
-            "nothing is left in {}",
-            directory.display()
-        );
+        let left = fs::read_dir(directory).unwrap().count();
+        assert_eq!(left, 0, "in {}", directory.display());
     }
-    let again = place.run("bench --like latest --rounds 1").succeeded();
+    let again = place.succeeds("bench --like latest --rounds 1");
     assert_contains(&again.stdout, &[&title]);
-}
-
-#[test]
-fn only_copies_go_elsewhere() {
-    let place = Place::new();
-    let refused = place.run("bench read --to .").refused();
-    assert_contains(&refused, &["--to: nothing in this run copies"]);
-    let refused = place.run("bench copy --to . --other .").refused();
-    assert_contains(&refused, &["cannot be used with"]);
 }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 
-use seekless_record::{Cache, Status};
+use seekless_record::{Cache, Contest, Status};
 
 use crate::common::place::{Ended, Place, assert_contains, prepared};
 
@@ -34,7 +34,7 @@ argv = ["false", "{file}"]
 fn external_commands_are_timed_beside_methods_and_fail_alone() {
     let place = Place::new();
     place.file("mine.toml", CAT.as_bytes());
-    let ended = place.run("bench --tables --notes mine.toml --rounds 2").succeeded();
+    let ended = place.succeeds("bench --tables --notes mine.toml --rounds 2");
     assert_contains(&ended.stdout, &["  cat ", "failing: failed: "]);
     let run = place.only_run();
     assert_eq!(run.experiments, ["cat-or-us"]);
@@ -70,9 +70,9 @@ argv = ["sh", "-c", "wc -c < $0 >> runs", "{file}"]
 fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
     let place = Place::new();
     place.file("counted.toml", COUNTED.as_bytes());
-    place.run("bench --tables --notes counted.toml --rounds 6").succeeded();
+    place.succeeds("bench --tables --notes counted.toml --rounds 6");
     let run = place.only_run();
-    let runs = std::fs::read_to_string(place.path("runs")).unwrap();
+    let runs = place.text("runs");
     for (index, contest) in run.contests.iter().enumerate() {
         let (mut recorded, mut first, mut before) = (0, 0, None);
         for trial in &run.trials {
@@ -93,13 +93,10 @@ fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
 fn holes_2003_runs_with_small_files() {
     let place = Place::new();
     let arguments = "bench --tables --notes holes-2003 --rounds 1 --size 8M --export-markdown run.md";
-    let ended = place.run(arguments).succeeded();
+    let ended = place.succeeds(arguments);
     let run = place.only_run();
-    let layouts: Vec<&str> = run
-        .contests
-        .iter()
-        .filter_map(|contest| contest.layout.as_deref())
-        .collect();
+    let contests = run.contests.iter();
+    let layouts: Vec<&str> = contests.filter_map(|contest| contest.layout.as_deref()).collect();
     for layout in [
         "8184K hole, 8K data",
         "40 x (4K hole, 196K data)",
@@ -158,7 +155,7 @@ fn a_document_that_cannot_be_used_is_answered_with_its_place_before_anything_is_
         ),
     ] {
         place.file("bad.toml", &text);
-        assert_contains(&place.call("bench --tables --notes bad.toml").refused(), &[told]);
+        place.refuses("bench --tables --notes bad.toml", &[told]);
     }
     assert!(place.saved().is_empty());
 }
@@ -181,8 +178,10 @@ fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
     let place = Place::new();
     place.bench("").succeeded();
     place.file("failing.toml", FAILING.as_bytes());
-    let refusal = place.run("bench --tables --notes failing.toml --rounds 1").refused();
-    assert_contains(&refusal, &["nothing was measured: command/failing: failed: "]);
+    place.refuses(
+        "bench --tables --notes failing.toml --rounds 1",
+        &["nothing was measured: command/failing: failed: "],
+    );
     assert_eq!(place.only_run().experiments, ["read"], "`latest` is the run before");
 }
 
@@ -191,9 +190,7 @@ fn an_experiment_may_have_a_name_that_is_not_utf_8() {
     let place = Place::new();
     let name = OsString::from_vec(b"caf\xe9.toml".to_vec());
     place.file(&name, CAT.as_bytes());
-    place
-        .run(&["bench".into(), name, "--rounds".into(), "1".into()])
-        .succeeded();
+    place.succeeds(("bench --rounds 1", &[name]));
     assert_eq!(place.only_run().experiments, ["cat-or-us"]);
 }
 
@@ -221,28 +218,14 @@ fn contests_with_other_programs_run_with_small_files() {
         text = text.replace("cache = [\"warm\", \"cold\"]", "cache = [\"warm\"]");
         // Those of the machine may be large.
         for (name, tree) in [("small", "/usr"), ("smaller", ".cargo/registry/src")] {
-            std::fs::create_dir(place.path(name)).expect("a directory");
             place.file(format!("{name}/file"), name.as_bytes());
             text = text.replace(&format!("tree = \"{tree}\""), &format!("tree = \"{name}\""));
         }
         place.file("peers.toml", text.as_bytes());
         // Dropping all caches would disturb the tests beside this one.
-        let dropping: &[&str] = if text.contains("\"cold\"") {
-            &["--drop", "file"]
-        } else {
-            &[]
-        };
-        let arguments = [
-            "bench",
-            "--tables",
-            "--notes",
-            "peers.toml",
-            "--rounds",
-            "1",
-            "--size",
-            "64K",
-        ];
-        let ended = place.run((&arguments, dropping)).succeeded();
+        let dropping = if text.contains("\"cold\"") { "--drop file" } else { "" };
+        let words = "bench --tables --notes peers.toml --rounds 1 --size 64K";
+        let ended = place.succeeds((words, dropping));
         assert_contains(&ended.stdout, &["memory"]);
         let run = place.only_run();
         for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
@@ -286,13 +269,9 @@ fn commands_that_must_print_the_same_fail_where_they_do_not() {
     place.file("printing.toml", PRINTING.as_bytes());
     place.run("bench --tables --notes printing.toml --rounds 2");
     let run = place.only_run();
-    let failed = |status: &&seekless_record::Entry| matches!(&status.status, Status::Failed(why) if why.contains("output differs"));
-    let failed: Vec<_> = run.contests[0]
-        .entries
-        .iter()
-        .filter(failed)
-        .map(|entry| entry.name())
-        .collect();
+    let differs = |status: &Status| matches!(status, Status::Failed(why) if why.contains("output differs"));
+    let failed = run.contests[0].entries.iter().filter(|entry| differs(&entry.status));
+    let failed: Vec<_> = failed.map(|entry| entry.name()).collect();
     // Whoever comes first in the first round is right.
     assert!(
         failed == ["command/other"] || failed == ["command/one", "command/same"],
@@ -326,13 +305,11 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
         place.file(name, &[7; 5000]);
     }
     place.file("mine/empty", b"");
-    std::fs::hard_link(place.path("mine/one"), place.path("mine/again")).unwrap();
+    place.hard_link("mine/one", "mine/again");
     std::os::unix::fs::symlink("one", place.path("mine/link")).unwrap();
     let before = place.content();
     place.file("tree.toml", TREE.as_bytes());
-    let ended = place
-        .run("bench --tables --notes tree.toml --rounds 2 --size 64K --drop file")
-        .succeeded();
+    let ended = place.succeeds("bench --tables --notes tree.toml --rounds 2 --size 64K --drop file");
     let path = place.path("mine").canonicalize().unwrap();
     let title = format!("read {}, 3 files, 14.6 KiB, warm", path.display());
     let shown: String = ended.stdout.split_whitespace().collect();
@@ -340,7 +317,7 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
     assert!(shown.contains(&expected), "{title}: {}", ended.stdout);
     let mut rows = ended.stdout.lines().filter(|line| line.starts_with("  cat"));
     assert!(rows.all(|row| !row.contains("B/s")), "a rate: {}", ended.stdout);
-    let listed = std::fs::read_to_string(place.path("listed")).unwrap();
+    let listed = place.text("listed");
     assert_eq!(listed.lines().count(), 8, "{listed}");
     for name in ["listed", "tree.toml"] {
         std::fs::remove_file(place.path(name)).unwrap();
@@ -353,25 +330,17 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
         let mut trials = run.trials.iter().filter(|trial| trial.contest == index);
         let is_warm = contest.cache == Cache::Warm;
         assert!(trials.all(|trial| trial.bytes == 15_000), "{:?}", run.trials);
-        let resident = run
-            .trials
-            .iter()
-            .find(|trial| trial.contest == index)
-            .map(|trial| trial.resident_before);
-        match resident {
-            Some(part) => assert_eq!(part, Some(f64::from(u8::from(is_warm)))),
+        match run.trials.iter().find(|trial| trial.contest == index) {
+            Some(trial) => assert_eq!(trial.resident_before, Some(f64::from(u8::from(is_warm)))),
             // Where nothing is cold.
             None => assert!(!is_warm, "{:?}", contest.entries),
         }
     }
-    place.run("bench --tables --notes --like latest --rounds 1").succeeded();
+    place.succeeds("bench --tables --notes --like latest --rounds 1");
     let contests: Vec<_> = place.saved().into_iter().flat_map(|run| run.contests).collect();
     assert_eq!(contests.len(), 4);
-    assert!(
-        contests
-            .iter()
-            .all(|contest| contest.tree == contests[0].tree && contest.files == 3)
-    );
+    let is_same = |contest: &Contest| contest.tree == contests[0].tree && contest.files == 3;
+    assert!(contests.iter().all(is_same));
 }
 
 /// A plain file stands in for the system's, in a mount namespace of the command's own.
@@ -393,12 +362,10 @@ fn all_caches_of_the_system_are_dropped_before_cold_trials_of_small_files_and_no
         command
             .args(["-m", "sh", "-c", script])
             .arg(place.command().get_program());
-        let child = command
+        command
             .args(["bench", "--tables", "--notes", "--rounds", "1"])
-            .args(options)
-            .spawn()
-            .unwrap();
-        let ended = Ended::of(child);
+            .args(options);
+        let ended = Ended::by(&mut command);
         (ended.code, std::fs::read_to_string(caches).unwrap())
     };
     let not_dropped = |code| (Some(code), "not dropped".to_owned());
@@ -436,14 +403,8 @@ fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
     }
     let other = "[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"1M\"]\n";
     place.file("tree.toml", format!("{TREE}{other}").as_bytes());
-    place.run("bench --tables --notes tree.toml --rounds 1").succeeded();
-    let statuses = place
-        .only_run()
-        .contests
-        .into_iter()
-        .map(|contest| contest.entries[0].status.clone());
-    let is_unavailable: Vec<bool> = statuses
-        .map(|status| matches!(status, Status::Unavailable(_)))
-        .collect();
-    assert_eq!(is_unavailable, [true, true, false]);
+    place.succeeds("bench --tables --notes tree.toml --rounds 1");
+    let contests = place.only_run().contests.into_iter();
+    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].status, Status::Unavailable(_)));
+    assert_eq!(is_unavailable.collect::<Vec<_>>(), [true, true, false]);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use seekless_record::{Ended as EndedHow, Status};
 
-use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, is_long, wait_for};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, is_long, wait_for, words};
 
 /// A run whose second round never ends: the command beside the method writes its process number and sleeps. The file is
 /// too large for a discarded first trial, which would otherwise be the second round.
@@ -51,7 +51,7 @@ impl Stuck {
             .spawn()
             .unwrap();
         wait_for("the command hangs", || place.path("pid").exists());
-        let number = fs::read_to_string(place.path("pid")).unwrap();
+        let number = place.text("pid");
         let sleeper = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
         for name in ["once", "pid", "stuck.toml"] {
             fs::remove_file(place.path(name)).unwrap();
@@ -130,10 +130,7 @@ fn a_signal_that_reaches_all_processes_or_comes_twice_at_once_is_one() {
 #[test]
 fn signals_that_are_ignored_at_the_start_stay_ignored() {
     let place = Place::new();
-    let mut shell = place.command_of("sh");
-    shell.args(["-c", "trap '' INT HUP; exec \"$0\" \"$@\""]);
-    shell.arg(place.command().get_program());
-    let mut stuck = Stuck::by(&place, shell);
+    let mut stuck = Stuck::by(&place, place.command_after("trap '' INT HUP"));
     for signal in [Signal::INT, Signal::HUP] {
         kill_process_group(stuck.pid(), signal).unwrap();
     }
@@ -223,25 +220,16 @@ fn no_number_of_signals_leaves_a_test_directory() {
 }
 
 #[test]
-fn a_run_stopped_before_its_first_trial_leaves_nothing() {
-    let place = Place::new();
-    let child = place.start("bench read --rounds 1 --size 64M");
-    wait_for("the directory is made", || !scratch_directories(&place).is_empty());
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    let ended = Ended::of(child);
-    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
-    assert!(place.content().is_empty(), "{:?}", place.content().keys());
-    assert!(place.saved().iter().all(|run| !run.trials.is_empty()));
-}
-
-#[test]
-fn methods_stopped_while_they_are_tried_leave_nothing() {
-    let place = Place::new();
-    let child = place.start("methods");
-    wait_for("the directory is made", || !scratch_directories(&place).is_empty());
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(Ended::of(child).code, Some(130));
-    assert!(place.content().is_empty(), "{:?}", place.content().keys());
+fn what_is_stopped_before_its_first_trial_leaves_nothing() {
+    for words in ["bench read --rounds 1 --size 64M", "methods"] {
+        let place = Place::new();
+        let child = place.start(words);
+        wait_for("the directory is made", || !scratch_directories(&place).is_empty());
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        Ended::of(child).ended_with(143);
+        assert!(place.content().is_empty(), "{:?}", place.content().keys());
+        assert!(place.saved().iter().all(|run| !run.trials.is_empty()));
+    }
 }
 
 #[test]
@@ -269,14 +257,10 @@ fn two_runs_in_one_directory_leave_each_other_alone() {
     // In another store, as if by another user: benches of one store take turns.
     let store = tempfile::tempdir().unwrap();
     let mut other = place.command();
-    other.args(SMALL_BENCH).arg("read/sync");
-    let other = other.env("XDG_DATA_HOME", store.path()).spawn().unwrap();
-    Ended::of(other).succeeded();
-    assert_eq!(
-        place.content().keys().collect::<Vec<_>>(),
-        before.keys().collect::<Vec<_>>()
-    );
+    other.args(words(SMALL_BENCH)).arg("read/sync");
+    Ended::by(other.env("XDG_DATA_HOME", store.path())).succeeded();
+    assert!(place.content().keys().eq(before.keys()));
     drop(stuck);
-    place.run("methods read/sync").succeeded();
+    place.succeeds("methods read/sync");
     assert!(place.content().is_empty());
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use seekless_record::{Cache, Contest, Run, Status, Trial};
+use seekless_record::{Cache, Contest, Entry, Run, Status, Trial};
 
 use crate::common::place::{Place, assert_contains};
 
@@ -36,7 +36,7 @@ fn a_fragmented_file_is_in_many_extents_or_not_available() {
     let place = Place::new();
     place.file("fragmented.toml", FRAGMENTED.as_bytes());
     let arguments = "bench --tables --notes fragmented.toml --rounds 2";
-    let ended = place.run(arguments).succeeded();
+    let ended = place.succeeds(arguments);
     let run = place.only_run();
     let (dense, of_dense) = contest(&run, None, Cache::Cold);
     let (fragmented, of_fragmented) = contest(&run, Some("fragmented"), Cache::Cold);
@@ -45,23 +45,17 @@ fn a_fragmented_file_is_in_many_extents_or_not_available() {
         return;
     }
     assert_contains(&ended.stdout, &["cold, fragmented"]);
-    assert_eq!(
-        (fragmented.size_bytes, fragmented.files),
-        (dense.size_bytes, dense.files)
-    );
+    assert_eq!(fragmented.size_bytes, dense.size_bytes);
+    assert_eq!(fragmented.files, dense.files);
     assert!(of_fragmented.iter().all(|trial| trial.valid), "{of_fragmented:?}");
     let extents = |trials: &[&Trial]| trials[0].extents.expect("the file system tells");
     assert!(extents(&of_fragmented) >= 16 && extents(&of_dense) <= 8);
-    place.run("bench --tables --notes --like latest --rounds 1").succeeded();
+    place.succeeds("bench --tables --notes --like latest --rounds 1");
 }
 
 fn contest<'a>(run: &'a Run, layout: Option<&str>, cache: Cache) -> (&'a Contest, Vec<&'a Trial>) {
     let is_meant = |contest: &&Contest| contest.layout.as_deref() == layout && contest.cache == cache;
-    let index = run
-        .contests
-        .iter()
-        .position(|contest| is_meant(&contest))
-        .expect("the contest");
+    let index = run.contests.iter().position(|contest| is_meant(&contest)).unwrap();
     let trials = run.trials.iter().filter(|trial| trial.contest == index);
     (&run.contests[index], trials.collect())
 }
@@ -82,9 +76,8 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
     let place = Place::new();
     place.file("sparse.toml", SPARSE.as_bytes());
     let csv = place.path("run.csv");
-    let ended = place
-        .run("bench --tables --notes sparse.toml --rounds 2 --export-csv run.csv --export-markdown run.md")
-        .succeeded();
+    let ended =
+        place.succeeds("bench --tables --notes sparse.toml --rounds 2 --export-csv run.csv --export-markdown run.md");
     assert_contains(&ended.stdout, &["read 8 MiB, cold, 7M hole, 1M data"]);
     let run = place.only_run();
     assert_eq!(run.contests.len(), 6);
@@ -106,19 +99,14 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
             .source_bytes
             .filter(|_| cold.entries[0].status == Status::Measured)
         {
-            assert!(
-                (1 << 20..3 << 20).contains(&read),
-                "{read} bytes for one megabyte of data"
-            );
-            assert!(
-                trial.resident_after.unwrap_or(1.0) > 0.9,
-                "what was a hole is in memory now"
-            );
+            assert!((1 << 20..3 << 20).contains(&read), "{read} bytes for one megabyte");
+            // What was a hole is in memory now.
+            assert!(trial.resident_after.unwrap_or(1.0) > 0.9, "{trial:?}");
         }
     }
     let csv = std::fs::read_to_string(csv).unwrap();
     assert_contains(&csv, &["\"7M hole, 1M data\""]);
-    let page = std::fs::read_to_string(place.path("run.md")).unwrap();
+    let page = place.text("run.md");
     assert_contains(&page, &["## read 8 MiB, warm, 7M hole, 1M data"]);
 }
 
@@ -131,16 +119,12 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
     );
     place.file("sparse.toml", skipping.as_bytes());
     let arguments = "bench --tables --notes sparse.toml --rounds 2 --cache warm --export-csv run.csv";
-    let ended = place.run(arguments).succeeded();
+    let ended = place.succeeds(arguments);
     assert_contains(&ended.stdout, &["7M hole, 1M data, holes skipped"]);
     let (_, apart) = ended.stdout.split_once("holes skipped").expect("its table");
     let table: Vec<&str> = apart.lines().skip(1).take(2).collect();
-    assert!(
-        table
-            .iter()
-            .all(|row| row.contains("holes=skip") && !row.contains("B/s")),
-        "{table:?}"
-    );
+    let skips = |row: &&str| row.contains("holes=skip") && !row.contains("B/s");
+    assert!(table.iter().all(skips), "{table:?}");
     let run = place.only_run();
     for (index, contest) in run.contests.iter().enumerate() {
         let is_sparse = contest.layout.as_deref() == Some("7M hole, 1M data");
@@ -155,15 +139,11 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
             assert_eq!((trial.bytes, trial.hole_bytes), (8 << 20, Some(skipped)));
         }
     }
-    let apart = run
-        .contests
-        .iter()
-        .find(|contest| contest.holes_skipped)
-        .expect("a contest of its own");
+    let apart = run.contests.iter().find(|contest| contest.holes_skipped).unwrap();
     assert_eq!(apart.entries.len(), 2);
     assert_eq!(apart.mode, run.contests[0].mode, "the same bytes, found in another way");
     assert!(apart.entries.iter().all(|entry| entry.summary.is_some()));
-    let csv = std::fs::read_to_string(place.path("run.csv")).unwrap();
+    let csv = place.text("run.csv");
     assert_contains(&csv, &["holes_skipped", "hole_bytes"]);
 }
 
@@ -176,30 +156,20 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
         .replace("7M hole, 1M data", "1023M hole, 1M data")
         .replace("sizes = [\"8M\"]", "sizes = [\"1G\"]");
     place.file("over.toml", over.as_bytes());
-    let small = place
-        .run("bench --tables --notes over.toml --rounds 1 --size 16M")
-        .refused();
+    let bench = "bench --tables --notes over.toml --rounds 1 --size";
+    let small = place.run((bench, "16M")).refused();
     let too_small = "the files (16M) do not exceed the memory allowed (32M)";
     if !small.contains(too_small) {
         println!("skipped: {small}");
         return;
     }
-    let ended = place
-        .run("bench --tables --notes over.toml --rounds 1 --size 96M")
-        .succeeded();
+    let ended = place.succeeds((bench, "96M"));
     let run = place.only_run();
-    let sparse = run
-        .contests
-        .iter()
-        .find(|contest| contest.layout.is_some())
-        .expect("a sparse one");
+    let sparse = run.contests.iter().find(|contest| contest.layout.is_some()).unwrap();
     assert_eq!(sparse.layout.as_deref(), Some("98208K hole, 96K data"));
     assert_eq!((sparse.size_bytes, sparse.memory_bytes), (96 << 20, Some(48 << 20)));
-    if sparse
-        .entries
-        .iter()
-        .any(|entry| matches!(entry.status, Status::Unavailable(_)))
-    {
+    let is_lacking = |entry: &Entry| matches!(entry.status, Status::Unavailable(_));
+    if sparse.entries.iter().any(is_lacking) {
         println!("skipped: {}", ended.stdout);
         return;
     }
@@ -227,35 +197,16 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
     let place = Place::new();
     let over = SPARSE.replace("\"cold\", ", "\"cold\", \"over\", ");
     place.file("sparse.toml", over.as_bytes());
-    let directory = directory.path().to_str().expect("a plain path");
-    place
-        .run(&[
-            "bench",
-            "--tables",
-            "--notes",
-            "sparse.toml",
-            "--rounds",
-            "1",
-            "--dir",
-            directory,
-        ])
-        .succeeded();
+    let words = "bench --tables --notes sparse.toml --rounds 1 --dir";
+    place.succeeds((words, &[directory.path()]));
     let run = place.only_run();
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
     assert!(trials.is_empty());
-    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("so nothing is cold"));
-    assert!(
-        cold.entries.iter().all(|entry| why(&entry.status)),
-        "{:?}",
-        cold.entries
-    );
     let (over, _) = contest(&run, Some("7M hole, 1M data"), Cache::Over);
-    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("no file exceeds"));
-    assert!(
-        over.entries.iter().all(|entry| why(&entry.status)),
-        "{:?}",
-        over.entries
-    );
+    for (contest, reason) in [(cold, "so nothing is cold"), (over, "no file exceeds")] {
+        let is_said = |entry: &Entry| matches!(&entry.status, Status::Unavailable(why) if why.contains(reason));
+        assert!(contest.entries.iter().all(is_said), "{:?}", contest.entries);
+    }
     let (_, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Warm);
     assert!(!trials.is_empty() && trials.iter().all(|trial| trial.valid));
 }

@@ -5,9 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::Child;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
-use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, wait_for};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, wait_for, words};
 
 /// A bench that measures until it is killed.
 struct Endless(Child);
@@ -37,7 +35,7 @@ impl Drop for Endless {
 fn waiting(place: &Place, pid: u32) -> Child {
     let mut command = place.command();
     let mut child = command
-        .args(SMALL_BENCH)
+        .args(words(SMALL_BENCH))
         .args(["read/mmap", "--quiet"])
         .spawn()
         .unwrap();
@@ -55,14 +53,11 @@ fn waiting(place: &Place, pid: u32) -> Child {
 fn a_second_bench_waits_until_the_first_ends_even_if_that_is_killed() {
     let place = Place::new();
     let first = Endless::start(&place);
-    let refusal = place.bench("--no-wait").refused();
-    assert_contains(
-        &refusal,
-        &[&format!("another bench is measuring (process {})", first.0.id())],
-    );
+    place
+        .bench("--no-wait")
+        .refused_with(&[&format!("another bench is measuring (process {})", first.0.id())]);
     let stopped = waiting(&place, first.0.id());
-    kill_process(Pid::from_child(&stopped), Signal::INT).unwrap();
-    assert_eq!(Ended::of(stopped).code, Some(130));
+    Ended::interrupted(stopped);
     let second = waiting(&place, first.0.id());
     drop(first);
     assert_eq!(Ended::of(second).code, Some(0));
@@ -77,11 +72,11 @@ fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
         return;
     }
     let place = Place::new();
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
     let bench = || {
         let mut command = place.command();
-        let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        command.args(SMALL_BENCH).args(["read/sync,block=128K"]);
-        command.env("SEEKLESS_LOG", "debug").stderr(full).spawn().unwrap()
+        command.args(words(SMALL_BENCH)).args(["read/sync,block=128K"]);
+        command.env("SEEKLESS_LOG", "debug").stderr(full()).spawn().unwrap()
     };
     let first = Endless::start(&place);
     let mut second = bench();
@@ -96,8 +91,7 @@ fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
     assert_eq!(runs.len(), 2);
     assert!(runs.iter().all(|run| !run.trials.is_empty()));
     let mut export = place.command();
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let exported = Ended::of(export.args(["runs", "export", "latest"]).stderr(full).spawn().unwrap());
+    let exported = Ended::by(export.args(["runs", "export", "latest"]).stderr(full()));
     assert!(exported.succeeded().stdout.starts_with('{'));
 }
 
@@ -108,12 +102,12 @@ fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
     let words = "bench copy --size 64K --size 1M --rounds 1 --cache warm";
     let chosen = "--methods copy/s* --methods copy/copy_file_range,fsync --name before-upgrade";
     let there = "--dir elsewhere";
-    place.run(&format!("{words} {chosen} {there}")).succeeded();
+    place.succeeds(&format!("{words} {chosen} {there}"));
     let before = place.only_run();
     assert!(before.id.ends_with("-copy-before-upgrade"), "{}", before.id);
-    assert!(place.run("runs").succeeded().stdout.contains(&before.id));
+    assert!(place.succeeds("runs").stdout.contains(&before.id));
     let again = "bench --like before-upgrade --rounds 1 --name after";
-    place.run(again).succeeded();
+    place.succeeds(again);
     let mut saved = place.saved();
     saved.retain(|run| run.id != before.id);
     let [after] = saved.as_slice() else {
@@ -131,21 +125,21 @@ fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
     };
     assert_eq!(measured(after), measured(&before));
     assert_eq!(after.storages[0].path, before.storages[0].path);
-    place.run("runs compare before-upgrade last").succeeded();
+    place.succeeds("runs compare before-upgrade last");
 }
 
 #[test]
 fn a_name_is_one_of_a_file_and_commands_of_others_are_not_run() {
     let place = Place::new();
     for name in ["", "a/b", "a b", "ü", &"x".repeat(61)] {
-        let refusal = place.bench(&["--name", name]).refused();
-        assert_contains(&refusal, &["a name is 1 to 60 letters"]);
+        place
+            .bench(&["--name", name])
+            .refused_with(&["a name is 1 to 60 letters"]);
     }
     let theirs = include_bytes!("../../../record/testdata/full-run.json");
     place.file("theirs.json", theirs);
-    let refusal = place.run("bench --like theirs.json").refused();
-    assert_contains(&refusal, &["only commands of your own saved runs"]);
-    place.run("runs import theirs.json").succeeded();
+    place.refuses("bench --like theirs.json", &["only commands of your own saved runs"]);
+    place.succeeds("runs import theirs.json");
     place.run("bench --like imported-2026-11-20").refused();
 }
 
@@ -170,7 +164,6 @@ fn a_damaged_run_in_the_store_is_left_out_and_named() {
         }
     }
     place.bench("").succeeded();
-    let ids = place.run("runs --json").stdout;
-    let ids: serde_json::Value = serde_json::from_str(&ids).unwrap();
+    let ids = place.run("runs --json").json();
     assert_eq!(ids.as_array().unwrap().len(), 2);
 }

@@ -9,30 +9,27 @@ use crate::common::place::{Ended, Place, Words, assert_contains, assert_lacks};
 fn bench(place: &Place) {
     let methods = "--methods read/mmap --methods read/sync,block=1M";
     let how = "bench read --size 64K --size 1M --rounds 3 --quiet";
-    place.run(&format!("{how} {methods}")).succeeded();
+    place.succeeds(&format!("{how} {methods}"));
+}
+
+/// Advice by the profile that the environment names.
+fn advised_by(place: &Place, profile: &str) -> Ended {
+    let mut command = place.command();
+    command.env("SEEKLESS_PROFILE", profile);
+    Ended::by(command.args("advise read . --size 512K".split(' '))).succeeded()
 }
 
 fn json(place: &Place, words: impl Words) -> Value {
-    place.run(words).succeeded().json()
+    place.succeeds(words).json()
 }
 
 #[test]
 fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
     let place = Place::new();
-    let how = [
-        "bench",
-        "read",
-        "--methods",
-        "read/mmap",
-        "--methods",
-        "read/sync,block=1M",
-        "--size",
-        "64K",
-        "--size",
-    ];
+    let how = "bench read --methods read/mmap --methods read/sync,block=1M --size 64K --size 128K";
     let bench = |rounds| {
-        let more = ["128K", "--cache", "warm", "--rounds", rounds, "--quiet", "--regret"];
-        place.run((&how, &more)).succeeded().stdout
+        let more = "--cache warm --quiet --regret --rounds";
+        place.succeeds((how, more, rounds)).stdout
     };
     let first = bench("6");
     assert_contains(&first, &["Regret  unknown: no earlier sitting"]);
@@ -48,10 +45,8 @@ fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
 #[test]
 fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
     let place = Place::new();
-    let missing = place.run("profile");
-    assert_eq!(missing.code, Some(2));
-    assert_contains(&missing.stderr, &["nothing was measured on this storage"]);
-    let before = place.run("advise read . --size 512K").succeeded().stdout;
+    place.fails(2, "profile").warns("nothing was measured on this storage");
+    let before = place.succeeds("advise read . --size 512K").stdout;
     assert_contains(
         &before,
         &[
@@ -61,36 +56,25 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
         ],
     );
     bench(&place);
-    let profile = place.run("profile").succeeded().stdout;
+    let profile = place.succeeds("profile").stdout;
     assert_contains(&profile, &["1 sitting", "\nread, warm\n  from 64.0 KiB"]);
-    let to_file = place.run("profile show --report profile.html").succeeded();
+    let to_file = place.succeeds("profile show --report profile.html");
     assert_eq!(to_file.stdout, "");
-    let page = fs::read_to_string(place.path("profile.html")).unwrap();
+    let page = place.text("profile.html");
     assert_contains(&page, &["Read, warm", "<title>read/mmap"]);
-    let advice = place.run("advise read . --size 512K --warm").succeeded().stdout;
+    let advice = place.succeeds("advise read . --size 512K --warm").stdout;
     assert_contains(&advice, &["by 1 sitting on this storage", "Others"]);
     let found = json(&place, "advise read . --size 512K --warm --json");
-    assert_eq!(
-        (&found["bytes"], &found["profile"]["sittings"]),
-        (&(512 << 10).into(), &1.into()),
-        "{found}"
-    );
+    assert_eq!(found["bytes"], 512 << 10, "{found}");
+    assert_eq!(found["profile"]["sittings"], 1, "{found}");
     let measured = found["measured"].as_array().unwrap();
     assert!(measured.iter().any(|one| one["method"] == "read/mmap"), "{found}");
-    let times: Vec<f64> = measured
-        .iter()
-        .map(|one| one["predicted"]["seconds"].as_f64().unwrap())
-        .collect();
-    assert!(times.is_sorted() && times.len() >= 2, "{found}");
+    let times = measured.iter().map(|one| one["predicted"]["seconds"].as_f64().unwrap());
+    assert!(times.is_sorted() && measured.len() >= 2, "{found}");
     // What was not measured is planned as before.
     let write = json(&place, "advise write . --size 512K --json");
     assert_eq!(write["measured"], Value::Array(Vec::new()));
-    let mut unwanted = place.command();
-    unwanted
-        .env("SEEKLESS_PROFILE", "")
-        .args(["advise", "read", ".", "--size", "512K"]);
-    let unwanted = Ended::of(unwanted.spawn().unwrap()).succeeded().stdout;
-    assert_contains(&unwanted, &["Profile  none: profiles are turned off"]);
+    advised_by(&place, "").says("Profile  none: profiles are turned off");
     // With another size of memory, what was measured in the page cache is left out.
     let (shown, list) = (json(&place, "profile show --json"), json(&place, "profile list --json"));
     let file = list[0]["file"].as_str().unwrap();
@@ -99,25 +83,22 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
     let other = text.replace(&field(&shown["memory_bytes"].to_string()), &field("1000000000"));
     assert_ne!(text, other);
     fs::write(file, other).unwrap();
-    let left_out = place.run("advise read . --size 512K --warm").succeeded().stdout;
-    assert_contains(
-        &left_out,
-        &["Left out figures of cached files in the profile: measured with another size of memory"],
-    );
+    let told = "Left out figures of cached files in the profile: measured with another size of memory";
+    place.succeeds("advise read . --size 512K --warm").says(told);
 }
 
 #[test]
 fn a_profile_of_many_machines_is_used_where_nothing_was_measured_and_says_on_how_many_it_rests() {
     let (place, other) = (Place::new(), Place::new());
     bench(&place);
-    let profile = place.run(&["profile", "export"]).succeeded().stdout;
+    let profile = place.succeeds(&["profile", "export"]).stdout;
     for machines in [2, 12] {
         let of_many = profile.replacen('{', &format!("{{\"machines\":{machines},"), 1);
         let name = format!("of-{machines}.json");
         other.file(&name, of_many.as_bytes());
-        other.run(&["profile", "import", &name]).succeeded();
+        other.succeeds(&["profile", "import", &name]);
     }
-    let advice = other.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
+    let advice = other.succeeds(&["advise", "read", ".", "--size", "512K"]).stdout;
     assert!(
         advice.contains("not measured here") && advice.contains("by 12 machines of this kind"),
         "{advice}"
@@ -134,9 +115,8 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
     });
     place.file("updates", updates.as_bytes());
     let explained = || {
-        let how = "--from updates --durability through --explain";
-        let ended = place.run(&format!("update file {how}")).succeeded();
-        ended.stderr
+        let how = "update file --from updates --durability through --explain";
+        place.succeeds(how).stderr
     };
     let before = explained();
     assert_contains(&before, &[": a write costs "]);
@@ -146,7 +126,7 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
     if profile["costs"].is_null() {
         return; // The file system has no direct I/O.
     }
-    let shown = place.run("profile").succeeded().stdout;
+    let shown = place.succeeds("profile").stdout;
     assert_contains(&shown, &["\nUpdates  with fsync, those up to "]);
     let by_profile = explained();
     let start = "by 1 sitting on this storage, ";
@@ -154,7 +134,7 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
     assert_lacks(&by_profile, &["measured"]);
     let advice = json(&place, "advise update file --count 100 --json");
     assert_eq!(advice["profile"]["sittings"], 1, "{advice}");
-    let words = place.run("advise update file --count 100").succeeded().stdout;
+    let words = place.succeeds("advise update file --count 100").stdout;
     assert_contains(
         &words,
         &["Because  by 1 sitting on this storage", "from the costs in the profile"],
@@ -165,28 +145,32 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
 fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
     let place = Place::new();
     place.file("file", &vec![7; 8 << 20]);
-    for (words, next) in [
+    for (words, next, all) in [
         (
             "read file",
-            "bench read --dir . --size 8M --budget 1m  (measures all methods",
+            "read --dir . --size 8M --budget 1m",
+            "  (measures all methods",
         ),
         (
             "compare file",
-            "bench compare --dir . --size 8M --budget 1m  (measures all methods",
+            "compare --dir . --size 8M --budget 1m",
+            "  (measures all methods",
         ),
         (
             "write . --durability fsync",
-            "bench write --dir . --size 64M --budget 1m  (measures all methods",
+            "write --dir . --size 64M --budget 1m",
+            "  (measures all methods",
         ),
         (
             "copy file",
-            "bench copy --dir . --size 8M --budget 1m  (measures with fsync",
+            "copy --dir . --size 8M --budget 1m",
+            "  (measures with fsync",
         ),
-        ("update file", "bench update --dir . --budget 1m"),
+        ("update file", "update --dir . --budget 1m", ""),
     ] {
-        let words: Vec<&str> = ["advise"].into_iter().chain(words.split(' ')).collect();
-        let advice = place.run(&words).succeeded().stdout;
-        assert_contains(&advice, &["\nHow sure ", &format!("\nNext     seekless {next}")]);
+        let advice = place.succeeds(("advise", words)).stdout;
+        let next = format!("\nNext     seekless bench {next}{all}");
+        assert_contains(&advice, &["\nHow sure ", &next]);
     }
 }
 
@@ -194,52 +178,44 @@ fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
 fn updates_are_planned_for_their_number_and_size() {
     let place = Place::new();
     place.file("file", &vec![7; 8 << 20]);
-    let advice = |words: &[&str]| {
-        json(
-            &place,
-            &[&["advise", "update", "file", "--warm", "--json"], words].concat(),
-        )
-    };
+    let advice = |words: &str| json(&place, ("advise update file --warm --json", words));
     // Every byte of the file, and hardly any.
-    let all = advice(&["--count", "2048", "--size", "4K"]);
-    let few = advice(&["--count", "2", "--size", "1"]);
+    let all = advice("--count 2048 --size 4K");
+    let few = advice("--count 2 --size 1");
     assert_eq!(few["method"], "update/sync,block=1M,fsync,gap=0", "{few}");
     assert_eq!(all["updates"]["count"], 2048, "{all}");
     let [all_seconds, few_seconds] = [&all, &few].map(|one| one["predicted"]["seconds"].as_f64().unwrap());
     // Each is predicted from costs that its own process measured, on a machine that does other work.
     assert!(all_seconds > 0.0 && few_seconds > 0.0, "{all} {few}");
-    let methods: Vec<&str> = few["considered"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|one| one["method"].as_str())
-        .collect();
-    assert!(methods.contains(&"update/sync,block=1M,fsync,order=rewrite"), "{few}");
-    let refused = |words: &[&str]| place.run(("advise", words)).stderr;
-    assert!(refused(&["update", "file", "--count", "2049"]).contains("do not fit into 8.00 MiB"));
-    assert!(refused(&["update", "."]).contains("is a directory"));
-    assert!(refused(&["read", "file", "--count", "2"]).contains("--count is only for updates"));
-    assert!(refused(&["scan", ".", "--durability", "fsync"]).contains("--durability is only for writes"));
+    let mut considered = few["considered"].as_array().unwrap().iter();
+    let rewrite = "update/sync,block=1M,fsync,order=rewrite";
+    assert!(considered.any(|one| one["method"] == rewrite), "{few}");
+    for (words, told) in [
+        ("update file --count 2049", "do not fit into 8.00 MiB"),
+        ("update .", "is a directory"),
+        ("read file --count 2", "--count is only for updates"),
+        ("scan . --durability fsync", "--durability is only for writes"),
+        ("raed .", "the operations are read, write"),
+        ("gone --settings", "gone: cannot stat"),
+        ("read", "<PATH>"),
+    ] {
+        place.run(("advise", words)).warns(told);
+    }
 }
 
 #[test]
 fn advice_prints_a_program_of_its_method_or_says_why_not() {
     let place = Place::new();
     place.file("file", b"bytes");
-    let program = place.run("advise read file --code python").succeeded().stdout;
-    let of_method = place.run("methods read/sync,block=1M --code python").succeeded().stdout;
+    let program = place.succeeds("advise read file --code python").stdout;
+    let of_method = place.succeeds("methods read/sync,block=1M --code python").stdout;
     assert_eq!(program, of_method);
     // A plan for a copy skips holes.
     for language in ["c", "python", "rust"] {
-        let copying = place
-            .run(&["advise", "copy", "file", "--code", language])
-            .succeeded()
-            .stdout;
-        assert_contains(&copying, &["holes=skip. This program does not skip holes"]);
+        let copying = place.succeeds(("advise copy file --code", language));
+        copying.says("holes=skip. This program does not skip holes");
     }
-    let refused = place.run("advise compare file --code c");
-    assert!(refused.code == Some(2) && refused.stdout.is_empty());
-    assert_contains(&refused.stderr, &["read, write or copy"]);
+    place.refuses("advise compare file --code c", &["read, write or copy"]);
 }
 
 #[test]
@@ -251,16 +227,12 @@ fn settings_of_a_storage_are_told_with_what_measures_them() {
         settings.iter().all(|setting| setting["gain"].is_null()),
         "nothing was measured: {settings:?}"
     );
-    let shown = place.run("advise read . --settings").succeeded().stdout;
+    let shown = place.succeeds("advise read . --settings").stdout;
     let has_window = settings.iter().any(|setting| setting["setting"] == "read-ahead");
     assert!(
         !has_window || shown.contains("not measured") && shown.contains("bench read-ahead --dir ."),
         "{shown}"
     );
-    let refused = |words: &[&str]| place.run(words).stderr;
-    assert!(refused(&["advise", "raed", "."]).contains("the operations are read, write"));
-    assert!(refused(&["advise", "gone", "--settings"]).contains("gone: cannot stat"));
-    assert!(refused(&["advise", "read"]).contains("<PATH>"));
 }
 
 #[test]
@@ -269,12 +241,9 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
     bench(&place);
     let list = json(&place, "profile list --json");
     let file = list[0]["file"].as_str().unwrap().to_owned();
-    let exported = place.run("profile export").succeeded().stdout;
+    let exported = place.succeeds("profile export").stdout;
     let exported: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
-    assert_eq!(
-        (&exported["storage"]["uuid"], &exported["mount_point"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert!(exported["storage"]["uuid"].is_null() && exported["mount_point"].is_null());
     let before = fs::read_to_string(&file).unwrap();
     let refused = place.run(&["profile", "export", "-o", &file]);
     refused.failed_with(2, &["is the profile itself"]);
@@ -282,21 +251,21 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
     let head: Value = serde_json::from_str(before.lines().next().unwrap()).unwrap();
     let newest = format!("\"newest_unix_seconds\":{}", head["newest_unix_seconds"]);
     fs::write(&file, before.replace(&newest, "\"newest_unix_seconds\":9000000000")).unwrap();
-    let future = place.run("profile").succeeded().stdout;
+    let future = place.succeeds("profile").stdout;
     assert_contains(&future, &["1 sitting, dated in the future"]);
-    let advice = place.run("advise read . --size 512K --warm").succeeded().stdout;
+    let advice = place.succeeds("advise read . --size 512K --warm").stdout;
     assert_contains(&advice, &["this storage, dated in the future"]);
-    let removed = place.run("profile remove .").succeeded().stdout;
+    let removed = place.succeeds("profile remove .").stdout;
     assert!(removed.contains(&file) && !fs::exists(&file).unwrap(), "{removed}");
     bench(&place);
     assert!(fs::exists(&file).unwrap());
-    place.run("runs remove --down-to 0").succeeded();
+    place.succeeds("runs remove --down-to 0");
     assert!(!fs::exists(&file).unwrap(), "no run is left");
     // Other files are not profiles of ours.
     fs::write(place.path("mine.json"), "{}").unwrap();
-    let refused = place.run("profile remove mine.json");
-    assert_eq!(refused.code, Some(2));
-    assert_contains(&refused.stderr, &["not a profile that seekless made"]);
+    place
+        .fails(2, "profile remove mine.json")
+        .warns("not a profile that seekless made");
     assert!(fs::exists(place.path("mine.json")).unwrap());
 }
 
@@ -304,14 +273,14 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
 fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so() {
     let (place, other) = (Place::new(), Place::new());
     bench(&place);
-    place.run("profile export -o lent.json").succeeded();
+    place.succeeds("profile export -o lent.json");
     let lent = place.path("lent.json");
     let lent = lent.to_str().unwrap();
-    let words = ["advise", "read", ".", "--size", "512K", "--warm"];
-    let own = json(&place, &[&words[..], &["--json"]].concat());
-    let import = || other.run(&["profile", "import", lent]).succeeded().stdout;
+    let words = "advise read . --size 512K --warm";
+    let own = json(&place, (words, "--json"));
+    let import = || other.succeeds(&["profile", "import", lent]).stdout;
     assert!(import().starts_with("Imported  ") && import().starts_with("Exists    "));
-    let borrowed = json(&other, &[&words[..], &["--json"]].concat());
+    let borrowed = json(&other, (words, "--json"));
     let from = borrowed["profile"]["borrowed_from"].as_str().unwrap();
     assert!(from.starts_with("lent ("), "{from}");
     let width = |advice: &Value| {
@@ -319,7 +288,7 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
         bound("high_seconds") / bound("low_seconds")
     };
     assert!(width(&borrowed) > width(&own), "{borrowed} {own}");
-    let advice = other.run(&words).succeeded().stdout;
+    let advice = other.succeeds(words).stdout;
     assert_contains(
         &advice,
         &[
@@ -328,23 +297,19 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
             "\nHow sure the times were measured on another storage",
         ],
     );
-    let shown = other.run("profile").succeeded().stdout;
+    let shown = other.succeeds("profile").stdout;
     assert_contains(&shown, &["\nBorrowed from a profile of lent ("]);
     // Its own is used as soon as there is one.
     bench(&other);
-    let own = json(&other, &[&words[..], &["--json"]].concat());
+    let own = json(&other, (words, "--json"));
     assert_eq!(own["profile"]["borrowed_from"], Value::Null);
     fs::write(place.path("lent.json"), "{}").unwrap();
     let refused = other.run(&["profile", "import", lent]);
     refused.failed_with(2, &["lent.json"]);
     let list = json(&other, "profile list --json");
-    let files = list
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["file"].as_str().unwrap().to_owned());
-    let imported = files.into_iter().find(|file| file.contains("/borrowed/")).unwrap();
-    other.run(&["profile", "remove", &imported]).succeeded();
+    let mut files = list.as_array().unwrap().iter().map(|one| one["file"].as_str().unwrap());
+    let imported = files.find(|file| file.contains("/borrowed/")).unwrap();
+    other.succeeds(&["profile", "remove", imported]);
     assert!(!fs::exists(imported).unwrap());
 }
 
@@ -357,23 +322,18 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
     let whole = fs::read_to_string(&file).unwrap();
     for text in [&whole.replace("\"points\"", "\"points"), "{"] {
         fs::write(&file, text).unwrap();
-        let advice = place.run("advise read . --size 512K").succeeded().stdout;
+        let advice = place.succeeds("advise read . --size 512K").stdout;
         assert_contains(&advice, &["Profile  none:", "the document is damaged"]);
     }
     let words = "bench read --size 64K --methods read/mmap --rounds 1 --quiet";
-    let again = place.run(words).succeeded();
+    let again = place.succeeds(words);
     assert_contains(&again.stderr, &["cannot update the profile of the storage"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "{");
     let list = place.run("profile list");
     list.failed_with(2, &[&file]);
     assert_eq!(list.stdout, "", "there is one");
-    let mut named = place.command();
-    named
-        .env("SEEKLESS_PROFILE", "gone")
-        .args(["advise", "read", ".", "--size", "512K"]);
-    let named = Ended::of(named.spawn().unwrap()).succeeded().stdout;
-    assert_contains(&named, &["Profile  none: gone: No such file or directory"]);
-    place.run(&["profile", "remove", &file]).succeeded();
+    advised_by(&place, "gone").says("Profile  none: gone: No such file or directory");
+    place.succeeds(&["profile", "remove", &file]);
     assert!(!fs::exists(&file).unwrap());
 }
 
@@ -382,16 +342,13 @@ fn a_comparison_says_by_what_it_was_planned() {
     let place = Place::new();
     let methods = "--methods compare/sync,block=1M --methods compare/mmap";
     let how = "bench compare --size 16M --cache cold --rounds 1 --quiet";
-    place.run(&format!("{how} {methods}")).succeeded();
+    place.succeeds(&format!("{how} {methods}"));
     for name in ["one", "other"] {
         fs::write(place.path(name), vec![7; 16 << 20]).unwrap();
     }
     let explained = |flag: &str| {
-        place.run("cache drop one other").succeeded();
-        place
-            .run(&["cmp", "--explain", flag, "one", "other"])
-            .succeeded()
-            .stderr
+        place.succeeds("cache drop one other");
+        place.succeeds(&["cmp", "--explain", flag, "one", "other"]).stderr
     };
     let by_profile = explained("-s");
     assert_contains(&by_profile, &["by 1 sitting on this storage"]);

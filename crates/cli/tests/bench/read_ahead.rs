@@ -24,21 +24,11 @@ struct Disk {
 impl Disk {
     fn new() -> Option<Self> {
         let place = Place::new();
-        let image = place.file("image", b"");
-        fs::File::options()
-            .write(true)
-            .open(&image)
-            .unwrap()
-            .set_len(300 << 20)
-            .unwrap();
+        let image = place.sparse("image", 300 << 20);
         let common = Common::new();
         let mount = common.directory().join("shut");
-        let (made, mounted) = (
-            ["-q".as_ref(), image.as_os_str()],
-            ["-o".as_ref(), "loop".as_ref(), image.as_os_str(), mount.as_os_str()],
-        );
-        let made = prepared("mkfs.ext4", &made) && prepared("mount", &mounted);
-        if !made {
+        let loops = ["-o".as_ref(), "loop".as_ref(), image.as_os_str(), mount.as_os_str()];
+        if !prepared("mkfs.ext4", &["-q".as_ref(), image.as_os_str()]) || !prepared("mount", &loops) {
             println!("skipped: no file system can be mounted on a loop device");
             return None;
         }
@@ -130,9 +120,7 @@ read-ahead-kib = [4]
     }
 
     fn storage(&self) -> Ended {
-        self.place
-            .run(&["storage".as_ref(), self.mount.as_os_str()])
-            .succeeded()
+        self.place.succeeds(&["storage".as_ref(), self.mount.as_os_str()])
     }
 }
 
@@ -176,7 +164,7 @@ fn any_start_puts_a_window_back() {
     disk.place.file("one", b"one");
     for words in ["cmp one one", "cache show one", "runs"] {
         disk.set_by_a_killed_run();
-        assert_eq!(disk.place.run(words).succeeded().stderr, "");
+        assert_eq!(disk.place.succeeds(words).stderr, "");
         assert_eq!(disk.window(), 128, "{words:?}");
     }
 }

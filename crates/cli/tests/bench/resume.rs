@@ -1,10 +1,10 @@
 //! Resuming a run: the measurements stay, the rest is measured, and nothing else may differ.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use rustix::process::{Pid, Signal, kill_process};
-use seekless_record::{Ended as EndedHow, Run, Status};
+use seekless_record::{Ended as EndedHow, Run, Status, Trial};
 
 use crate::common::place::{Ended, Place, assert_contains, wait_for};
 
@@ -28,20 +28,14 @@ sizes = ["1M", "8M", "16M"]
 /// A run whose budget ended before everything was measured.
 fn begun(place: &Place) -> Run {
     place.file("sizes.toml", SIZES.as_bytes());
-    let ended = place.run("bench sizes.toml --budget 3s").succeeded();
+    let ended = place.succeeds("bench sizes.toml --budget 3s");
     assert_contains(
         &ended.stderr,
         &["6 contests with 12 methods need about", "Writes at most"],
     );
     assert_contains(&ended.stdout, &["--resume"]);
     fs::remove_file(place.path("sizes.toml")).unwrap();
-    only(place)
-}
-
-fn only(place: &Place) -> Run {
-    let mut saved = place.saved();
-    assert_eq!(saved.len(), 1, "a run that is gone on with stays one");
-    saved.remove(0)
+    place.only_run()
 }
 
 fn waiting(run: &Run) -> usize {
@@ -64,7 +58,7 @@ fn a_run_is_gone_on_with_until_all_is_measured_and_keeps_what_it_had() {
             break;
         }
         ended.succeeded();
-        last = only(&place);
+        last = place.only_run();
     }
     assert_eq!(waiting(&last), 0);
     assert_eq!(last.id, before.id);
@@ -73,13 +67,8 @@ fn a_run_is_gone_on_with_until_all_is_measured_and_keeps_what_it_had() {
     assert!(last.elapsed_seconds > before.elapsed_seconds);
     let times: Vec<f64> = last.trials.iter().map(|trial| trial.at_seconds).collect();
     assert!(times.is_sorted(), "time goes on");
-    let mut turns: Vec<_> = last
-        .trials
-        .iter()
-        .map(|trial| (trial.contest, trial.entry, trial.round))
-        .collect();
-    turns.sort_unstable();
-    turns.dedup();
+    let turn = |trial: &Trial| (trial.contest, trial.entry, trial.round);
+    let turns: BTreeSet<_> = last.trials.iter().map(turn).collect();
     assert_eq!(
         turns.len(),
         last.trials.len(),
@@ -98,14 +87,12 @@ fn a_killed_run_goes_on_from_what_was_saved_meanwhile() {
     wait_for("something is saved", || !place.saved().is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
-    let before = only(&place);
+    let before = place.only_run();
     assert_eq!(before.ended, EndedHow::Interrupted);
     assert!(!before.trials.is_empty());
     fs::remove_file(place.path("sizes.toml")).unwrap();
-    place
-        .run(&["bench", "--resume", &before.id, "--budget", "20s"])
-        .succeeded();
-    let after = only(&place);
+    place.succeeds(&["bench", "--resume", &before.id, "--budget", "20s"]);
+    let after = place.only_run();
     assert_eq!(after.trials[..before.trials.len()], before.trials);
     assert_eq!((waiting(&after), after.ended), (0, EndedHow::Complete));
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
@@ -119,9 +106,8 @@ fn a_run_that_was_interrupted_again_keeps_both_parts() {
     wait_for("more is saved", || {
         place.saved().iter().any(|run| run.trials.len() > before.trials.len())
     });
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(Ended::of(child).code, Some(130));
-    let after = only(&place);
+    Ended::interrupted(child);
+    let after = place.only_run();
     assert_eq!(after.trials[..before.trials.len()], before.trials);
     assert!(after.trials.len() > before.trials.len());
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
@@ -152,10 +138,8 @@ fn what_would_measure_under_other_conditions_is_refused_and_nothing_is_touched()
     assert!(refused(|run| run.seekless = "0.0.1".to_owned()).contains("0.0.1"));
     assert!(refused(|run| run.storages[0].file_system = "minix".to_owned()).contains("minix"));
     assert!(refused(|run| run.storages[0].path = "/nowhere/at/all".to_owned()).contains("/nowhere"));
-    let none = place.run("bench --resume 2001").refused();
-    assert_contains(&none, &["is not a run"]);
-    let both = place.run("bench read --resume latest").refused();
-    assert_contains(&both, &["cannot be used with"]);
+    place.refuses("bench --resume 2001", &["is not a run"]);
+    place.refuses("bench read --resume latest", &["cannot be used with"]);
 }
 
 #[test]
@@ -163,15 +147,13 @@ fn a_run_that_read_a_file_goes_on_with_that_file_and_no_other() {
     let place = Place::new();
     let file = place.file("mine", &vec![7; 5 << 20]);
     let arguments = "bench read --file mine --rounds 1 --methods read/sync*";
-    place.run(arguments).succeeded();
-    let before = only(&place);
-    place.run("bench --resume latest --budget 1s").succeeded();
-    assert!(only(&place).trials.len() > before.trials.len());
+    place.succeeds(arguments);
+    let before = place.only_run();
+    place.succeeds("bench --resume latest --budget 1s");
+    assert!(place.only_run().trials.len() > before.trials.len());
     assert_eq!(fs::read(&file).unwrap(), vec![7; 5 << 20]);
-    let elsewhere = place.run("bench --resume latest --dir .").refused();
-    assert_contains(&elsewhere, &["omit --dir"]);
+    place.refuses("bench --resume latest --dir .", &["omit --dir"]);
     place.file("mine", &vec![7; 6 << 20]);
-    let changed = place.run("bench --resume latest").refused();
-    assert_contains(&changed, &["the file has changed"]);
+    place.refuses("bench --resume latest", &["the file has changed"]);
     assert_eq!(place.content().len(), 1);
 }

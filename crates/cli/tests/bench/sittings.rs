@@ -1,6 +1,5 @@
 //! Runs on one storage at several hours: combined, left out, and measured in the background.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 
@@ -29,7 +28,7 @@ fn yesterday(place: &Place) {
 fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
     let place = Place::new();
     let small = "--size 1M --methods read/mmap";
-    let first = place.run(&format!("{BENCH} {small}")).succeeded();
+    let first = place.succeeds(&format!("{BENCH} {small}"));
     assert!(!first.stderr.contains("Known"), "{}", first.stderr);
     assert_contains(
         &first.stdout,
@@ -40,29 +39,29 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
     );
     yesterday(&place);
     let json = "--export-json all.json";
-    let second = place.run(&format!("{BENCH} {small} {json}")).succeeded();
-    let again = place.run("runs show --tables --notes latest").succeeded();
+    let second = place.succeeds(&format!("{BENCH} {small} {json}"));
+    let again = place.succeeds("runs show --tables --notes latest");
     let (_, tables) = second.stdout.split_once("\nread").unwrap();
     let (tables, _) = tables.split_once("Saved").unwrap();
     assert!(again.stdout.contains(tables.trim_end()), "{}", again.stdout);
-    place.run("report latest -o all.html").succeeded();
-    let page = fs::read_to_string(place.path("all.html")).unwrap();
+    place.succeeds("report latest -o all.html");
+    let page = place.text("all.html");
     assert!(page.contains("Verdicts rest on 2 sittings"));
-    let alone = place.run("runs show latest --alone").succeeded();
+    let alone = place.succeeds("runs show latest --alone");
     assert_contains(&alone.stdout, &["one run of "]);
     assert_contains(&second.stderr, &["Known    ", ", last measured "]);
     assert_contains(
         &second.stdout,
         &["Verdicts rest on 2 sittings on this storage", "of 2 sittings."],
     );
-    let saved = seekless_record::from_json(&fs::read(place.path("all.json")).unwrap()).unwrap();
+    let saved = seekless_record::from_json(&place.read("all.json")).unwrap();
     assert_eq!(
         saved.contests[0].conclusion.as_ref().unwrap().sittings,
         None,
         "a run is kept as it is"
     );
     assert_eq!(saved.contests[0].entries[0].summary.as_ref().unwrap().rounds, 12);
-    let alone = place.run(&format!("{BENCH} {small} --alone")).succeeded();
+    let alone = place.succeeds(&format!("{BENCH} {small} --alone"));
     assert!(
         !alone.stderr.contains("Known") && alone.stdout.contains("one run of "),
         "{}",
@@ -76,10 +75,10 @@ fn every_place_gives_the_same_answer_to_the_same_question() {
     let place = Place::new();
     let bench =
         "bench read --cache warm --rounds 8 --size 4M --methods read/sync,block=16K --methods read/sync,block=128K";
-    place.run(bench).succeeded();
+    place.succeeds(bench);
     yesterday(&place);
     let id_before = place.only_run().id;
-    let screen = place.run(bench).succeeded().stdout;
+    let screen = place.succeeds(bench).stdout;
     let directory = place.directory().join("../data/seekless/runs");
     let mut runs: Vec<seekless_record::Run> = fs::read_dir(directory)
         .unwrap()
@@ -96,14 +95,12 @@ fn every_place_gives_the_same_answer_to_the_same_question() {
         let mut lines = text.lines();
         lines.any(|line| line.starts_with(&answer.question) && line.ends_with(&answer.method))
     };
-    let shown = place.run("runs show latest").succeeded().stdout;
-    let listed = place.run("runs").succeeded().stdout;
-    place.run("report latest -o page.html").succeeded();
-    let page = fs::read_to_string(place.path("page.html")).unwrap();
-    place
-        .run("bench write --rounds 2 --size 1M --methods write/sync*")
-        .succeeded();
-    let next = place.run(bench).succeeded().stderr;
+    let shown = place.succeeds("runs show latest").stdout;
+    let listed = place.succeeds("runs").stdout;
+    place.succeeds("report latest -o page.html");
+    let page = place.text("page.html");
+    place.succeeds("bench write --rounds 2 --size 1M --methods write/sync*");
+    let next = place.succeeds(bench).stderr;
     assert!(has_line(&screen), "{answer:?}: {screen}");
     assert!(has_line(&shown), "{answer:?}: {shown}");
     let [first, second] = [&runs[0], &pooled].map(|run| ContestAnswer::of(run, &run.contests[0]).unwrap().sentence());
@@ -121,7 +118,7 @@ fn every_place_gives_the_same_answer_to_the_same_question() {
 #[test]
 fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     let place = Place::new();
-    place.run(BENCH).succeeded();
+    place.succeeds(BENCH);
     let first = place.only_run();
     let chosen = |run: &seekless_record::Run| -> Vec<u64> {
         let contests = run.contests.iter().filter(|contest| contest.size_chosen);
@@ -141,29 +138,21 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     fs::write(&path, smaller).unwrap();
     let damaged = format!("{}T00-00-00-damaged.json", &first.id[..10]);
     fs::write(runs.join(&damaged), "{").unwrap();
-    let second = place.run(BENCH).succeeded();
+    let second = place.succeeds(BENCH);
     assert_contains(&second.stderr, &["left out: ", &damaged]);
-    assert!(
-        second
-            .stdout
-            .contains("read: files of 16 MiB, as in the first run on this storage"),
-        "{}",
-        second.stdout
-    );
+    second.says("read: files of 16 MiB, as in the first run on this storage");
 }
 
 #[test]
 fn a_set_that_nobody_is_told_of_is_not_started() {
     let place = Place::new();
-    let mut command = place.command();
-    command.args(["bench", "read", "--size", "64K", "--rounds", "1", "--sittings", "1"]);
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let ended = command.stdout(full).output().unwrap();
-    assert_eq!(ended.status.code(), Some(2));
+    let told = place.run_full("bench read --size 64K --rounds 1 --sittings 1");
+    assert_eq!(told.unwrap().code, Some(2));
     fs::remove_file(place.directory().join("../data/seekless/sittings.log")).unwrap();
     fs::create_dir(place.directory().join("../data/seekless/sittings.log")).unwrap();
-    let refusal = place.bench("--sittings 1").refused();
-    assert_contains(&refusal, &["sittings.log: is not a regular file"]);
+    place
+        .bench("--sittings 1")
+        .refused_with(&["sittings.log: is not a regular file"]);
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(place.saved().is_empty());
 }
@@ -192,55 +181,23 @@ fn sittings_are_measured_in_the_background_and_end_when_told_to() {
     };
     let place = Place::new();
     let sit = |every: &str| {
-        let mut words: Vec<&OsStr> = [
-            "bench",
-            "read",
-            "--size",
-            "64K",
-            "--rounds",
-            "1",
-            "--methods",
-            "read/mmap",
-            "--quiet",
-        ]
-        .map(OsStr::new)
-        .to_vec();
-        words.extend(["--sittings", "2", "--every", every, "--dir"].map(OsStr::new));
-        words.push(memory.path().as_os_str());
-        place.run(&words).succeeded()
+        let words = "bench read --size 64K --rounds 1 --methods read/mmap --quiet --sittings 2 --every";
+        place
+            .succeeds((words, every, &["--dir".as_ref(), memory.path().as_os_str()]))
+            .stdout
     };
     let told = sit("1s");
-    assert!(
-        told.stdout.starts_with("Measures 2 times in the background"),
-        "{}",
-        told.stdout
-    );
+    assert!(told.starts_with("Measures 2 times in the background"), "{told}");
     // A terminal that closes ends the processes of its own group only.
-    let own = background(&told.stdout);
+    let own = background(&told);
     assert_eq!(rustix::process::getpgid(Some(own)).ok(), Some(own));
     wait_for("both are measured", || place.saved().len() == 2);
-    wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
+    wait_for("it ends", || test_kill_process(background(&told)).is_err());
     let log = fs::read_to_string(place.directory().join("../data/seekless/sittings.log")).unwrap();
     assert_contains(&log, &["--- sitting 2 of 2", "Saved"]);
     // A run now would be in the same sitting as the last.
     let told = sit("1h");
-    kill_process(background(&told.stdout), Signal::TERM).unwrap();
-    wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
+    kill_process(background(&told), Signal::TERM).unwrap();
+    wait_for("it ends", || test_kill_process(background(&told)).is_err());
     assert_eq!(place.saved().len(), 2);
-}
-
-#[test]
-fn what_cannot_be_measured_is_refused_before_it_is_left_alone() {
-    let place = Place::new();
-    for (words, why) in [
-        ("--sittings 2 nonsense", "nonsense"),
-        ("--sittings 0", "0"),
-        ("--every 1h", "--sittings"),
-        ("--sittings 2 --dir /nonexistent", "/nonexistent"),
-        ("--sittings 2 --export-csv x.csv", "cannot be used with"),
-    ] {
-        let refusal = place.run(&format!("bench {words}")).refused();
-        assert_contains(&refusal, &[why]);
-    }
-    assert!(place.saved().is_empty());
 }

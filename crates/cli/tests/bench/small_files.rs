@@ -5,7 +5,8 @@ use std::fs;
 use seekless::Operation;
 use seekless::cache::CachedFile;
 
-use crate::common::place::{Place, assert_contains};
+use crate::common::disks::{resident_bytes, sync};
+use crate::common::place::{Place, assert_contains, assert_lacks};
 
 const SCANS: &str = r#"
 name = "small"
@@ -23,9 +24,7 @@ methods = ["scan/sync", "scan/sync,threads=3", "scan/io_uring,threads=2", "scan/
 fn a_scan_reads_all_files_in_one_trial_and_its_times_are_kept_for_the_storage() {
     let place = Place::new();
     place.file("small.toml", SCANS.as_bytes());
-    let ended = place
-        .run("bench --tables small.toml --rounds 3 --report run.html")
-        .succeeded();
+    let ended = place.succeeds("bench --tables small.toml --rounds 3 --report run.html");
     assert_contains(&ended.stdout, &["scan 150 x 4 KiB, warm"]);
     let run = place.only_run();
     assert_eq!(run.contests.len(), 4);
@@ -35,30 +34,17 @@ fn a_scan_reads_all_files_in_one_trial_and_its_times_are_kept_for_the_storage() 
         assert_eq!(contest.operation, Operation::Scan);
         assert_eq!(trial.bytes, 150 * contest.size_bytes);
         // Another test may drop all caches meanwhile.
-        let is_wrong = trial
-            .invalid
-            .as_ref()
-            .is_some_and(|why| why.starts_with("wrong result"));
-        assert!(!is_wrong, "{:?}", trial.invalid);
+        assert_lacks(trial.invalid.as_deref().unwrap_or_default(), &["wrong result"]);
         assert!(trial.calls.is_some_and(|calls| calls >= 3 * 150), "{:?}", trial.calls);
     }
-    let profile = place.run("profile").succeeded().stdout;
+    let profile = place.succeeds("profile").stdout;
     assert_contains(&profile, &["\nscan of 1,000 files, warm\n"]);
-    let advice = place
-        .run("advise scan . --count 5000 --size 8K --warm")
-        .succeeded()
-        .stdout;
-    assert!(
-        advice.starts_with("scan ., 5,000 files of 8.00 KiB, 100 % in the page cache\nUse      scan/")
-            && advice.contains("by 1 sitting on this storage"),
-        "{advice}"
-    );
-    // Nothing is left of the trees.
-    assert_eq!(
-        fs::read_dir(place.path(".")).unwrap().count(),
-        2,
-        "the experiment and the report"
-    );
+    let advice = place.succeeds("advise scan . --count 5000 --size 8K --warm").stdout;
+    let title = "scan ., 5,000 files of 8.00 KiB, 100 % in the page cache\nUse      scan/";
+    assert!(advice.starts_with(title), "{advice}");
+    assert_contains(&advice, &["by 1 sitting on this storage"]);
+    // The experiment and the report: nothing is left of the trees.
+    assert_eq!(fs::read_dir(place.directory()).unwrap().count(), 2);
 }
 
 const COLD: &str = r#"
@@ -75,15 +61,14 @@ methods = ["scan/sync,threads=3", "scan/sync,threads=5"]
 fn tools_read_small_files_as_was_measured_on_their_storage() {
     let place = Place::new();
     place.file("cold.toml", COLD.as_bytes());
-    place.run("bench cold.toml --rounds 1 --quiet").succeeded();
+    place.succeeds("bench cold.toml --rounds 1 --quiet");
     for (tree, files) in [("one", 300_u16), ("other", 300), ("few", 3)] {
-        fs::create_dir(place.path(tree)).unwrap();
         for file in 0..files {
             place.file(format!("{tree}/{file}"), &file.to_le_bytes().repeat(2048));
         }
     }
     let explained = |words: &[&str]| {
-        seekless_sys::sync_file_system(&fs::File::open(place.directory()).unwrap()).unwrap();
+        sync(&place.directory());
         for path in ["one", "other"].map(|tree| place.path(tree)) {
             for file in 0..300 {
                 let file = CachedFile::open(path.join(file.to_string())).unwrap();
@@ -92,14 +77,7 @@ fn tools_read_small_files_as_was_measured_on_their_storage() {
         }
         place.run(words).stderr
     };
-    let is_cold = || {
-        CachedFile::open(place.path("one/7"))
-            .unwrap()
-            .resident()
-            .unwrap()
-            .part()
-            == Some(0.0)
-    };
+    let is_cold = || resident_bytes(&place.path("one/7")) == 0;
     explained(&["--version"]);
     if place.run("profile").code != Some(0) || !is_cold() {
         println!("skipped: nothing is cold here, or the read-ahead window was changed meanwhile");

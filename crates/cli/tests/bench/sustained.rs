@@ -9,19 +9,10 @@ use rustix::fs::{major, minor};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use seekless_record::{Run, Status, Trial};
 
-use crate::common::place::{Ended, Mount, Place, assert_contains, wait_for};
+use crate::common::place::{Ended, Mount, Place, assert_contains, assert_lacks, wait_for};
 
 /// A slow one: making its bytes takes most of the time.
-const SLOW: [&str; 8] = [
-    "bench",
-    "--tables",
-    "--notes",
-    "sustained",
-    "--size",
-    "64M",
-    "--work",
-    "50000",
-];
+const SLOW: &str = "bench --tables --notes sustained --size 64M --work 50000";
 
 /// The trial, if direct I/O is to be had here.
 fn trial(run: &Run) -> Option<&Trial> {
@@ -39,63 +30,46 @@ fn trial(run: &Run) -> Option<&Trial> {
 #[test]
 fn all_is_written_once_checked_told_and_removed() {
     let place = Place::new();
-    let ended = place
-        .run("bench --tables --notes sustained --size 64M --report run.html")
-        .succeeded();
+    let ended = place.succeeds("bench --tables --notes sustained --size 64M --report run.html");
     let run = place.only_run();
     let Some(trial) = trial(&run) else { return };
     assert_contains(&ended.stderr, &["Writes at most 64.0 MiB in total"]);
-    assert!(
-        ended
-            .stdout
-            .contains("write 64 MiB sustained in 64 x 1 MiB, new file, fsync"),
-        "{}",
-        ended.stdout
-    );
-    assert_contains(&ended.stdout, &["slowest file", "\n  64.0 MiB  "]);
-    let is_ranked = ["best", "Use ", "decided", "sitting"]
-        .iter()
-        .any(|word| ended.stdout.contains(word));
-    assert!(!is_ranked, "{}", ended.stdout);
+    let title = "write 64 MiB sustained in 64 x 1 MiB, new file, fsync";
+    assert_contains(&ended.stdout, &[title, "slowest file", "\n  64.0 MiB  "]);
+    assert_lacks(&ended.stdout, &["best", "Use ", "decided", "sitting"]);
     let seconds = trial.segment_seconds.as_ref().unwrap();
     assert_eq!((seconds.len(), trial.bytes), (64, 64 << 20));
     assert!(seconds.iter().sum::<f64>() <= trial.seconds);
-    assert!(
-        trial
-            .checked_bytes
-            .is_some_and(|bytes| (16 << 20..32 << 20).contains(&bytes))
-    );
-    let page = fs::read_to_string(place.path("run.html")).unwrap();
+    assert!((16 << 20..32 << 20).contains(&trial.checked_bytes.unwrap()));
+    let page = place.text("run.html");
     assert!(page.contains("Rate over what was written: write 64 MiB sustained"));
     fs::remove_file(place.path("run.html")).unwrap();
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
     // A second run is shown beside it, and the two are not combined.
     let again = place
-        .run("bench --tables --notes --like latest --name again")
-        .succeeded();
-    assert!(again.stdout.contains("write 64 MiB sustained in 64 x 1 MiB") && !again.stdout.contains("sittings"));
+        .succeeds("bench --tables --notes --like latest --name again")
+        .stdout;
+    assert!(again.contains("write 64 MiB sustained in 64 x 1 MiB") && !again.contains("sittings"));
     let saved = place.saved();
     let names = [0, 1].map(|at: usize| saved[at].id.as_str());
-    let compared = place.run(&["runs", "compare", names[0], names[1]]).succeeded().stdout;
-    assert_contains(&compared, &["Before: ", "Now: "]);
-    assert!(!compared.contains("undecided"), "{compared}");
+    let compare = format!("runs compare {} {}", names[0], names[1]);
+    assert_contains(&place.succeeds(&compare).stdout, &["Before: ", "Now: "]);
     for words in [
-        &["runs"][..],
-        &["runs", "show", "latest"],
-        &["runs", "table"],
-        &["runs", "compare", "--json", names[0], names[1]],
+        &compare[..],
+        "runs",
+        "runs show latest",
+        "runs table",
+        &format!("{compare} --json"),
     ] {
-        let shown = place.run(words).succeeded().stdout;
-        assert!(!shown.contains("undecided"), "{words:?}: {shown}");
+        assert_lacks(&place.succeeds(words).stdout, &["undecided"]);
     }
-    let resumed = place.run("bench --tables --notes --resume latest").refused();
-    assert_contains(&resumed, &["is complete"]);
+    place.refuses("bench --tables --notes --resume latest", &["is complete"]);
 }
 
 #[test]
 fn it_ends_with_the_time_and_says_so() {
     let place = Place::new();
-    let ended = place.run((&SLOW, "--budget 2s")).succeeded();
+    let ended = place.succeeds((SLOW, "--budget 2s"));
     let run = place.only_run();
     let Some(trial) = trial(&run) else { return };
     let files = trial.segment_seconds.as_ref().unwrap().len();
@@ -127,7 +101,7 @@ fn ctrl_c_removes_all_of_it_at_once_and_what_a_kill_leaves_the_next_run_removes(
     for signal in [Signal::INT, Signal::KILL] {
         let place = Place::new();
         let mut command = place.command();
-        let child = command.args(SLOW).process_group(0).spawn().unwrap();
+        let child = command.args(SLOW.split(' ')).process_group(0).spawn().unwrap();
         let pid = Pid::from_child(&child);
         wait_for("some files are written", || targets(&place.directory()).len() > 2);
         if signal == Signal::INT {
@@ -197,20 +171,8 @@ fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
         return;
     };
     let Some(held) = Held::new(&directory) else { return };
-    let mut command = std::process::Command::new("sh");
-    let program = place.command();
-    command
-        .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
-        .arg(held.group.join("cgroup.procs"))
-        .arg(program.get_program())
-        .args("bench --tables --notes sustained --size 256M --budget 7s --dir".split(' '))
-        .arg(&directory)
-        .current_dir(place.directory())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
-    for (name, value) in program.get_envs().filter_map(|(name, value)| Some((name, value?))) {
-        command.env(name, value);
-    }
+    let mut command = place.command_after(&format!("echo $$ > {}/cgroup.procs", held.group.display()));
+    command.args("bench --tables --notes sustained --size 256M --budget 7s --dir disk".split(' '));
     let child = command.spawn().unwrap();
     let mut before = 0;
     wait_for("some seconds are over", || {

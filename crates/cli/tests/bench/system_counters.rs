@@ -30,25 +30,9 @@ vmstat = { us = 46.5, sy = 48, id = 6, wa = 0, cs = 3155, in = 163, bi = 218.5 }
 fn bench(work_ns_per_kib: &str) -> (String, Run, String, String) {
     let place = Place::new();
     place.file("mail.toml", MAIL.as_bytes());
-    let arguments = [
-        "bench",
-        "--tables",
-        "--notes",
-        "mail.toml",
-        "--rounds",
-        "1",
-        "--work",
-        work_ns_per_kib,
-    ];
-    let exports = [
-        "--export-csv",
-        "run.csv",
-        "--export-markdown",
-        "run.md",
-        "--report",
-        "run.html",
-    ];
-    let ended = place.run((&arguments, &exports)).succeeded();
+    let words = "bench --tables --notes mail.toml --rounds 1 --work";
+    let exports = "--export-csv run.csv --export-markdown run.md --report run.html";
+    let ended = place.succeeds((words, work_ns_per_kib, exports));
     let text = |name: &str| std::fs::read_to_string(place.path(name)).expect("an export");
     let page = text("run.html");
     assert!(page.contains("The whole system meanwhile"), "no table in the report");
@@ -72,20 +56,15 @@ fn a_trial_shows_the_columns_of_vmstat_beside_the_published_ones() {
         assert!(system.switches_per_second.is_some() && system.cache_growth_bytes.is_some());
     }
     for text in [&stdout, &page] {
-        let row = text
-            .lines()
-            .find(|line| line.contains("2003, read/sync"))
-            .expect("the published row");
-        assert_contains(row, &["48 %", "3155"]);
+        let published = text.lines().find(|line| line.contains("2003, read/sync"));
+        assert_contains(published.expect("a row"), &["48 %", "3155"]);
     }
     assert_contains(&stdout, &["The whole system meanwhile"]);
     assert_contains(&csv, &["system_switches_per_second"]);
     let mode = run.contests[0].mode.expect("a mode");
     assert!(mode.byte == 0 && mode.count >= 7 << 20, "{mode:?}");
-    let words = format!(
-        "most frequent byte 0, {} times",
-        seekless_results::thousands(mode.count)
-    );
+    let count = seekless_results::thousands(mode.count);
+    let words = format!("most frequent byte 0, {count} times");
     assert!(stdout.contains(&words) && page.contains(&words), "{stdout}\n{page}");
 }
 

@@ -40,10 +40,8 @@ methods = ["update/sync,order=as-given,fsync", "update/planned,fsync"]
 fn every_draw_is_measured_checked_and_beside_its_prediction() {
     let place = Place::new();
     place.file("draws.toml", DRAWS.as_bytes());
-    let ended = place
-        .run("bench --tables draws.toml --rounds 2 --export-columns columns.tsv")
-        .succeeded();
-    let exported = fs::read_to_string(place.path("columns.tsv")).unwrap();
+    let ended = place.succeeds("bench --tables draws.toml --rounds 2 --export-columns columns.tsv");
+    let exported = place.text("columns.tsv");
     let lines: Vec<&str> = exported.lines().collect();
     assert_eq!(
         (lines.len(), lines[1]),
@@ -55,12 +53,10 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
         lines[2].starts_with("40000\t") && milliseconds.unwrap().unwrap() > 0.0,
         "{exported}"
     );
-    place.run("report latest --columns again.tsv").succeeded();
-    assert_eq!(fs::read_to_string(place.path("again.tsv")).unwrap(), exported);
+    place.succeeds("report latest --columns again.tsv");
+    assert_eq!(place.text("again.tsv"), exported);
     fs::remove_file(place.path("columns.tsv")).unwrap();
     fs::remove_file(place.path("again.tsv")).unwrap();
-    let refused = place.run("bench read --export-columns none.tsv").refused();
-    assert_contains(&refused, &["names the columns of a document"]);
     assert_contains(
         &ended.stdout,
         &["4 of every 400 bytes, shuffled", "  planned: update/sync"],
@@ -113,7 +109,7 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
 fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     let place = Place::new();
     place.file("draws.toml", DRAWS.as_bytes());
-    place.run("bench draws.toml --rounds 1").succeeded();
+    place.succeeds("bench draws.toml --rounds 1");
     let mut run = place.only_run();
     let path = fs::read_dir(place.directory().join("../data/seekless/runs")).unwrap();
     let path = path
@@ -125,7 +121,7 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     entry.status = Status::Unmeasured("changed".to_owned());
     run.trials.retain(|trial| (trial.contest, trial.entry) != (0, 0));
     fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
-    place.run("bench --resume latest --budget 5s").succeeded();
+    place.succeeds("bench --resume latest --budget 5s");
     let status = &place.only_run().contests[0].entries[0].status;
     assert!(
         matches!(status, Status::Failed(why) if why.contains("does not update, but its contest requires that")),
@@ -134,6 +130,8 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     // Nor does a contest say that it updates without saying what.
     run.contests[0].updates = None;
     fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
-    let error = place.run(&["bench", "--resume", &path.to_string_lossy()]).refused();
-    assert_contains(&error, &["contests[0].updates"]);
+    place.refuses(
+        &["bench", "--resume", &path.to_string_lossy()],
+        &["contests[0].updates"],
+    );
 }

@@ -6,16 +6,16 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Permissions};
+use std::fs::{self};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
 use fastrand::Rng;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::common::place::is_long;
+use crate::common::place::{is_long, set_mode};
 use crate::common::unprivileged::Common;
 
 const CASES: u64 = 60;
@@ -78,7 +78,7 @@ fn make(random: &mut Rng, paths: &[Option<PathBuf>; 2], depth: u32) {
                 fs::write(path, bytes).unwrap();
                 // With -N, diff takes an empty file without rights for a missing one.
                 if is_on_both && !bytes.is_empty() && random.u8(..20) == 0 {
-                    fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
+                    set_mode(path, 0o000);
                 }
             }
         }
@@ -109,7 +109,7 @@ fn make_directory(random: &mut Rng, paths: &[Option<PathBuf>; 2], depth: u32) {
     }
     for path in paths.iter().flatten().filter(|_| depth < 3) {
         if random.u8(..30) == 0 {
-            fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
+            set_mode(path, 0o000);
         }
     }
 }

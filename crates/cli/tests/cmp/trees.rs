@@ -1,13 +1,13 @@
 //! Comparing trees: exit codes, the forms of output, and what cannot be read.
 
 use std::ffi::OsStr;
-use std::fs::{self, Permissions};
+use std::fs::{self};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use crate::common::place::{Ended, Place, assert_contains};
+use crate::common::place::{Ended, Place, assert_contains, set_mode};
 use crate::common::unprivileged::Common;
 
 /// Two trees that differ in a file, a name that is not UTF-8, and a link.
@@ -51,15 +51,16 @@ fn equal_trees_exit_0_and_those_that_are_not_there_2() {
         ("cmp -r --stats one/same other/same", "1 file, 8 B on each side"),
         ("cmp -r one/same one/same", ""),
     ] {
-        let equal = place.run(words).succeeded();
+        let equal = place.succeeds(words);
         assert_eq!(equal.stdout, "", "{words:?}");
         let is_said = equal.stderr.starts_with(sentence) && equal.stderr.is_empty() == sentence.is_empty();
         assert!(is_said, "{words:?}: {}", equal.stderr);
     }
-    let sentence = place.run("cmp -r one gone").refused();
-    assert_contains(&sentence, &["gone: cannot stat"]);
-    let sentence = place.run("cmp -r one/same /dev/null").refused();
-    assert_contains(&sentence, &["are neither directories nor regular files"]);
+    place.refuses("cmp -r one gone", &["gone: cannot stat"]);
+    place.refuses(
+        "cmp -r one/same /dev/null",
+        &["are neither directories nor regular files"],
+    );
     let files = place.run("cmp -r one/inner/file other/inner/file");
     let expected = "Files one/inner/file and other/inner/file differ: byte 2\n";
     assert_eq!((files.code, files.stdout.as_str()), (Some(1), expected));
@@ -118,10 +119,10 @@ fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
         fs::write(path("secret"), "bytes").unwrap();
     }
     let path = |name: &str| common.directory().join("open").join(name);
-    fs::set_permissions(path("other/secret"), Permissions::from_mode(0o000)).unwrap();
-    fs::set_permissions(path("one/shut"), Permissions::from_mode(0o000)).unwrap();
+    set_mode(path("other/secret"), 0o000);
+    set_mode(path("one/shut"), 0o000);
     let ended = common.run("cmp -r --jsonl open/one open/other");
-    fs::set_permissions(path("one/shut"), Permissions::from_mode(0o755)).unwrap();
+    set_mode(path("one/shut"), 0o755);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     for line in [
         "seekless: open/one/shut: cannot open: Permission denied",
@@ -148,7 +149,7 @@ fn files_of_one_size_are_counted() {
     for name in ["a", "b", "c"] {
         place.file(name, &vec![u8::from(name == "c"); 1 << 20]);
     }
-    let ended = place.run("cmp --same-size . --jsonl").succeeded();
+    let ended = place.succeeds("cmp --same-size . --jsonl");
     let object = &objects(&ended)[0];
     assert_eq!((&object["pairs"], &object["equal_pairs"]), (&2.into(), &1.into()));
 }
@@ -189,7 +190,6 @@ fn what_is_excluded_is_left_out_and_a_bad_pattern_named() {
         (["-x", "inner/[a"], "--exclude: "),
         (["-X", "gone"], "--exclude-from: gone: cannot read"),
     ] {
-        let sentence = place.run(("cmp -r", &words, "one other")).refused();
-        assert_contains(&sentence, &[expected]);
+        place.refuses(("cmp -r", &words, "one other"), &[expected]);
     }
 }

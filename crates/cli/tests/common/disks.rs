@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::XattrFlags;
 
@@ -18,6 +19,13 @@ pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
 
 pub fn blocks_bytes(path: &Path) -> u64 {
     fs::metadata(path).unwrap().blocks() * 512
+}
+
+/// Sets the time of change of a file, in seconds since 1970.
+pub fn set_modified(path: &Path, seconds: u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+        .unwrap();
 }
 
 pub fn sync(path: &Path) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use nix::sched::{CloneFlags, unshare};
+use rustix::process::{Pid, Signal, kill_process};
 #[cfg(target_os = "linux")]
 use seekless_cli::{Call, Streams};
 use seekless_record::Run;
@@ -25,17 +26,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A small measurement: reading one megabyte once, by the methods of the next argument.
-pub const SMALL_BENCH: [&str; 9] = [
-    "bench",
-    "--tables",
-    "--notes",
-    "read",
-    "--size",
-    "1M",
-    "--rounds",
-    "1",
-    "--methods",
-];
+pub const SMALL_BENCH: &str = "bench --tables --notes read --size 1M --rounds 1 --methods";
 
 /// The words of a command line.
 pub trait Words {
@@ -135,6 +126,44 @@ impl Place {
         path
     }
 
+    /// Makes files with these bytes in it, whose names are divided by spaces.
+    pub fn files(&self, names: &str, bytes: &[u8]) {
+        for name in names.split(' ') {
+            self.file(name, bytes);
+        }
+    }
+
+    /// Makes a device in it, by the words of mknod; prints `skipped` and returns false if that is not allowed.
+    pub fn device(&self, name: &str, words: &str) -> bool {
+        let is_made = Ended::by(self.command_of("mknod").arg(name).args(words.split(' '))).code == Some(0);
+        if !is_made {
+            println!("skipped: making a device needs root");
+        }
+        is_made
+    }
+
+    /// Makes a file of this many bytes in it, which is a hole if the file system has holes.
+    pub fn sparse(&self, name: impl AsRef<OsStr>, bytes: u64) -> PathBuf {
+        let path = self.file(name, b"");
+        resize(&path, bytes);
+        path
+    }
+
+    /// The bytes of a file in it.
+    pub fn read(&self, name: impl AsRef<OsStr>) -> Vec<u8> {
+        fs::read(self.path(name)).expect("a file is read")
+    }
+
+    /// The text of a file in it.
+    pub fn text(&self, name: impl AsRef<OsStr>) -> String {
+        fs::read_to_string(self.path(name)).expect("a text is read")
+    }
+
+    /// Gives a file in it one more name.
+    pub fn hard_link(&self, name: impl AsRef<OsStr>, other: impl AsRef<OsStr>) {
+        fs::hard_link(self.path(name), self.path(other)).expect("a file is linked");
+    }
+
     /// Makes a directory with a path longer than systems accept, and a file `file` in it. Returns the length of the
     /// file's path.
     pub fn deep_file(&self, bytes: &[u8]) -> usize {
@@ -178,16 +207,28 @@ impl Place {
 
     /// Runs the command to its end, with at most this many open files.
     pub fn run_with_few_files(&self, most: u32, arguments: impl Words) -> Ended {
-        let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
-        let mut limited = Command::new("sh");
-        limited
-            .args(["-c", &script])
-            .arg(self.command().get_program())
-            .args(arguments.list())
-            .current_dir(self.directory())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        Ended::of(limited.spawn().unwrap())
+        Ended::by(self.command_after(&format!("ulimit -n {most}")).args(arguments.list()))
+    }
+
+    /// The command, in a shell that runs this line first.
+    pub fn command_after(&self, line: &str) -> Command {
+        let mut shell = self.command_of("bash");
+        shell.args(["-c", &format!("{line} && exec \"$0\" \"$@\"")]);
+        shell.arg(self.command().get_program());
+        shell
+    }
+
+    /// Runs the command to its end with its output on a full device; `None` if there is no such device.
+    pub fn run_full(&self, arguments: impl Words) -> Option<Ended> {
+        let full = fs::File::options().write(true).open("/dev/full").ok()?;
+        Some(Ended::by(self.command().args(arguments.list()).stdout(full)))
+    }
+
+    /// Runs the command to its end with its output closed.
+    pub fn run_unread(&self, arguments: impl Words) -> Ended {
+        let mut child = self.start(arguments);
+        drop(child.stdout.take());
+        Ended::of(child)
     }
 
     /// Runs the command to its end.
@@ -260,6 +301,12 @@ impl Place {
         self.run(arguments).ended_with(code)
     }
 
+    /// Like [`Place::call`] of a command that must refuse bad input, with an error that has all of these parts.
+    #[track_caller]
+    pub fn refuses(&self, arguments: impl Words, told: &[&str]) {
+        self.call(arguments).refused_with(told);
+    }
+
     /// Runs the command to its end, with this on standard input.
     pub fn run_fed(&self, arguments: impl Words, input: &[u8]) -> Ended {
         self.run_as("seekless", arguments, input)
@@ -282,8 +329,7 @@ impl Place {
 
     /// Runs a small measurement: reading one megabyte by one method, once.
     pub fn bench(&self, arguments: impl Words) -> Ended {
-        let small = SMALL_BENCH.iter().chain(&["read/sync,block=128K"]).map(OsString::from);
-        self.run(&small.chain(arguments.list()).collect::<Vec<_>>())
+        self.run((SMALL_BENCH, "read/sync,block=128K", arguments))
     }
 
     /// The runs that were saved.
@@ -375,6 +421,18 @@ impl Ended {
         }
     }
 
+    /// Runs a command to its end.
+    pub fn by(command: &mut Command) -> Self {
+        Self::of(command.spawn().expect("the command starts"))
+    }
+
+    /// Interrupts a command as Ctrl-C does. It must end so.
+    #[track_caller]
+    pub fn interrupted(child: Child) -> Self {
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+        Self::of(child).ended_with(130)
+    }
+
     /// Checks the exit code, and that the errors have all of these parts.
     #[track_caller]
     pub fn failed_with(&self, code: i32, told: &[&str]) {
@@ -423,6 +481,31 @@ impl Ended {
         assert!(!self.stderr.trim().is_empty(), "an error says what is wrong");
         self.stderr
     }
+
+    /// Checks that the command refused bad input, with an error that has all of these parts.
+    #[track_caller]
+    pub fn refused_with(self, told: &[&str]) {
+        assert_contains(&self.refused(), told);
+    }
+}
+
+/// Fails unless an object has all fields of another.
+#[track_caller]
+pub fn assert_fields(object: &Value, expected: &Value) {
+    for (name, value) in expected.as_object().expect("an object") {
+        assert_eq!(object[name], *value, "{name}: {object}");
+    }
+}
+
+/// Changes who may do what with a file or directory.
+pub fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode is set");
+}
+
+/// Changes the size of a file.
+pub fn resize(path: &Path, bytes: u64) {
+    let file = fs::File::options().write(true).open(path).expect("a file is opened");
+    file.set_len(bytes).expect("a file is resized");
 }
 
 /// The words of a line, which are separated by spaces.

@@ -39,13 +39,9 @@ pub struct SimulatedDisk<'a> {
 
 impl<'a> SimulatedDisk<'a> {
     pub fn start(place: &'a Place, arguments: &[&str]) -> Self {
-        let started = place.run(&[&["sim", "start"], arguments].concat()).succeeded();
-        let name = started.stdout.split(':').next().unwrap().to_owned();
-        assert!(
-            started.stdout.ends_with(&format!("seekless sim stop {name}\n")),
-            "{}",
-            started.stdout
-        );
+        let started = place.succeeds(("sim start", arguments)).stdout;
+        let name = started.split(':').next().unwrap().to_owned();
+        assert!(started.ends_with(&format!("seekless sim stop {name}\n")), "{started}");
         let path = |key: &str| PathBuf::from(state_of(&name)[key].as_str().unwrap_or_default());
         Self {
             place,
@@ -60,13 +56,13 @@ impl<'a> SimulatedDisk<'a> {
         PathBuf::from(state_of(&self.name)["block_device"].as_str().unwrap())
     }
 
-    /// What was read from it so far.
-    pub fn read_bytes(&self) -> u64 {
+    /// What was read and written so far.
+    pub fn counters(&self) -> Value {
         // It fails if other devices there are broken.
-        let listed: Value = serde_json::from_str(&self.place.run(&["sim", "list", "--json"]).stdout).unwrap();
+        let listed = self.place.run("sim list --json").json();
         let devices = listed["devices"].as_array().unwrap();
         let own = devices.iter().find(|device| device["name"] == self.name.as_str());
-        own.unwrap()["report"]["counters"]["read_bytes"].as_u64().unwrap()
+        own.unwrap()["report"]["counters"].clone()
     }
 
     pub fn kill_server(&self) {

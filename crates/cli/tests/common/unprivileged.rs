@@ -1,13 +1,12 @@
 //! Commands of a user who owns nothing.
 
 use std::ffi::OsStr;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::place::{Ended, Words, wait_for};
+use super::place::{Ended, Words, set_mode, wait_for};
 
 /// The number of a user who owns nothing.
 pub const NOBODY: u32 = 65_534;
@@ -20,11 +19,11 @@ pub struct Common {
 impl Common {
     pub fn new() -> Self {
         let all = tempfile::tempdir().unwrap();
-        fs::set_permissions(all.path(), Permissions::from_mode(0o755)).unwrap();
+        set_mode(all.path(), 0o755);
         fs::copy(env!("CARGO_BIN_EXE_seekless"), all.path().join("seekless")).unwrap();
         for (name, mode) in [("open", 0o777), ("shut", 0o555)] {
             fs::create_dir(all.path().join(name)).unwrap();
-            fs::set_permissions(all.path().join(name), Permissions::from_mode(mode)).unwrap();
+            set_mode(all.path().join(name), mode);
         }
         Self { all }
     }

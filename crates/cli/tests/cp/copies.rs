@@ -116,7 +116,7 @@ fn the_last_word_says_which_existing_files_are_replaced() {
             File::open(place.path(name)).unwrap().set_modified(time).unwrap();
         }
         for name in ["old", "new"] {
-            place.run(("cp", words, &["source", name])).succeeded();
+            place.succeeds(("cp", words, &["source", name]));
             let is_replaced = fs::read(place.path(name)).unwrap() == b"source";
             assert_eq!(is_replaced, replaced.contains(name), "{words:?} {name}");
         }

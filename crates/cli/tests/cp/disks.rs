@@ -25,10 +25,10 @@ fn blocks_are_shared_as_asked_on(kind: &str) {
     let place = Place::new();
     let Some(_mount) = disk(&place, kind) else { return };
     place.file("disk/file", &bytes(1, 3 << 20));
-    place.run("cp --reflink=never disk/file disk/apart").succeeded();
+    place.succeeds("cp --reflink=never disk/file disk/apart");
     assert!(!is_shared(&place.path("disk/apart")), "asked never to share");
     for word in ["--reflink=auto", "--reflink=always", "--reflink"] {
-        place.run(&["cp", word, "disk/file", "disk/shares"]).succeeded();
+        place.succeeds(&["cp", word, "disk/file", "disk/shares"]);
         assert!(is_shared(&place.path("disk/shares")), "{word}");
         fs::remove_file(place.path("disk/shares")).unwrap();
     }
@@ -52,7 +52,7 @@ fn holes_are_kept_as_asked_on(kind: &str) {
         ("--reflink=never", 2048..3000),
         ("--sparse=always", 2048..3000),
     ] {
-        place.run(&format!("cp disk/file disk/copy {words}")).succeeded();
+        place.succeeds(&format!("cp disk/file disk/copy {words}"));
         let copy = File::open(place.path("disk/copy")).unwrap();
         copy.sync_all().unwrap();
         let allocated = copy.metadata().unwrap().blocks();
@@ -143,7 +143,7 @@ fn one_file_system_is_copied_to_another_that_is_mounted_in_it() {
     let Some(_mount) = Mount::tmpfs(&place.path("root/mounted"), "size=8m") else {
         return;
     };
-    place.run("cp -x root root/mounted").succeeded();
+    place.succeeds("cp -x root root/mounted");
     let copy = place.path("root/mounted/root");
     assert_eq!(fs::read(copy.join("sub/file")).unwrap(), b"file");
     assert_eq!(fs::read_dir(copy.join("mounted")).unwrap().count(), 0);
@@ -162,7 +162,7 @@ fn files_that_tell_another_size_are_copied_as_they_read() {
             println!("skipped: {path} is not here");
             continue;
         };
-        place.run(&["cp", "-T", path, "copy"]).succeeded();
+        place.succeeds(&["cp", "-T", path, "copy"]);
         let copied = fs::read(place.path("copy")).unwrap();
         assert_eq!(
             String::from_utf8_lossy(&copied),

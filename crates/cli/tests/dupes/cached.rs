@@ -14,13 +14,9 @@ use crate::common::unprivileged::Common;
 /// An ext4 image with equal files, whose time of change is in the past: digests are not kept of files that changed just now.
 fn image(place: &Place, content: &[u8]) -> Option<PathBuf> {
     let image = place.directory().with_file_name("image");
-    for name in ["disk", "copy"] {
-        fs::create_dir(place.path(name)).unwrap();
-    }
+    place.directories("disk copy");
     let mount = Mount::image("ext4", 16 << 20, &image, &place.path("disk"))?;
-    for name in ["disk/f", "disk/g"] {
-        place.file(name, content);
-    }
+    place.files("disk/f disk/g", content);
     drop(mount);
     let set_old = |name: &str| {
         let command = format!("set_inode_field {name} ctime 20200101");
@@ -69,9 +65,7 @@ fn digests_of_a_drive_are_kept_unless_a_copy_of_it_is_beside_it() {
 #[test]
 fn a_file_of_digests_that_cannot_be_used_is_told_and_the_search_goes_on() {
     let place = Place::new();
-    for name in ["a", "b"] {
-        place.file(name, b"same");
-    }
+    place.files("a b", b"same");
     let failure = || {
         let ended = searched(&place, &["a", "b"]).succeeded();
         assert_eq!(Seen::of(&ended).groups, groups(&["a b"]));

@@ -1,29 +1,18 @@
 //! `seekless dupes catalogue`, and searching against catalogues.
 
 use std::fs;
-use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::place::{Place, wait_for};
+use crate::common::place::{Ended, Place, assert_contains, wait_for};
 
 /// Writes `c.parquet`.
-const CATALOGUE: [&str; 8] = [
-    "dupes",
-    "catalogue",
-    "files",
-    "--output",
-    "c.parquet",
-    "--digest",
-    "all",
-    "--quiet",
-];
+const CATALOGUE: &str = "dupes catalogue files --output c.parquet --digest all --quiet";
 
 /// Files of 1 MiB in `files`, some of them equal.
 fn filled(place: &Place, files: usize) {
     for number in 0..files {
         let bytes = vec![(number % 7) as u8; 1 << 20];
-        fs::create_dir_all(place.path("files")).unwrap();
-        fs::write(place.path(format!("files/{number}")), bytes).unwrap();
+        place.file(format!("files/{number}"), &bytes);
     }
 }
 
@@ -31,22 +20,18 @@ fn filled(place: &Place, files: usize) {
 fn a_run_that_is_killed_leaves_the_older_catalogue_and_the_next_one_is_complete() {
     let place = Place::new();
     filled(&place, 60);
-    place.run(&CATALOGUE).succeeded();
+    place.succeeds(CATALOGUE);
     filled(&place, 70);
     for milliseconds in [5, 10, 20, 40, 60, 80, 120, 160] {
-        let mut command = place.command();
-        let mut running = command.args(CATALOGUE).stdout(Stdio::null()).spawn().unwrap();
+        let mut running = place.start(CATALOGUE);
         std::thread::sleep(Duration::from_millis(milliseconds));
         running.kill().unwrap();
         running.wait().unwrap();
         place.succeeds("dupes --against c.parquet files");
     }
-    let told = place.run(&CATALOGUE).succeeded().stdout;
-    assert!(told.contains("70 files"), "{told}");
-    let mut left: Vec<_> = fs::read_dir(place.directory())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    place.succeeds(CATALOGUE).says("70 files");
+    let entries = fs::read_dir(place.directory()).unwrap();
+    let mut left: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["c.parquet", "files"]);
 }
@@ -55,11 +40,10 @@ fn a_run_that_is_killed_leaves_the_older_catalogue_and_the_next_one_is_complete(
 fn one_run_at_a_time_writes_a_catalogue() {
     let place = Place::new();
     filled(&place, 400);
-    let first = place.command().args(CATALOGUE).stdout(Stdio::null()).spawn().unwrap();
+    let first = place.start(CATALOGUE);
     wait_for("its journal", || place.path("c.parquet.part").exists());
-    let second = place.run(&CATALOGUE);
-    let first = first.wait_with_output().unwrap();
-    assert!(first.status.success());
+    let second = place.run(CATALOGUE);
+    Ended::of(first).succeeded();
     // It may have waited for a slow machine until the first was done.
     assert!(
         second.code == Some(0) || second.stderr.contains("cannot write the catalogue"),
@@ -73,31 +57,22 @@ fn what_a_catalogue_has_is_told_and_never_acted_on() {
     let place = Place::new();
     filled(&place, 8);
     place.succeeds("dupes catalogue files --output c.parquet --host drive");
-    fs::create_dir(place.path("here")).unwrap();
+    place.file("here/other", b"other");
     fs::copy(place.path("files/0"), place.path("here/copy")).unwrap();
-    fs::write(place.path("here/other"), "other").unwrap();
     let found = place.succeeds("dupes --against c.parquet here").stdout;
-    assert!(
-        found.starts_with("here/copy\n  same digest, 1.00 MiB: drive:/"),
-        "{found}"
-    );
-    assert!(
-        found.contains("1 of 2 files have the same digest there, 1.00 MiB."),
-        "{found}"
-    );
-    let json = place.succeeds("dupes --against c.parquet --json here").stdout;
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let first = "here/copy\n  same digest, 1.00 MiB: drive:/";
+    assert!(found.starts_with(first), "{found}");
+    assert_contains(&found, &["1 of 2 files have the same digest there, 1.00 MiB."]);
+    let json = place.succeeds("dupes --against c.parquet --json here").json();
     assert_eq!(json["summary"]["same"], 1);
     assert_eq!(json["matches"][0]["same"].as_array().unwrap().len(), 2, "files 0 and 7");
     for action in ["remove", "hardlink", "trash"] {
-        let refused = place
-            .run(&format!("dupes --against c.parquet --action {action} --yes here"))
-            .refused();
-        assert!(refused.contains("a catalogue has digests and no files"), "{refused}");
+        let words = format!("dupes --against c.parquet --action {action} --yes here");
+        place.refuses(&words, &["a catalogue has digests and no files"]);
     }
     assert!(place.path("here/copy").exists());
-    let mixed = place.run("dupes --against c.parquet --against files here").refused();
-    assert!(mixed.contains("not a catalogue"), "{mixed}");
+    let mixed = "dupes --against c.parquet --against files here";
+    place.refuses(mixed, &["not a catalogue"]);
     // Files 0 and 7 are equal; of the others, the catalogue has only themselves.
     let own = place.succeeds("dupes --against c.parquet files").stdout;
     assert_eq!(own.matches("perhaps this file itself").count(), 8, "{own}");
@@ -123,7 +98,7 @@ fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_calle
     let place = Place::new();
     filled(&place, 2);
     place.succeeds("dupes catalogue files --output c.parquet");
-    let good = fs::read(place.path("c.parquet")).unwrap();
+    let good = place.read("c.parquet");
     let changed = |from: &[u8], at: usize, to: u8| {
         let mut bytes = good.clone();
         for start in 0..good.len() - from.len() {
@@ -137,7 +112,7 @@ fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_calle
     for (bytes, why) in [
         (
             changed(mark, mark.len() - 1, b'2'),
-            "version 2 of catalogues is not known here",
+            "version 2 of catalogues is not known",
         ),
         (
             changed(b"size", 3, b'f'),
@@ -145,7 +120,6 @@ fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_calle
         ),
     ] {
         fs::write(place.path("other.parquet"), bytes).unwrap();
-        let refused = place.run("dupes --against other.parquet files").refused();
-        assert!(refused.contains(why), "{refused}");
+        place.refuses("dupes --against other.parquet files", &[why]);
     }
 }

@@ -8,13 +8,12 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 
 use crate::common::disks::{blocks_bytes, btrfs, bytes, disk, reflink, resident_bytes, sync};
 use crate::common::groups::{Groups, Seen, groups};
-use crate::common::place::{Ended, Mount, Place, long_or, prepared, words};
+use crate::common::place::{Ended, Mount, Place, long_or, prepared, resize, words};
 
 /// Searches with many and with few threads, one processor and several, and checks that all print the same but for the proof.
 pub fn search(place: &Place, arguments: &[&str]) -> Seen {
@@ -27,8 +26,7 @@ pub fn search(place: &Place, arguments: &[&str]) -> Seen {
     ];
     let mut single = place.command_of("taskset");
     single
-        .args(["-c", "0"])
-        .arg(env!("CARGO_BIN_EXE_seekless"))
+        .args(["-c", "0", env!("CARGO_BIN_EXE_seekless")])
         .args(&arguments);
     others.extend(single.spawn().ok().map(Ended::of));
     // With few open files, digests are compared earlier; with a cache, the first search keeps them.
@@ -78,17 +76,13 @@ fn layered(place: &Place) -> Option<Mount> {
         ("lower1/y1", "linked, too"),
         ("upper/u", "same"),
     ] {
-        let path = place.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content.repeat(2000)).unwrap();
+        place.file(name, content.repeat(2000).as_bytes());
     }
     for name in ["x", "y"] {
         let path = |number: u32| place.path(format!("lower1/{name}{number}"));
         fs::hard_link(path(1), path(2)).unwrap();
     }
-    for name in ["work", "merged"] {
-        fs::create_dir_all(place.path(name)).unwrap();
-    }
+    place.directories("work merged");
     let lower = [place.path("lower1"), place.path("lower2")].map(|path| path.display().to_string());
     let [upper, work, merged] = ["upper", "work", "merged"].map(|name| place.path(name));
     let mount = Mount::overlay([Path::new(&lower.join(":")), &upper, &work], &merged)?;
@@ -115,7 +109,6 @@ fn an_overlay_of_several_file_systems_has_each_file_once() {
     let place = Place::new();
     let mut mounts = Vec::new();
     for name in ["lower1", "lower2"] {
-        fs::create_dir(place.path(name)).unwrap();
         let Some(mount) = Mount::tmpfs(&place.path(name), "size=4m") else {
             return;
         };
@@ -157,11 +150,9 @@ fn what_files_share_below_an_overlay_is_no_gain() {
     let place = Place::new();
     let Some(_disk) = disk(&place, "xfs") else { return };
     let names = ["lower", "upper", "work", "merged"].map(|name| place.path("disk").join(name));
-    for path in &names {
-        fs::create_dir(path).unwrap();
-    }
     let [lower, upper, work, merged] = &names;
-    fs::write(lower.join("a"), bytes(1, 1 << 20)).unwrap();
+    place.directories("disk/upper disk/work");
+    place.file("disk/lower/a", &bytes(1, 1 << 20));
     let Some(_overlay) = Mount::overlay([lower, upper, work], merged) else {
         return;
     };
@@ -178,14 +169,9 @@ fn what_files_share_below_an_overlay_is_no_gain() {
 fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
     for options in &[&[][..], &["-o", "use_ino"]][..long_or(2, 1)] {
         let place = Place::new();
-        for name in ["source/d/x", "source/d/y", "source/copy", "source/h1"] {
-            fs::create_dir_all(place.path(name).parent().unwrap()).unwrap();
-            let seed = if name.ends_with("h1") { 2 } else { 1 };
-            fs::write(place.path(name), bytes(seed, 9000)).unwrap();
-        }
-        fs::create_dir(place.path("m")).unwrap();
-        fs::create_dir(place.path("bound")).unwrap();
-        fs::hard_link(place.path("source/h1"), place.path("source/h2")).unwrap();
+        place.files("source/d/x source/d/y source/copy", &bytes(1, 9000));
+        place.file("source/h1", &bytes(2, 9000));
+        place.hard_link("source/h1", "source/h2");
         let Some(fuse) = Mount::bindfs(&place.path("source"), &place.path("m"), options) else {
             return;
         };
@@ -227,10 +213,9 @@ fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
         let Some(bound) = Mount::bind(&place.path("m"), &place.path("bound")) else {
             return;
         };
-        let found = search(&place, &["m/copy", "bound/copy"]).groups;
-        assert_eq!(found, Groups::new());
-        let found = search(&place, &["m/copy", "--against", "bound"]).groups;
-        assert_eq!(found, Groups::new());
+        for arguments in [&["m/copy", "bound/copy"][..], &["m/copy", "--against", "bound"]] {
+            assert_eq!(search(&place, arguments).groups, Groups::new());
+        }
         // So is a directory.
         for (arguments, expected) in [
             (&["m", "bound"][..], &["m/copy m/d/x m/d/y"][..]),
@@ -241,9 +226,7 @@ fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
             (&["m", "--against", "bound/d"], &["bound/d/x bound/d/y m/copy"]),
         ] {
             for option in [&[][..], &["--dirs"]] {
-                let seen = place
-                    .run(&[&["dupes", "--json"], option, arguments].concat())
-                    .succeeded();
+                let seen = place.succeeds(("dupes --json", option, arguments));
                 // A directory among them has no device, which fails here.
                 assert_eq!(Seen::of(&seen).groups, groups(expected), "{arguments:?}");
             }
@@ -269,10 +252,8 @@ fn equal_inode_numbers_in_two_subvolumes_are_two_files() {
     let expected = ["disk/one/a disk/two/a", "disk/one/b disk/two/b"];
     assert_eq!(seen.groups, groups(&expected));
     assert_eq!(seen.gain_bytes["disk/one/a"], blocks_bytes(&place.path("disk/one/a")));
-    assert_eq!(
-        search(&place, &["--isolate", "disk/one", "disk/two"]).groups,
-        groups(&expected)
-    );
+    let apart = search(&place, &["--isolate", "disk/one", "disk/two"]);
+    assert_eq!(apart.groups, groups(&expected));
 }
 
 #[test]
@@ -285,10 +266,8 @@ fn what_a_snapshot_holds_is_equal_and_frees_nothing() {
     }
     assert!(btrfs(&place, &["snapshot", "disk/one", "disk/writable"]));
     // A block in the middle changes, and a file is written again with the same bytes.
-    let changed = File::options()
-        .write(true)
-        .open(place.path("disk/writable/changed"))
-        .unwrap();
+    let changed = place.path("disk/writable/changed");
+    let changed = File::options().write(true).open(changed).unwrap();
     changed.write_all_at(b"changed", 100_000).unwrap();
     fs::write(place.path("disk/writable/new"), bytes(3, 300_000)).unwrap();
     sync(&place.path("disk"));
@@ -313,9 +292,7 @@ fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "btrfs") else { return };
     assert!(btrfs(&place, &["create", "disk/one"]));
-    for name in ["a", "b"] {
-        fs::write(place.path("disk/one").join(name), bytes(1, 300_000)).unwrap();
-    }
+    place.files("disk/one/a disk/one/b", &bytes(1, 300_000));
     assert!(btrfs(&place, &["snapshot", "-r", "disk/one", "disk/frozen"]));
     fs::write(place.path("disk/one/c"), bytes(1, 300_000)).unwrap();
     sync(&place.path("disk"));
@@ -325,8 +302,9 @@ fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
     // The snapshot holds the blocks of the first two.
     assert_eq!(seen.gain_bytes["disk/one/a"], blocks_bytes(&place.path("disk/one/c")));
     assert_eq!(seen.summary["left_out"]["directories"], 1);
-    let text = place.succeeds("dupes disk").stdout;
-    assert!(text.contains("1 trash directory or snapshot (--all)"), "{text}");
+    place
+        .succeeds("dupes disk")
+        .says("1 trash directory or snapshot (--all)");
     let with_all = groups(&[&format!("{here} disk/frozen/a disk/frozen/b")]);
     assert_eq!(search(&place, &["--all", "disk"]).groups, with_all);
     // What is named is searched.
@@ -337,10 +315,7 @@ fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
 #[test]
 fn what_only_looks_like_files_is_never_searched() {
     let place = Place::new();
-    fs::create_dir_all(place.path("tree/sys")).unwrap();
-    for name in ["tree/a", "tree/b"] {
-        place.file(name, b"same");
-    }
+    place.files("tree/a tree/b", b"same");
     let Some(_mount) = Mount::bind(Path::new("/sys/module"), &place.path("tree/sys")) else {
         return;
     };
@@ -403,11 +378,9 @@ fn reflinks_on(kind: &str) {
     let read = read_into_memory(&place, &["disk/p", "disk/p_twin", "disk/copy", "disk/part"]);
     let few = 512 << 10;
     assert!(read["disk/p"] < few && read["disk/p_twin"] < few, "{kind}: {read:?}");
-    assert_eq!(
-        [read["disk/copy"], read["disk/part"]],
-        [LENGTH as u64; 2],
-        "{kind}: {read:?}"
-    );
+    for name in ["disk/copy", "disk/part"] {
+        assert_eq!(read[name], LENGTH as u64, "{kind}: {read:?}");
+    }
 }
 
 #[test]
@@ -430,12 +403,7 @@ fn a_reflink_that_was_cut_in_its_last_block_is_not_the_longer_file() {
         let [long, short, copy] = ["long", "short", "copy"].map(|name| format!("{name}{number}"));
         reflink(&path("long"), &path(&long));
         reflink(&path("long"), &path(&short));
-        File::options()
-            .write(true)
-            .open(path(&short))
-            .unwrap()
-            .set_len(98_700)
-            .unwrap();
+        resize(&path(&short), 98_700);
         fs::write(path(&copy), &content[..98_700]).unwrap();
         longer.push(format!("disk/{long}"));
         shorter.extend([format!("disk/{short}"), format!("disk/{copy}")]);
@@ -456,12 +424,10 @@ fn content_decides_on(kind: &str) {
     fs::write(path("zeros"), vec![0; LENGTH]).unwrap();
     let allocate = [OsStr::new("-l"), OsStr::new("1M")];
     for name in ["unwritten", "unwritten_and_data"] {
-        assert!(prepared(
-            "fallocate",
-            &[&allocate[..], &[path(name).as_os_str()]].concat()
-        ));
+        let file = path(name);
+        assert!(prepared("fallocate", &[&allocate[..], &[file.as_os_str()]].concat()));
     }
-    File::create(path("hole")).unwrap().set_len(LENGTH as u64).unwrap();
+    place.sparse("disk/hole", LENGTH as u64);
     let ends = |name: &str| File::options().write(true).open(path(name)).unwrap();
     ends("unwritten_and_data").write_all_at(b"x", 700_000).unwrap();
     let mut data = vec![0; LENGTH];
@@ -475,8 +441,8 @@ fn content_decides_on(kind: &str) {
     fs::write(path("end"), &last).unwrap();
     sync(&path(""));
     reflink(&path("end"), &path("end_zeroed"));
-    ends("end_zeroed").set_len(99_000).unwrap();
-    ends("end_zeroed").set_len(100_000).unwrap();
+    resize(&path("end_zeroed"), 99_000);
+    resize(&path("end_zeroed"), 100_000);
     last[99_000..].fill(0);
     fs::write(path("end_expected"), &last).unwrap();
     // Written a moment ago, and not yet elsewhere.
@@ -498,14 +464,9 @@ fn content_decides_on(kind: &str) {
         "disk/dirty disk/dirty_too",
     ]);
     assert_eq!(seen.groups, expected, "{kind}");
-    assert_eq!(search(&place, &["disk"]).groups, expected, "{kind}");
-    assert_eq!(search(&place, &["--paranoid", "disk"]).groups, expected, "{kind}");
-    let cache = place.path("cache").display().to_string();
-    assert_eq!(
-        search(&place, &["--cache", "--cache-file", &cache, "disk"]).groups,
-        expected,
-        "{kind}"
-    );
+    for mode in ["disk", "disk --paranoid", "disk --cache --cache-file cache"] {
+        assert_eq!(search(&place, &words(mode)).groups, expected, "{kind} {mode}");
+    }
 }
 
 #[test]
@@ -519,21 +480,16 @@ fn what_is_unwritten_shared_or_dirty_is_equal_where_its_bytes_are() {
 fn a_directory_of_a_million_entries_is_searched() {
     let entries = long_or(1_000_000, 20_000);
     let place = Place::new();
-    fs::create_dir(place.path("large")).unwrap();
     let Some(_mount) = Mount::tmpfs(&place.path("large"), "size=1g,nr_inodes=0") else {
         return;
     };
     let at = seekless_sys::Directory::open(&place.path("large")).unwrap();
     for number in 0..entries {
-        let name = number.to_string();
-        rustix::fs::mknodat(
-            &at,
-            &name,
+        let (kind, mode) = (
             rustix::fs::FileType::RegularFile,
             rustix::fs::Mode::from_raw_mode(0o644),
-            0,
-        )
-        .unwrap();
+        );
+        rustix::fs::mknodat(&at, number.to_string(), kind, mode, 0).unwrap();
     }
     for (name, content) in [("5", "same"), ("5000", "same"), ("19999", "same"), ("7", "some")] {
         fs::write(place.path("large").join(name), content).unwrap();
@@ -542,8 +498,7 @@ fn a_directory_of_a_million_entries_is_searched() {
     assert_eq!(seen.groups, groups(&["large/5 large/5000 large/19999"]));
     assert_eq!(seen.summary["files"], 4);
     // Empty ones are equal, too.
-    let with_empty = words("dupes --min-size 0 --include 5??? --format fdupes large");
-    let ended = place.run(&with_empty).succeeded();
+    let ended = place.succeeds("dupes --min-size 0 --include 5??? --format fdupes large");
     let sizes: Vec<usize> = ended.stdout.split("\n\n").map(|group| group.lines().count()).collect();
     assert_eq!(sizes, [1_000 - 1, 0]);
 }
@@ -570,21 +525,15 @@ fn a_hundred_thousand_names_of_one_file_are_one_file() {
     // One of the two may go: with all of its names, each frees its space.
     assert_eq!(seen.gain_bytes["disk/links/0"], blocks_bytes(&path("other")));
     let below = Seen::of(&place.succeeds("dupes --json disk/links"));
-    assert_eq!(
-        (below.groups, &below.summary["files"]),
-        (Groups::new(), &Value::from(1))
-    );
+    assert_eq!(below.groups, Groups::new());
+    assert_eq!(below.summary["files"], 1);
 }
 
 #[test]
 fn bind_mounts_in_each_other_are_searched_to_an_end() {
     let place = Place::new();
-    for name in ["a/x", "b/y", "itself/again"] {
-        fs::create_dir_all(place.path(name)).unwrap();
-    }
-    for name in ["a/file", "b/file", "itself/file"] {
-        place.file(name, b"same");
-    }
+    place.directories("a/x b/y itself/again");
+    place.files("a/file b/file itself/file", b"same");
     let plain = search(&place, &["."]).groups;
     assert_eq!(plain, groups(&["a/file b/file itself/file"]));
     let path = |name: &str| place.path(name);
@@ -625,8 +574,7 @@ fn a_tree_that_is_three_thousand_directories_deep_is_searched_to_its_end() {
     let expected = groups(&[&expected]);
     assert_eq!(search(&place, &["."]).groups, expected);
     assert_eq!(search(&place, &["--paranoid", "."]).groups, expected);
-    let removed = Command::new("rm").arg("-r").arg(place.path("directory")).status();
-    assert!(removed.is_ok_and(|status| status.success()));
+    Ended::by(place.command_of("rm").args(["-r", "directory"])).succeeded();
 }
 
 #[test]
@@ -643,20 +591,10 @@ fn equal_trees_that_are_deep_take_little_memory() {
         let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
         std::io::Write::write_all(&mut file, b"same").unwrap();
     }
-    let mut limited = place.command_of("sh");
-    limited
-        .args([
-            "-c",
-            &format!("ulimit -d {KIB}; exec \"$0\" dupes --dirs --format fdupes ."),
-        ])
-        .arg(env!("CARGO_BIN_EXE_seekless"));
-    let ended = Ended::of(limited.spawn().unwrap()).succeeded();
+    let mut limited = place.command_after(&format!("ulimit -d {KIB}"));
+    let ended = Ended::by(limited.args(words("dupes --dirs --format fdupes ."))).succeeded();
     assert_eq!(ended.stdout, "./a\n./b\n\n");
-    let removed = Command::new("rm")
-        .arg("-r")
-        .args(["a", "b"].map(|tree| place.path(tree)))
-        .status();
-    assert!(removed.is_ok_and(|status| status.success()));
+    Ended::by(place.command_of("rm").args(["-r", "a", "b"])).succeeded();
 }
 
 /// A path as it is in the output of `--json`.
@@ -706,53 +644,35 @@ fn every_format_tells_odd_names_so_that_they_are_read_back() {
         }
     }
     let stdout = |arguments: &[&str]| {
-        let output = place
-            .command()
-            .arg("dupes")
-            .args(arguments)
-            .arg("tree")
-            .output()
-            .unwrap();
+        let mut command = place.command();
+        let output = command.args(["dupes", "tree"]).args(arguments).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty());
         output.stdout
     };
     let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
     for mode in [None, Some("--unique")] {
         let with = |arguments: &[&'static str]| stdout(&[arguments, &Vec::from_iter(mode)[..]].concat());
-        let wanted = if mode.is_none() {
-            expected.clone()
-        } else {
-            BTreeSet::new()
-        };
+        let wanted = mode.map_or_else(|| expected.clone(), |_| BTreeSet::new());
         let document: Value = serde_json::from_slice(&with(&["--json"])).unwrap();
         let paths = |group: &Value| {
-            group["paths"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(path_in)
-                .collect::<Vec<_>>()
+            let paths = group["paths"].as_array().unwrap().iter();
+            paths.map(path_in).collect::<Vec<_>>()
         };
         let found: BTreeSet<_> = document["groups"].as_array().unwrap().iter().flat_map(paths).collect();
         assert_eq!(found, wanted);
         let lines = with(&["--jsonl"]);
         let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let lines = lines.map(|line| serde_json::from_slice::<Value>(line).unwrap());
-        let found: BTreeSet<_> = lines
-            .filter(|line| line["kind"] == "group")
-            .flat_map(|line| paths(&line))
-            .collect();
+        let of_groups = lines.filter(|line| line["kind"] == "group");
+        let found: BTreeSet<_> = of_groups.flat_map(|line| paths(&line)).collect();
         assert_eq!(found, wanted);
         let text = with(&["--format", "csv"]);
         let mut reader = csv::Reader::from_reader(&text[..]);
         let found: BTreeSet<_> = reader.byte_records().map(|row| path(&row.unwrap()[5])).collect();
         assert_eq!(found, wanted);
         let names = with(&["--format", "paths0"]);
-        let found: BTreeSet<_> = names
-            .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty())
-            .map(path)
-            .collect();
+        let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let found: BTreeSet<_> = names.map(path).collect();
         assert_eq!(found, wanted);
         let text = String::from_utf8(with(&[])).unwrap();
         let is_plain = |letter: char| letter == '\n' || !(letter.is_control() || letter == '\u{202e}');

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use super::disks::search;
 use crate::common::disks::{bytes, disk, reflink, resident_bytes, sync};
 use crate::common::groups::{Groups, Names, Seen, groups};
-use crate::common::place::{Ended, Mount, Place, long_or, wait_for};
+use crate::common::place::{Ended, Mount, Place, assert_contains, long_or, resize, wait_for};
 use crate::common::unprivileged::{Common, NOBODY};
 
 /// From this size on, pairs are compared by the methods of the engine.
@@ -134,29 +134,22 @@ fn a_block_that_cannot_be_read_leaves_one_file_out_and_the_others_are_compared()
         let seen = search(&place, arguments);
         assert_eq!((seen.code, &seen.groups), (Some(2), &expected), "{arguments:?}");
         let names: Vec<&str> = told(&seen).into_keys().collect();
-        assert_eq!(
-            names,
-            ["disk/large-bad", "disk/medium-bad", "disk/pair-bad", "disk/small-bad"],
-            "{arguments:?}"
-        );
+        let bad = ["disk/large-bad", "disk/medium-bad", "disk/pair-bad", "disk/small-bad"];
+        assert_eq!(names, bad, "{arguments:?}");
         for (path, reason) in told(&seen) {
-            assert!(
-                reason.starts_with("cannot ") && reason.contains("Input/output error"),
-                "{path}: {reason}"
-            );
+            assert!(reason.starts_with("cannot "), "{path}: {reason}");
+            assert_contains(reason, &["Input/output error"]);
             println!("{path}: {reason}");
         }
         assert_eq!(seen.summary["failed"], 4);
     }
-    let text = place.fails(2, "dupes disk");
-    text.says("3 groups of equal files");
+    place.fails(2, "dupes disk").says("3 groups of equal files");
 }
 
 #[test]
 fn what_lies_behind_the_end_of_a_device_is_named_and_everything_else_is_found() {
     const IMAGE_BYTES: u64 = 48 << 20;
     let place = Place::new();
-    fs::create_dir(place.path("disk")).unwrap();
     let image = place.directory().parent().unwrap().join("image");
     let Some(mount) = Mount::image("ext4", IMAGE_BYTES, &image, &place.path("disk")) else {
         return;
@@ -192,48 +185,34 @@ fn what_lies_behind_the_end_of_a_device_is_named_and_everything_else_is_found() 
             assert_eq!(seen.code, Some(if is_any { 2 } else { 0 }), "{part}: {}", seen.stderr);
             for (path, reason) in told(seen) {
                 let is_known = read.failed_files.contains_key(path) || read.failed_directories.contains(path);
-                assert!(
-                    is_known && reason.contains("Input/output error"),
-                    "{part}: {path}: {reason}"
-                );
+                assert!(is_known, "{part}: {path}: {reason}");
+                assert_contains(reason, &["Input/output error"]);
             }
+            let require_told = |path: &str| {
+                assert!(told(seen).contains_key(path), "{part}: {path}: {}", seen.stderr);
+            };
             for path in &read.failed_directories {
-                assert!(
-                    told(seen).contains_key(path.as_str()),
-                    "{part}: {path}: {}",
-                    seen.stderr
-                );
+                require_told(path);
             }
             // One that has two equal ones beside it is read until it fails.
             for (path, length) in &read.failed_files {
                 let is_alike = |(bytes, files): (&Vec<u8>, &BTreeSet<String>)| {
-                    let seed = path
-                        .split(['/', ' '])
-                        .find_map(|word| word.parse::<u64>().ok())
-                        .unwrap_or(0);
+                    let mut words = path.split(['/', ' ']);
+                    let seed = words.find_map(|word| word.parse::<u64>().ok()).unwrap_or(0);
                     bytes[..] == crate::common::disks::bytes(length + seed % 3, *length as usize) && files.len() > 1
                 };
                 if *length > 0 && read.contents.iter().any(is_alike) {
-                    assert!(
-                        told(seen).contains_key(path.as_str()),
-                        "{part}: {path}: {}",
-                        seen.stderr
-                    );
+                    require_told(path);
                 }
             }
         }
-        met.extend(
-            read.failed_files
-                .values()
-                .map(|length| format!("file of {length} bytes")),
-        );
+        let lengths = read.failed_files.values();
+        met.extend(lengths.map(|length| format!("file of {length} bytes")));
         met.extend((!read.failed_directories.is_empty()).then(|| "directory".to_owned()));
     }
     println!("could not be read: {met:?}");
-    assert!(
-        met.contains("directory") && met.contains("file of 400000 bytes"),
-        "{met:?}"
-    );
+    let expected = ["directory", "file of 400000 bytes"];
+    assert!(expected.iter().all(|what| met.contains(*what)), "{met:?}");
 }
 
 #[test]
@@ -262,11 +241,8 @@ fn few_descriptors_are_enough_for_deep_trees_and_large_files() {
             &["dupes", "--json", "--dirs", "."],
         ] {
             let ended = place.run_with_few_files(*limit, options);
-            assert_eq!(
-                (ended.code, ended.stderr.as_str()),
-                (Some(0), ""),
-                "{limit} {options:?}"
-            );
+            assert_eq!(ended.code, Some(0), "{limit} {options:?}");
+            assert_eq!(ended.stderr, "", "{limit} {options:?}");
             if options[2] != "--dirs" {
                 assert_eq!(Seen::of(&ended).groups, all.groups, "{limit} {options:?}");
             }
@@ -328,12 +304,7 @@ fn change(tree: &Path, outside: &Path, stop: &AtomicBool, history: &Mutex<Histor
                 2 => {
                     let length = random.usize(40_000..=content.len().max(40_001));
                     content.resize(length, 0);
-                    File::options()
-                        .write(true)
-                        .open(&path)
-                        .unwrap()
-                        .set_len(length as u64)
-                        .unwrap();
+                    resize(&path, length as u64);
                 }
                 3 => {
                     let mut file = File::options().append(true).open(&path).unwrap();
@@ -376,18 +347,14 @@ fn files_that_change_meanwhile_are_told_or_in_the_group_of_what_they_held() {
         long_or(24, 4),
         |run| {
             let mode = modes[run % 4];
-            let options = mode.split_whitespace().collect::<Vec<_>>();
-            (
-                place.run(&[&["dupes", "--json"], &options[..], &["tree"]].concat()),
-                mode,
-            )
+            (place.run(("dupes --json tree", mode)), mode)
         },
     );
     let history = history.into_inner().unwrap();
     let contents_of_static = [1, 2, 3].map(|seed| bytes(seed, 50_000));
     for (ended, mode) in runs {
         assert_eq!(ended.code, Some(0), "{mode}: {}", ended.stderr);
-        let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let document = ended.json();
         let mut static_files = 0;
         for group in document["groups"].as_array().unwrap() {
             let mut contents = BTreeSet::new();
@@ -417,10 +384,8 @@ fn files_that_change_meanwhile_are_told_or_in_the_group_of_what_they_held() {
                 "removed during the search",
                 "truncated",
             ];
-            assert!(
-                line.contains("changing ") && is_note.iter().any(|note| line.contains(note)),
-                "{mode}: {line}"
-            );
+            assert_contains(line, &["changing "]);
+            assert!(is_note.iter().any(|note| line.contains(note)), "{mode}: {line}");
             is_told += 1;
         }
     }
@@ -431,13 +396,8 @@ fn files_that_change_meanwhile_are_told_or_in_the_group_of_what_they_held() {
 /// Lets files look as if they had been read before they were written.
 fn age(path: &Path) -> (i64, i64) {
     let old = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 30);
-    let times = fs::FileTimes::new().set_accessed(old);
-    File::options()
-        .write(true)
-        .open(path)
-        .unwrap()
-        .set_times(times)
-        .unwrap();
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_times(fs::FileTimes::new().set_accessed(old)).unwrap();
     accessed(path)
 }
 
@@ -466,41 +426,34 @@ fn the_time_of_access_stays_for_the_owner() {
     }
     let before: Vec<_> = paths.iter().map(|path| age(path)).collect();
     for options in [&[][..], &["--paranoid"], &["--cache", "--cache-file", "open/digests"]] {
-        place.run(&[&["dupes"], options, &["open"]].concat()).succeeded();
+        place.run(("dupes open", options)).succeeded();
         let after: Vec<_> = paths.iter().map(|path| accessed(path)).collect();
         assert_eq!(after, before, "{options:?}");
     }
     // Reading them otherwise changes it, unless the mount keeps it.
     fs::read(&paths[0]).unwrap();
-    println!(
-        "reading changes the time of access here: {}",
-        accessed(&paths[0]) != before[0]
-    );
+    let changes = accessed(&paths[0]) != before[0];
+    println!("reading changes the time of access here: {changes}");
 }
 
 #[test]
 fn times_of_access_of_directories_and_of_what_names_ignored_files_stay_too() {
     let place = Place::new();
-    fs::create_dir(place.path("tree")).unwrap();
     let Some(_mount) = Mount::tmpfs(&place.path("tree"), "strictatime,size=8m") else {
         return;
     };
     fs::create_dir_all(place.path("tree/d/e")).unwrap();
-    for name in ["tree/d/a", "tree/d/e/b", "tree/d/e/c.o"] {
-        place.file(name, b"same");
-    }
+    place.files("tree/d/a tree/d/e/b tree/d/e/c.o", b"same");
     place.file("tree/d/.gitignore", b"*.o\n");
     let names = ["tree", "tree/d", "tree/d/e", "tree/d/.gitignore"];
     let before = names.map(|name| accessed(&place.path(name)));
     for arguments in [&["tree"][..], &["--dirs", "tree/d"], &["tree/d/e", "--against", "tree"]] {
-        let ended = place
-            .run(&[&["dupes", "--ignore-files"], arguments].concat())
-            .succeeded();
-        assert!(!ended.stdout.contains("c.o"), "{}", ended.stdout);
+        let found = place.succeeds(("dupes --ignore-files", arguments)).stdout;
+        assert!(!found.contains("c.o"), "{found}");
         assert_eq!(names.map(|name| accessed(&place.path(name))), before, "{arguments:?}");
     }
     // Reading them otherwise changes it.
-    fs::read(place.path("tree/d/.gitignore")).unwrap();
+    place.read("tree/d/.gitignore");
     assert_ne!(accessed(&place.path(names[3])), before[3]);
 }
 
@@ -547,11 +500,7 @@ mod alone {
                     }
                 }
                 let before: Vec<_> = paths.iter().map(resident).collect();
-                let seen = Seen::of(
-                    &place
-                        .run(&[&["dupes", "--json"], options, &["disk"]].concat())
-                        .succeeded(),
-                );
+                let seen = Seen::of(&place.succeeds(("dupes --json disk", options)));
                 assert_eq!(seen.groups.len(), 5, "{options:?}");
                 let after: Vec<_> = paths.iter().map(resident).collect();
                 for (path, (before, after)) in paths.iter().zip(before.iter().zip(&after)) {
@@ -561,11 +510,8 @@ mod alone {
                         // The system may have evicted a page of a file that was warmed.
                         (*before > 0 && after >= before) || (*before == 0 && *after == 0)
                     };
-                    assert!(
-                        is_right,
-                        "{options:?} {}: {before} before, {after} after",
-                        path.display()
-                    );
+                    let name = path.display();
+                    assert!(is_right, "{options:?} {name}: {before} before, {after} after");
                 }
             }
             fs::remove_file(place.path("cache")).unwrap();
@@ -584,9 +530,7 @@ fn what_was_read_until_ctrl_c_leaves_the_page_cache() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "ext4") else { return };
     let content = bytes(1, 100 << 20);
-    for name in ["a", "b", "c"] {
-        fs::write(place.path("disk").join(name), &content).unwrap();
-    }
+    place.files("disk/a disk/b disk/c", &content);
     for name in ["a", "b", "c"] {
         drop_written(&place.path("disk").join(name));
     }
@@ -670,20 +614,14 @@ fn large_files_that_shrink_and_grow_meanwhile_are_told_and_others_are_compared()
     fs::create_dir(&tree).unwrap();
     let path = |number: u64, name: &str| tree.join(format!("{number} {name}"));
     // Pairs, and some of three; of each, the last changes.
-    let names = |number: u64| {
-        if number.is_multiple_of(2) {
-            &["a", "b", "changing"][..]
-        } else {
-            &["a", "changing"]
-        }
-    };
-    for number in 0..6 {
-        for name in names(number) {
+    let (threes, pairs) = (&["a", "b", "changing"][..], &["a", "changing"][..]);
+    for (number, names) in (0..6)
+        .zip([threes, pairs].into_iter().cycle())
+        .chain([(7, &["a", "b"][..])])
+    {
+        for name in names {
             fs::write(path(number, name), bytes(number, LARGE_BYTES * 2)).unwrap();
         }
-    }
-    for name in ["a", "b"] {
-        fs::write(path(7, name), bytes(7, LARGE_BYTES * 2)).unwrap();
     }
     let modes = [&[][..], &["--paranoid"], &["--cache", "--cache-file", "cache"]];
     let change = |stop: &AtomicBool| {
@@ -699,7 +637,7 @@ fn large_files_that_shrink_and_grow_meanwhile_are_told_and_others_are_compared()
         }
     };
     let ended = searched_while(change, long_or(18, 3), |run| {
-        place.run(&[&["dupes", "--json"], modes[run % 3], &["tree"]].concat())
+        place.run(("dupes --json tree", modes[run % 3]))
     });
     let mut told = BTreeSet::new();
     for ended in &ended {
@@ -753,7 +691,7 @@ fn a_file_that_loses_what_it_shares_meanwhile_makes_no_others_equal() {
         }
     };
     let ended = searched_while(change, long_or(30, 10), |run| {
-        place.run(&[&["dupes", "--json"], modes[run % 2], &["disk"]].concat())
+        place.run(("dupes --json disk", modes[run % 2]))
     });
     let mut told = 0;
     for ended in &ended {
@@ -761,20 +699,19 @@ fn a_file_that_loses_what_it_shares_meanwhile_makes_no_others_equal() {
         told += ended.stderr.lines().count();
         let groups = Seen::of(ended).groups;
         for number in 0..20 {
-            let has =
-                |group: &BTreeSet<Names>, name: &str| group.contains(&Names::from([format!("disk/{number} {name}")]));
-            for (one, other) in [("twin", "copy"), ("other", "another")] {
-                assert!(
-                    groups.iter().any(|group| has(group, one) && has(group, other)),
-                    "{number} {one} {other}: {}",
-                    ended.stderr
-                );
+            let file = |name: &str| Names::from([format!("disk/{number} {name}")]);
+            let are_together = |one: &str, other: &str| {
+                let mut with_one = groups.iter().filter(|group| group.contains(&file(one)));
+                with_one.any(|group| group.contains(&file(other)))
+            };
+            for (one, other, expected) in [
+                ("twin", "copy", true),
+                ("other", "another", true),
+                ("twin", "other", false),
+            ] {
+                let case = format!("{number} {one} {other}: {}", ended.stderr);
+                assert_eq!(are_together(one, other), expected, "{case}");
             }
-            assert!(
-                !groups.iter().any(|group| has(group, "twin") && has(group, "other")),
-                "{number}: {}",
-                ended.stderr
-            );
         }
     }
     println!("{told} were told");

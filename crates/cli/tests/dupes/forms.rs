@@ -6,17 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime};
 
-use serde_json::Value;
-
 use crate::common::place::{Mount, Place};
 use crate::common::unprivileged::Common;
 
 /// Three equal files, of which one has two names; two others that are equal; and one that is alone.
 fn planted() -> Place {
     let place = Place::new();
-    for directory in ["one", "other"] {
-        fs::create_dir(place.path(directory)).unwrap();
-    }
     for (name, content) in [
         ("one/a", "same"),
         ("one/b", "same"),
@@ -28,7 +23,7 @@ fn planted() -> Place {
     ] {
         place.file(name, content.as_bytes());
     }
-    fs::hard_link(place.path("one/a"), place.path("one/link")).unwrap();
+    place.hard_link("one/a", "one/link");
     place
 }
 
@@ -97,11 +92,8 @@ fn csv_has_the_figures_of_every_name_and_ends_its_lines_alike() {
     let directories = rows(&["--dirs", "."]);
     let paths: Vec<&[u8]> = directories.iter().map(|row| &row[5]).collect();
     assert_eq!(paths, [b"./copy\n1".as_slice(), b"./copy,\"2\""]);
-    assert!(
-        directories
-            .iter()
-            .all(|row| row[2] == *b"directories" && row[3].is_empty())
-    );
+    let is_directory = |row: &csv::ByteRecord| row[2] == *b"directories" && row[3].is_empty();
+    assert!(directories.iter().all(is_directory));
     let single = rows(&["--unique", "."]);
     assert_eq!((single.len(), &single[0][5]), (1, b"./alone".as_slice()));
     assert!(rows(&["alone"]).is_empty());
@@ -111,18 +103,14 @@ fn csv_has_the_figures_of_every_name_and_ends_its_lines_alike() {
 fn files_without_a_duplicate_are_in_the_order_of_their_first_names_whatever_is_listed_first() {
     let place = Place::new();
     for (number, directory) in ["z", "m", "a"].into_iter().enumerate() {
-        fs::create_dir(place.path(directory)).unwrap();
         place.file(format!("{directory}/{number}"), &vec![1; number + 1]);
     }
-    fs::hard_link(place.path("z/0"), place.path("a/link")).unwrap();
-    fs::hard_link(place.path("a/2"), place.path("z/link")).unwrap();
+    place.hard_link("z/0", "a/link");
+    place.hard_link("a/2", "z/link");
     for _ in 0..20 {
         let found = place.run("dupes --unique --format fdupes .");
-        assert_eq!(
-            found.stdout, "./a/2\n./z/link\n./a/link\n./z/0\n./m/1\n",
-            "{}",
-            found.stderr
-        );
+        let expected = "./a/2\n./z/link\n./a/link\n./z/0\n./m/1\n";
+        assert_eq!(found.stdout, expected, "{}", found.stderr);
     }
 }
 
@@ -132,25 +120,22 @@ fn a_list_without_paths_is_an_error_that_names_it() {
     place.file("list", b"\n\n");
     place.file("list0", b"\0");
     for (options, name) in [
-        (&["list"][..], "list"),
-        (&["list", "--explain"], "list"),
-        (&["list0", "-0"], "list0"),
-        (&["list", "--against", "one"], "list"),
-        (&["-"], "standard input"),
-        (&["-", "--json", "--explain"], "standard input"),
+        ("list", "list"),
+        ("list --explain", "list"),
+        ("list0 -0", "list0"),
+        ("list --against one", "list"),
+        ("-", "standard input"),
+        ("- --json --explain", "standard input"),
     ] {
-        let refusal = place.run(&[&["dupes", "--files-from"], options].concat()).refused();
-        assert_eq!(refusal, format!("seekless: no paths in {name}\n"), "{options:?}");
+        let refusal = place.run(("dupes --files-from", options)).refused();
+        assert_eq!(refusal, format!("seekless: no paths in {name}\n"), "{options}");
     }
     // Others may be named.
     place.succeeds("dupes --files-from list one");
-    let refusal = place.run("dupes --files-from gone").refused();
-    assert!(refusal.starts_with("seekless: gone: cannot read: No such"), "{refusal}");
-    let refusal = place.run(&["dupes", "--files-from", "go\nne"]).refused();
-    assert!(
-        refusal.starts_with("seekless: go\\nne: cannot read: No such"),
-        "{refusal}"
-    );
+    for (name, shown) in [("gone", "gone"), ("go\nne", "go\\nne")] {
+        let told = format!("seekless: {shown}: cannot read: No such");
+        place.run(&["dupes", "--files-from", name]).refused_with(&[&told]);
+    }
 }
 
 #[test]
@@ -158,11 +143,8 @@ fn paths_come_from_a_file_too() {
     let place = planted();
     place.file("list", b"one/a\none/b\ngone\n");
     place.file("list0", b"one/long\0other/long, too\0");
-    let ended = place.run("dupes --files-from list");
-    assert_eq!(
-        (ended.code, ended.stderr.contains("gone: cannot stat")),
-        (Some(2), true)
-    );
+    let ended = place.fails(2, "dupes --files-from list");
+    ended.warns("gone: cannot stat");
     assert!(ended.stdout.starts_with("2 files of 4 B"), "{}", ended.stdout);
     let ended = place.succeeds("dupes --files-from list0 -0");
     assert!(ended.stdout.starts_with("2 files of 6 B"), "{}", ended.stdout);
@@ -180,21 +162,14 @@ fn filters_leave_only_what_they_name() {
         ("y.jpg", 20),
         ("z.jpg", 20),
     ] {
-        let path = place.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, vec![1; bytes]).unwrap();
+        place.file(name, &vec![1; bytes]);
     }
     let old = SystemTime::now() - Duration::from_hours(72);
     let file = fs::File::options().write(true).open(place.path("a/x.jpg")).unwrap();
     file.set_modified(old).unwrap();
     let found = |options: &str| {
-        let words: Vec<&str> = options.split_whitespace().collect();
-        let ended = place.run(&[&["dupes", ".", "--format", "fdupes"], &words[..]].concat());
-        assert!(
-            ended.code == Some(0) && ended.stderr.is_empty(),
-            "{options}: {}",
-            ended.stderr
-        );
+        let ended = place.succeeds(("dupes . --format fdupes", options));
+        assert_eq!(ended.stderr, "", "{options}");
         let mut names: Vec<&str> = ended.stdout.lines().filter(|line| !line.is_empty()).collect();
         names.sort_unstable();
         names.join(" ").replace("./", "")
@@ -217,25 +192,19 @@ fn filters_leave_only_what_they_name() {
         assert_eq!(found(options), expected, "{options}");
     }
     for wrong in ["--exclude [", "--regex (", "--newer soon", "--min-size many"] {
-        let words: Vec<&str> = wrong.split_whitespace().collect();
-        place.run(&[&["dupes", "."], &words[..]].concat()).refused();
+        place.run(("dupes .", wrong)).refused();
     }
 }
 
 #[test]
 fn files_are_chosen_by_their_numbers_of_hard_links_as_find_chooses_them() {
     let place = Place::new();
-    fs::create_dir(place.path("in")).unwrap();
-    for name in ["one", "uno", "two", "three"] {
-        place.file(format!("in/{name}"), b"same");
-    }
+    place.files("in/one in/uno in/two in/three", b"same");
     for (name, link) in [("two", "outside"), ("three", "in/drei"), ("three", "in/tres")] {
-        fs::hard_link(place.path(format!("in/{name}")), place.path(link)).unwrap();
+        place.hard_link(format!("in/{name}"), link);
     }
     let found = |links: &[&str]| {
-        let ended = place
-            .run(&[&["dupes", "--format", "fdupes", "in"], links].concat())
-            .succeeded();
+        let ended = place.succeeds(("dupes --format fdupes in", links));
         ended.stdout.trim_end().replace("in/", "").replace('\n', " ")
     };
     for (links, expected) in [
@@ -263,17 +232,13 @@ fn files_are_chosen_by_their_numbers_of_hard_links_as_find_chooses_them() {
         "x",
         "1x",
     ] {
-        let said = place.run(&["dupes", "in", "--links", wrong]).refused();
-        assert!(said.contains("+3 for more"), "{wrong}: {said}");
+        place.refuses(&["dupes", "in", "--links", wrong], &["+3 for more"]);
     }
 }
 
 #[test]
 fn names_that_must_be_alike_are_one_condition_more_of_every_search() {
     let place = Place::new();
-    for directory in ["one/d", "two/d"] {
-        fs::create_dir_all(place.path(directory)).unwrap();
-    }
     for (name, content) in [
         ("one/a.c", "same"),
         ("one/a.bak", "same"),
@@ -286,10 +251,7 @@ fn names_that_must_be_alike_are_one_condition_more_of_every_search() {
         place.file(name, content.as_bytes());
     }
     let found = |options: &str| {
-        let words: Vec<&str> = options.split(' ').collect();
-        let ended = place
-            .run(&[&["dupes", "--format", "fdupes"], &words[..]].concat())
-            .succeeded();
+        let ended = place.succeeds(("dupes --format fdupes", options));
         ended.stdout.trim_end().replace("\n\n", " | ").replace('\n', " ")
     };
     for (options, expected) in [
@@ -332,10 +294,8 @@ fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
     let ended = place.run(&["dupes", "open"]).ended_with(2);
-    assert_eq!(
-        ended.stderr,
-        "seekless dupes: open/c: cannot open: Permission denied (os error 13)\n"
-    );
+    let told = "seekless dupes: open/c: cannot open: Permission denied (os error 13)\n";
+    assert_eq!(ended.stderr, told);
     assert!(ended.stdout.starts_with("2 files of 4 B"), "{}", ended.stdout);
 }
 
@@ -343,10 +303,9 @@ fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
 fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
     let place = Place::new();
     for name in ["p/1", "b/1", "b/below/2"] {
-        fs::create_dir_all(place.path(name).parent().unwrap()).unwrap();
         place.file(name, b"same");
     }
-    fs::hard_link(place.path("b/1"), place.path("link")).unwrap();
+    place.hard_link("b/1", "link");
     std::os::unix::fs::symlink("b/below", place.path("to below")).unwrap();
     let all = "3 files  b/1 (reference)  b/below/2 (reference)  p/1";
     for (arguments, expected) in [
@@ -370,7 +329,7 @@ fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
         (&["link", "--against", "b/1"], ""),
         (&["link", "--against", "b"], ""),
     ] {
-        let ended = place.run(&[&["dupes"], arguments].concat()).succeeded();
+        let ended = place.succeeds(("dupes", arguments));
         let lines = ended.stdout.lines().take_while(|line| !line.is_empty());
         let outside = [", 1 hard link outside the search", " (1 hard link outside the search)"];
         let plain = |line: String| outside.iter().fold(line, |line, words| line.replace(words, ""));
@@ -384,8 +343,7 @@ fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
         }
         assert_eq!(found, expected, "{arguments:?}: {}", ended.stdout);
     }
-    let ended = place.succeeds("dupes --json link p --against b/1");
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let json = place.succeeds("dupes --json link p --against b/1").json();
     let roots = json["groups"][0]["paths"].as_array().unwrap().iter();
     let roots: Vec<_> = roots
         .map(|path| (path["path"].as_str().unwrap(), path["root"].as_u64().unwrap()))
@@ -397,28 +355,19 @@ fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
 fn hard_links_that_are_named_one_by_one_are_one_file() {
     let place = planted();
     let lines = |stdout: &str| {
-        stdout
-            .lines()
-            .take_while(|line| !line.is_empty())
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        let lines = stdout.lines().take_while(|line| !line.is_empty());
+        lines.map(str::to_owned).collect::<Vec<_>>()
     };
     place.file("list", b"one/link\none/a\none/../one/a\nother/a\n");
     for arguments in [
         &["one/link", "one/a", "other/a", "./one/link"][..],
         &["--files-from", "list"],
     ] {
-        let ended = place.run(&[&["dupes"], arguments].concat()).succeeded();
-        assert_eq!(
-            lines(&ended.stdout)[1..],
-            ["  one/a", "  one/link  (same file)", "  other/a"]
-        );
+        let ended = place.succeeds(("dupes", arguments));
+        let names = ["  one/a", "  one/link  (same file)", "  other/a"];
+        assert_eq!(lines(&ended.stdout)[1..], names);
         ended.says("\n2 files, 1 group");
-        let json = place
-            .run(&[&["dupes", "--json"], arguments].concat())
-            .succeeded()
-            .stdout;
-        let json: Value = serde_json::from_str(&json).unwrap();
+        let json = place.succeeds(("dupes --json", arguments)).json();
         let blocks = fs::metadata(place.path("one/a")).unwrap().blocks() * 512;
         for path in json["groups"][0]["paths"].as_array().unwrap() {
             assert_eq!(path["own_bytes"], blocks, "{path}");
@@ -435,29 +384,22 @@ fn a_bind_mount_of_the_same_inode_number_is_told_by_one_name_every_time() {
     let place = Place::new();
     let mut mounts = Vec::new();
     for name in ["a", "b"] {
-        fs::create_dir(place.path(name)).unwrap();
         let Some(mount) = Mount::tmpfs(&place.path(name), "size=4m") else {
             return;
         };
         mounts.push(mount);
     }
     // The first directory of each tmpfs has one inode number.
-    for name in ["a/mounted", "b/own"] {
-        fs::create_dir(place.path(name)).unwrap();
-    }
+    place.directories("a/mounted b/own");
     let inode = |name: &str| fs::metadata(place.path(name)).unwrap().ino();
     assert_eq!(inode("a/mounted"), inode("b/own"));
     let Some(mount) = Mount::bind(&place.path("b/own"), &place.path("a/mounted")) else {
         return;
     };
     mounts.push(mount);
-    for name in ["b/own/file", "b/file"] {
-        place.file(name, b"same");
-    }
+    place.files("b/own/file b/file", b"same");
     for number in 0..100 {
-        for name in ["a", "b"] {
-            fs::create_dir(place.path(format!("{name}/{number}"))).unwrap();
-        }
+        place.directories(&format!("a/{number} b/{number}"));
     }
     for _ in 0..20 {
         let ended = place.succeeds("dupes --format fdupes a b");
@@ -473,9 +415,7 @@ fn explaining_says_how_files_were_read() {
     let place = planted();
     let ended = place.succeeds("dupes --explain .");
     let first = ended.stderr.lines().next().unwrap();
-    assert!(
-        first.starts_with("seekless dupes: ") && first.contains("in the order of their"),
-        "{first}"
-    );
+    assert!(first.starts_with("seekless dupes: "), "{first}");
+    assert!(first.contains("in the order of their"), "{first}");
     ended.warns("  predicted ");
 }

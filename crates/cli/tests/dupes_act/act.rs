@@ -9,28 +9,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::common::place::{Ended, Mount, Place, long_or, words};
+use crate::common::disks::set_modified;
+use crate::common::place::{Ended, Mount, Place, Words, assert_fields, long_or, words};
 use crate::common::terminal::Terminal;
 
 /// Equal files `b/long-name` (mtime 20), `a/x.raw` (30) and `c` (10), and another file.
 fn three() -> Place {
     let place = Place::new();
-    for directory in ["a", "b"] {
-        fs::create_dir(place.path(directory)).unwrap();
-    }
     for (name, seconds) in [("b/long-name", 20), ("a/x.raw", 30), ("c", 10)] {
-        let path = place.file(name, b"same");
-        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        File::options()
-            .write(true)
-            .open(path)
-            .unwrap()
-            .set_modified(time)
-            .unwrap();
+        set_modified(&place.file(name, b"same"), seconds);
     }
     place.file("other", b"other");
     place
@@ -66,14 +57,13 @@ fn left(place: &Place) -> Vec<String> {
 }
 
 fn report(place: &Place, arguments: &[&str]) -> Value {
-    let all = [&["dupes", "--json"], arguments].concat();
-    serde_json::from_str(&place.run(&all).succeeded().stdout).unwrap()
+    place.succeeds(("dupes --json", arguments)).json()
 }
 
 /// Acts on a report.
 fn act_on(place: &Place, report: &Value, arguments: &[&str]) -> Ended {
     place.file("report", report.to_string().as_bytes());
-    let ended = place.run(&[&["dupes", "act"], arguments, &["--from", "report"]].concat());
+    let ended = place.run(("dupes act --from report", arguments));
     fs::remove_file(place.path("report")).unwrap();
     ended
 }
@@ -90,8 +80,7 @@ fn what_stays_follows_the_rules() {
     ] {
         let keep: Vec<&str> = rules.iter().flat_map(|rule| ["--keep", rule]).collect();
         let place = three();
-        let all = [&["dupes", "--action", "remove", "--yes", "."], &keep[..]].concat();
-        place.run(&all).succeeded();
+        place.succeeds(("dupes --action remove --yes .", &keep));
         assert_eq!(left(&place), expected, "{rules:?}");
         let place = three();
         let report = report(&place, &["."]);
@@ -100,18 +89,16 @@ fn what_stays_follows_the_rules() {
     }
     // The order of the paths that are given.
     let place = three();
-    let all = words("dupes --action remove --yes -r --keep first c b a");
-    place.run(&all).succeeded();
+    place.succeeds("dupes --action remove --yes -r --keep first c b a");
     assert_eq!(left(&place), ["c"]);
 }
 
 #[test]
 fn a_dry_run_shows_what_stays_why_and_what_is_done_and_changes_nothing() {
     let place = three();
-    fs::hard_link(place.path("c"), place.path("link")).unwrap();
+    place.hard_link("c", "link");
     let before = files(&place);
-    let arguments = ["dupes", "--action", "remove", "--keep", "newest", "--dry-run", "."];
-    let ended = place.run(&arguments).succeeded();
+    let ended = place.succeeds("dupes --action remove --keep newest --dry-run .");
     let gain = seekless_results::bytes(2 * 512 * fs::metadata(place.path("c")).unwrap().blocks());
     let expected = format!(
         "Equal files of 4 B\n  keep      a/x.raw  (newest)\n  remove    b/long-name\n  remove    c\n  remove    link  (same file)\n\n\
@@ -152,13 +139,11 @@ fn without_a_terminal_it_neither_asks_nor_acts() {
         place.run("dupes --action remove --keep newest ."),
         act_on(&place, &whole, &["remove", "--keep", "newest"]),
     ] {
-        assert_eq!(ended.code, Some(2));
-        ended.warns("use --yes");
+        ended.failed_with(2, &["use --yes"]);
     }
     for form in ["--json", "--jsonl"] {
-        let ended = place.run(&["dupes", "--action", "remove", "--keep", "newest", form, "."]);
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
-        ended.warns("do not ask");
+        let ended = place.run(("dupes --action remove --keep newest .", form));
+        ended.refused_with(&["do not ask"]);
     }
     assert_eq!(files(&place), before);
 }
@@ -180,7 +165,7 @@ fn everything_in_a_reference_stays() {
     for is_report in [false, true] {
         let place = three();
         place.file("a/twin", b"same");
-        fs::hard_link(place.path("a/twin"), place.path("b/link")).unwrap();
+        place.hard_link("a/twin", "b/link");
         if is_report {
             let report = report(&place, &["--against", "a", "b", "c"]);
             act_on(&place, &report, &["remove", "--yes"]).succeeded();
@@ -233,7 +218,6 @@ fn a_copy_in_the_trash_is_not_the_last_one() {
     place.succeeds("dupes --all --action symlink --yes --keep newest .");
     assert_eq!(fs::read_link(place.path("c")).unwrap(), Path::new("b/long-name"));
     // Also where the trash of a mount is in memory.
-    fs::create_dir(place.path("mount")).unwrap();
     let Some(_mount) = Mount::tmpfs(&place.path("mount"), "size=4m,mode=700") else {
         return;
     };
@@ -249,10 +233,10 @@ fn a_copy_in_the_trash_is_not_the_last_one() {
 fn names_of_one_file_are_no_copies_and_go_together() {
     let place = Place::new();
     place.file("one", b"same");
-    fs::hard_link(place.path("one"), place.path("two")).unwrap();
-    let all = ["dupes", "--action", "remove", "--yes", "--keep", "newest", "."];
-    let ended = place.run(&all).succeeded();
-    ended.says("Nothing to do");
+    place.hard_link("one", "two");
+    place
+        .succeeds("dupes --action remove --yes --keep newest .")
+        .says("Nothing to do");
     assert_eq!(left(&place), ["one", "two"]);
     place.file("zero", b"same");
     place.succeeds("dupes --action remove --yes --keep name:zero .");
@@ -263,11 +247,8 @@ fn names_of_one_file_are_no_copies_and_go_together() {
     assert_eq!(inode("one"), inode("two"));
     // A report that calls them two files with one inode is not believed, and one that names them apart keeps them together.
     let mut forged = report(&place, &["."]);
-    let group = &mut forged["groups"][0];
-    group["paths"]
-        .as_array_mut()
-        .unwrap()
-        .retain(|path| path["path"] != "./zero");
+    let paths = forged["groups"][0]["paths"].as_array_mut().unwrap();
+    paths.retain(|path| path["path"] != "./zero");
     act_on(&place, &forged, &["remove", "--keep", "newest", "--yes"]).succeeded();
     assert_eq!(left(&place), ["one", "two", "zero"]);
 }
@@ -279,15 +260,14 @@ fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again()
         fs::create_dir(place.path("d")).unwrap();
         place.file("d/one", b"same");
         for name in ["d/longer", "d/c"] {
-            fs::hard_link(place.path("d/one"), place.path(name)).unwrap();
+            place.hard_link("d/one", name);
         }
         place.file("d/single", b"other");
         place
     };
     for (rule, stays) in [("first", "d/c"), ("longest", "d/longer"), ("name:on*", "d/one")] {
         let place = named();
-        let all = ["dupes", "--action", "remove", "--names", "--yes", "--keep", rule, "d"];
-        let ended = place.run(&all).succeeded();
+        let ended = place.succeeds(("dupes --action remove --names --yes d --keep", rule));
         ended.says("1 file reduced to fewer names");
         assert_eq!(left(&place), [stays]);
         place.succeeds("dupes undo");
@@ -296,7 +276,7 @@ fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again()
     // By an edited plan, and by a report of equal files.
     let place = named();
     place.succeeds("dupes --action remove --names --keep first --plan-file plan d");
-    let plan = fs::read_to_string(place.path("plan")).unwrap();
+    let plan = place.text("plan");
     let (kept, other) = (plan.find("keep   ").unwrap(), plan.find("remove 1-").unwrap());
     assert!(kept < other, "{plan}");
     let none = plan.replace("keep   1-", "remove 1-");
@@ -316,27 +296,16 @@ fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again()
 #[test]
 fn hard_links_outside_the_search_and_an_mtime_that_a_link_changes_are_told() {
     let place = three();
-    fs::hard_link(place.path("c"), place.path("outside")).unwrap();
+    place.hard_link("c", "outside");
     let found = place.succeeds("dupes a b c");
     let told = "c  (1 hard link outside the search)\n";
     found.says(told);
-    assert_eq!(
-        report(&place, &["a", "b", "c"])["groups"][0]["paths"][2]["links_elsewhere"],
-        1
-    );
+    let path = &report(&place, &["a", "b", "c"])["groups"][0]["paths"][2];
+    assert_eq!(path["links_elsewhere"], 1);
     let act = |action: &str| {
-        let all = [
-            "dupes",
-            "--action",
-            action,
-            "--keep",
-            "newest",
-            "--dry-run",
-            "a",
-            "b",
-            "c",
-        ];
-        place.run(&all).succeeded().stdout
+        place
+            .succeeds(("dupes --keep newest --dry-run a b c --action", action))
+            .stdout
     };
     let shown = act("remove");
     assert!(shown.contains(told) && !shown.contains("mtime"), "{shown}");
@@ -346,11 +315,10 @@ fn hard_links_outside_the_search_and_an_mtime_that_a_link_changes_are_told() {
 
 #[test]
 fn directories_that_acting_leaves_empty_are_removed_on_request_but_not_the_paths() {
-    for action in [&["remove"][..], &["move", "--to", "old"]] {
+    for action in ["remove", "move --to old"] {
         let place = three();
         let before = place.content();
-        let all = [&["dupes", "--keep", "name:c", "--prune", "--yes", "--action"], action].concat();
-        let ended = place.run(&[&all[..], &["b", "c", "."]].concat()).succeeded();
+        let ended = place.succeeds(("dupes --keep name:c --prune --yes b c . --action", action));
         let told = "1 directory and 2 files";
         ended.says(told);
         ended.says("Directories to remove if left empty");
@@ -373,20 +341,17 @@ fn a_file_behind_a_symbolic_link_stays() {
     symlink("../a", place.path("searched/way")).unwrap();
     symlink("../c", place.path("searched/file")).unwrap();
     place.file("searched/own", b"same");
-    let all = words("dupes -L --action remove --yes --keep at-least:1 searched");
-    let ended = place.run(&all).succeeded();
+    let ended = place.succeeds("dupes -L --action remove --yes --keep at-least:1 searched");
     ended.says("behind a symbolic link");
     assert_eq!(left(&place), ["a/x.raw", "b/long-name", "c"]);
     // A link that was named itself leads to its target, which stays as well.
     let place = three();
     symlink("c", place.path("named")).unwrap();
-    let all = words("dupes --action remove --yes --keep name:*.raw named a");
-    place.run(&all).succeeded();
+    place.succeeds("dupes --action remove --yes --keep name:*.raw named a");
     assert_eq!(left(&place).len(), 3);
     // A directory that was named by a link is what the user meant.
     symlink("b", place.path("way")).unwrap();
-    let all = words("dupes --action remove --yes --keep name:*.raw way a");
-    place.run(&all).succeeded();
+    place.succeeds("dupes --action remove --yes --keep name:*.raw way a");
     assert_eq!(left(&place), ["a/x.raw", "c"]);
 }
 
@@ -394,24 +359,20 @@ fn a_file_behind_a_symbolic_link_stays() {
 fn each_action_does_what_it_says_and_is_undone() {
     type Look = fn(&Place);
     let inode = |place: &Place, name: &str| fs::symlink_metadata(place.path(name)).unwrap().ino();
-    let run = |place: &Place, arguments: &[&str]| {
-        let all = [&["dupes", "--action"], arguments, &["--yes", "--keep", "name:c", "."]].concat();
-        place.run(&all).succeeded()
-    };
-    let cases: [(&[&str], Look); 5] = [
-        (&["remove"], |place| assert_eq!(left(place), ["c"])),
-        (&["hardlink"], |place| {
+    let cases: [(&str, Look); 5] = [
+        ("remove", |place| assert_eq!(left(place), ["c"])),
+        ("hardlink", |place| {
             let number = |name| fs::metadata(place.path(name)).unwrap().ino();
             assert_eq!((number("a/x.raw"), number("b/long-name")), (number("c"), number("c")));
         }),
-        (&["symlink"], |place| {
+        ("symlink", |place| {
             assert_eq!(fs::read_link(place.path("a/x.raw")).unwrap(), Path::new("../c"));
         }),
-        (&["symlink", "--absolute"], |place| {
+        ("symlink --absolute", |place| {
             let expected = fs::canonicalize(place.path("c")).unwrap();
             assert_eq!(fs::read_link(place.path("a/x.raw")).unwrap(), expected);
         }),
-        (&["move", "--to", "away"], |place| {
+        ("move --to away", |place| {
             let all = names(place);
             let moved = all.iter().filter(|name| name.starts_with("away/"));
             assert_eq!((all.contains(&"c".to_owned()), moved.count()), (true, 2), "{all:?}");
@@ -422,38 +383,32 @@ fn each_action_does_what_it_says_and_is_undone() {
         fs::create_dir(place.path("away")).unwrap();
         let before: Vec<_> = files(&place).into_iter().collect();
         let old = inode(&place, "c");
-        let ended = run(&place, arguments);
+        let ended = place.succeeds(("dupes --yes --keep name:c . --action", arguments));
         ended.says("To undo: seekless dupes undo");
         look(&place);
         assert_eq!(inode(&place, "c"), old);
         let listed = place.succeeds("dupes undo --list").stdout;
-        assert!(listed.contains(arguments[0]) && listed.contains("done"), "{listed}");
+        let action = arguments.split(' ').next().unwrap();
+        assert!(listed.contains(action) && listed.contains("done"), "{listed}");
         let acted = files(&place);
-        let foreseen = place.succeeds("dupes undo --dry-run");
-        assert!(
-            foreseen.stdout.ends_with("2 files to restore.\n"),
-            "{}",
-            foreseen.stdout
-        );
-        foreseen.says("/b/long-name\n");
+        let foreseen = place.succeeds("dupes undo --dry-run").stdout;
+        assert!(foreseen.ends_with("2 files to restore.\n"), "{foreseen}");
+        assert!(foreseen.contains("/b/long-name\n"), "{foreseen}");
         assert_eq!(files(&place), acted);
         let undone = place.succeeds("dupes undo");
         undone.says("2 files restored.");
         let after: Vec<_> = files(&place).into_iter().collect();
         assert_eq!(after, before, "{arguments:?}");
-        assert_eq!(
-            fs::metadata(place.path("a/x.raw")).unwrap().mtime(),
-            30,
-            "{arguments:?}"
-        );
-        let again = place.fails(2, "dupes undo");
-        again.warns("nothing to undo");
+        let modified = fs::metadata(place.path("a/x.raw")).unwrap().mtime();
+        assert_eq!(modified, 30, "{arguments}");
+        place.fails(2, "dupes undo").warns("nothing to undo");
     }
 }
 
 /// The journals, the newest first.
 fn listed(place: &Place) -> Vec<Value> {
-    serde_json::from_str(&place.succeeds("dupes undo --list --json").stdout).unwrap()
+    let listed = place.succeeds("dupes undo --list --json").json();
+    listed.as_array().unwrap().clone()
 }
 
 /// The path of the newest journal.
@@ -467,10 +422,7 @@ fn a_journal_is_named_listed_and_forgotten() {
     place.succeeds("dupes undo --list").says("No journals");
     place.succeeds("dupes --action remove --yes --keep name:c .");
     let journal = &listed(&place)[0];
-    assert_eq!(
-        (&journal["action"], &journal["state"]),
-        (&json!("remove"), &json!("done"))
-    );
+    assert_fields(journal, &json!({"action": "remove", "state": "done"}));
     let (name, path) = (journal["name"].as_str().unwrap(), journal["path"].as_str().unwrap());
     place.fails(2, "dupes undo no-such");
     place.fails(2, "dupes undo --forget");
@@ -588,15 +540,11 @@ fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goe
     ] {
         let place = three();
         fs::create_dir(place.path("more")).unwrap();
-        for name in ["more/1", "more/2"] {
-            place.file(name, b"more");
-        }
+        place.files("more/1 more/2", b"more");
         let mut report = report(&place, &["."]);
         let groups = report["groups"].as_array_mut().unwrap();
-        let at = groups
-            .iter()
-            .position(|group| group["paths"].as_array().unwrap().len() == 3)
-            .unwrap();
+        let is_of_three = |group: &Value| group["paths"].as_array().unwrap().len() == 3;
+        let at = groups.iter().position(is_of_three).unwrap();
         assert_eq!(groups[at]["paths"][0]["path"], "./a/x.raw");
         if pointer.is_empty() {
             groups[at] = json!(7);
@@ -614,51 +562,31 @@ fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goe
 #[test]
 fn a_file_that_is_not_what_it_was_is_refused_and_the_rest_of_its_group_goes_on() {
     type Change = fn(&Place);
-    let changes: [(Change, &str); 6] = [
-        (
-            |place| fs::write(place.path("a/x.raw"), "SAME").unwrap(),
-            "changed since",
-        ),
-        (
-            |place| fs::remove_file(place.path("a/x.raw")).unwrap(),
-            "no longer exists",
-        ),
-        (
-            |place| {
-                fs::remove_file(place.path("a/x.raw")).unwrap();
-                symlink("../c", place.path("a/x.raw")).unwrap();
-            },
-            "not a regular file",
-        ),
-        (
-            |place| {
-                // With its times put back.
-                let path = place.path("a/x.raw");
-                let time = fs::metadata(&path).unwrap().modified().unwrap();
-                fs::write(&path, "SAME").unwrap();
-                File::options()
-                    .write(true)
-                    .open(&path)
-                    .unwrap()
-                    .set_modified(time)
-                    .unwrap();
-            },
-            "changed since",
-        ),
-        (
-            |place| {
-                fs::copy(place.path("a/x.raw"), place.path("a/new")).unwrap();
-                fs::rename(place.path("a/new"), place.path("a/x.raw")).unwrap();
-            },
-            "another inode",
-        ),
-        (
-            |place| {
-                fs::rename(place.path("a"), place.path("z")).unwrap();
-                symlink("z", place.path("a")).unwrap();
-            },
-            "",
-        ),
+    let saved: Change = |place| fs::write(place.path("a/x.raw"), "SAME").unwrap();
+    let saved_as_before: Change = |place| {
+        fs::write(place.path("a/x.raw"), "SAME").unwrap();
+        set_modified(&place.path("a/x.raw"), 30);
+    };
+    let removed: Change = |place| fs::remove_file(place.path("a/x.raw")).unwrap();
+    let linked: Change = |place| {
+        fs::remove_file(place.path("a/x.raw")).unwrap();
+        symlink("../c", place.path("a/x.raw")).unwrap();
+    };
+    let replaced: Change = |place| {
+        fs::copy(place.path("a/x.raw"), place.path("a/new")).unwrap();
+        fs::rename(place.path("a/new"), place.path("a/x.raw")).unwrap();
+    };
+    let in_a_linked_directory: Change = |place| {
+        fs::rename(place.path("a"), place.path("z")).unwrap();
+        symlink("z", place.path("a")).unwrap();
+    };
+    let changes = [
+        (saved, "changed since"),
+        (saved_as_before, "changed since"),
+        (removed, "no longer exists"),
+        (linked, "not a regular file"),
+        (replaced, "another inode"),
+        (in_a_linked_directory, ""),
     ];
     for (change, reason) in changes {
         let place = three();
@@ -671,12 +599,7 @@ fn a_file_that_is_not_what_it_was_is_refused_and_the_rest_of_its_group_goes_on()
             assert_eq!(left(&place), ["c", "z/x.raw"]);
             continue;
         }
-        assert_eq!(ended.code, Some(2), "{reason}");
-        assert!(
-            ended.stderr.contains(&format!("a/x.raw: {reason}")) || ended.stderr.contains(reason),
-            "{}",
-            ended.stderr
-        );
+        ended.failed_with(2, &[reason]);
         assert!(left(&place).contains(&"c".to_owned()));
         assert!(!place.path("b/long-name").exists(), "{reason}");
     }
@@ -706,28 +629,22 @@ fn a_file_in_two_groups_is_not_kept_in_one_and_acted_on_in_the_other() {
 
 /// Writes a plan that keeps `c` and acts on the others, and gives its lines that are no comments: the header, `keep`, and one for each
 /// other file.
-fn planned(place: &Place, action: &[&str]) -> Vec<String> {
-    let all = [
-        &["dupes", "--action"],
-        action,
-        &["--keep", "name:c", "--plan-file", "plan", "a", "b", "c"],
-    ]
-    .concat();
-    let ended = place.run(&all).succeeded();
+fn planned(place: &Place, action: impl Words) -> Vec<String> {
+    let ended = place.succeeds(("dupes --keep name:c --plan-file plan a b c --action", action));
     assert!(ended.stdout.starts_with("2 files to "), "{}", ended.stdout);
     ended.says("the plan is plan. To act: ");
     lines_of(place)
 }
 
 fn lines_of(place: &Place) -> Vec<String> {
-    let text = fs::read_to_string(place.path("plan")).unwrap();
+    let text = place.text("plan");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(str::to_owned).collect()
 }
 
 fn carry_out(place: &Place, lines: &[String], more: &[&str]) -> Ended {
     place.file("plan", (lines.join("\n") + "\n").as_bytes());
-    place.run(&[&["dupes", "act", "--plan", "plan", "--yes"], more].concat())
+    place.run(("dupes act --plan plan --yes", more))
 }
 
 /// A line with another word at its start.
@@ -735,10 +652,15 @@ fn with_word(line: &str, word: &str) -> String {
     format!("{word} {}", line.split_once(' ').unwrap().1)
 }
 
+/// The word and mark of a line, without its path.
+fn until_path(line: &str) -> &str {
+    &line[..line.find('/').unwrap()]
+}
+
 #[test]
 fn a_plan_is_written_edited_and_carried_out() {
     let place = three();
-    let lines = planned(&place, &["remove"]);
+    let lines = planned(&place, "remove");
     assert_eq!(left(&place).len(), 3);
     let words: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(words, ["plan", "keep", "remove", "remove"]);
@@ -776,93 +698,72 @@ fn words_of_a_plan_are_changed_by_hand() {
         (|lines| lines[1..].reverse(), &["c"]),
         (
             |lines| {
-                lines
-                    .iter_mut()
-                    .skip(1)
-                    .for_each(|line| *line = format!("  {line} \r").replacen(' ', "\t", 3));
+                for line in &mut lines[1..] {
+                    *line = format!("  {line} \r").replacen(' ', "\t", 3);
+                }
             },
             &["c"],
         ),
         (
             |lines| {
-                let kept = lines
-                    .iter()
-                    .skip(1)
-                    .map(|line| with_word(line, "keep"))
-                    .collect::<Vec<_>>();
-                lines.splice(1.., kept);
+                for line in &mut lines[1..] {
+                    *line = with_word(line, "keep");
+                }
             },
             &["a/x.raw", "b/long-name", "c"],
         ),
     ];
     for (number, (edit, expected)) in edits.into_iter().enumerate() {
         let place = three();
-        let mut lines = planned(&place, &["remove"]);
+        let mut lines = planned(&place, "remove");
         edit(&mut lines);
         carry_out(&place, &lines, &[]).succeeded();
         assert_eq!(left(&place), expected, "{number}");
     }
     // Links lead to the first file that is kept.
     let place = three();
-    let mut lines = planned(&place, &["symlink"]);
+    let mut lines = planned(&place, "symlink");
     lines[1] = with_word(&lines[1], "symlink");
     lines[2] = with_word(&lines[2], "keep");
     carry_out(&place, &lines, &[]).succeeded();
-    assert_eq!(fs::read_link(place.path("c")).unwrap(), Path::new("a/x.raw"));
-    assert_eq!(
-        fs::read_link(place.path("b/long-name")).unwrap(),
-        Path::new("../a/x.raw")
-    );
+    for (name, target) in [("c", "a/x.raw"), ("b/long-name", "../a/x.raw")] {
+        assert_eq!(fs::read_link(place.path(name)).unwrap(), Path::new(target));
+    }
 }
 
 #[test]
 fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
-    type Edit = fn(&mut String, &str);
+    type Edit = fn(&str, &str) -> String;
     let edits: [(Edit, &str); 16] = [
         (
-            |line, other| {
-                *line = format!(
-                    "{}{}",
-                    &line[..line.find('/').unwrap()],
-                    &other[other.find('/').unwrap()..]
-                );
-            },
+            |line, other| format!("{}{}", until_path(line), &other[until_path(other).len()..]),
             "its mark differs",
         ),
-        (|line, _| *line = line.replacen("1-", "2-", 1), "its mark differs"),
-        (|line, _| *line = line.replacen("1-", "1-0", 1), "its mark differs"),
-        (|line, _| *line = line.replacen("1-", "one-", 1), "no mark"),
-        (|line, _| *line = line.replacen("1-", "", 1), "no mark"),
+        (|line, _| line.replacen("1-", "2-", 1), "its mark differs"),
+        (|line, _| line.replacen("1-", "1-0", 1), "its mark differs"),
+        (|line, _| line.replacen("1-", "one-", 1), "no mark"),
+        (|line, _| line.replacen("1-", "", 1), "no mark"),
         (
-            |line, _| *line = with_word(line, "delete"),
+            |line, _| with_word(line, "delete"),
             "it begins with `delete`; write `keep` or `remove`",
         ),
-        (
-            |line, _| *line = with_word(line, "hardlink"),
-            "it begins with `hardlink`",
-        ),
-        (|line, _| *line = with_word(line, "Keep\u{1b}"), "`Keep\\u{1b}`"),
-        (|line, _| line.truncate(line.find('/').unwrap()), "no path"),
-        (|line, _| line.truncate(line.len() - 2), "no longer exists"),
-        (|line, _| line.push('/'), "is not a directory"),
-        (|line, _| *line = line.replace("/a/", "/b/../a/"), "`..`"),
-        (
-            |line, _| *line = format!("{} a/x.raw", &line[..line.find(" /").unwrap()]),
-            "is not absolute",
-        ),
-        (|line, _| line.push_str("\\q"), "begins no escape"),
-        (|line, _| line.push_str("\\x00"), "begins no escape"),
-        (|line, other| *line = other.to_owned(), "it is on line 3, too"),
+        (|line, _| with_word(line, "hardlink"), "it begins with `hardlink`"),
+        (|line, _| with_word(line, "Keep\u{1b}"), "`Keep\\u{1b}`"),
+        (|line, _| until_path(line).to_owned(), "no path"),
+        (|line, _| line[..line.len() - 2].to_owned(), "no longer exists"),
+        (|line, _| line.to_owned() + "/", "is not a directory"),
+        (|line, _| line.replace("/a/", "/b/../a/"), "`..`"),
+        (|line, _| until_path(line).to_owned() + "a/x.raw", "is not absolute"),
+        (|line, _| line.to_owned() + "\\q", "begins no escape"),
+        (|line, _| line.to_owned() + "\\x00", "begins no escape"),
+        (|_, other| other.to_owned(), "it is on line 3, too"),
     ];
     for (edit, reason) in edits {
         let place = three();
-        let mut lines = planned(&place, &["remove"]);
-        let other = lines[3].clone();
-        edit(&mut lines[2], &other);
+        let mut lines = planned(&place, "remove");
+        lines[2] = edit(&lines[2], &lines[3]);
         lines.swap(2, 3);
-        let ended = carry_out(&place, &lines, &[]).ended_with(2);
-        ended.warns("refused: line 4");
-        ended.warns(reason);
+        carry_out(&place, &lines, &[]).failed_with(2, &["refused: line 4", reason]);
         assert_eq!(left(&place), ["a/x.raw", "c"], "{reason}");
     }
 }
@@ -870,18 +771,11 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
 #[test]
 fn a_plan_never_acts_on_all_copies_or_on_a_file_that_a_line_keeps() {
     type Edit = fn(&mut Vec<String>);
+    let all = &["a/x.raw", "b/long-name", "c"][..];
+    let none_kept = "no line keeps a file of its group";
     let edits: [(Edit, &str, &[&str]); 4] = [
-        // Nothing is kept.
-        (
-            |lines| drop(lines.remove(1)),
-            "no line keeps a file of its group",
-            &["a/x.raw", "b/long-name", "c"],
-        ),
-        (
-            |lines| lines[1] = with_word(&lines[1], "remove"),
-            "no line keeps a file of its group",
-            &["a/x.raw", "b/long-name", "c"],
-        ),
+        (|lines| drop(lines.remove(1)), none_kept, all),
+        (|lines| lines[1] = with_word(&lines[1], "remove"), none_kept, all),
         (
             |lines| lines.push(with_word(&lines[1], "remove")),
             "line 2 keeps this file",
@@ -895,29 +789,28 @@ fn a_plan_never_acts_on_all_copies_or_on_a_file_that_a_line_keeps() {
     ];
     for (edit, reason, expected) in edits {
         let place = three();
-        let mut lines = planned(&place, &["remove"]);
+        let mut lines = planned(&place, "remove");
         edit(&mut lines);
-        let ended = carry_out(&place, &lines, &[]).ended_with(2);
-        ended.warns(reason);
+        carry_out(&place, &lines, &[]).failed_with(2, &[reason]);
         assert_eq!(left(&place), expected, "{reason}");
     }
     // What changed between the plan and acting is left alone, and nothing relies on it.
     for (changed, expected) in [("c", &["a/x.raw", "b/long-name"][..]), ("a/x.raw", &["c"])] {
         let place = three();
-        let lines = planned(&place, &["remove"]);
+        let lines = planned(&place, "remove");
         fs::write(place.path(changed), "SAME").unwrap();
         let ended = carry_out(&place, &lines, &[]);
         ended.warns(&format!("{changed}: its mark differs"));
         assert_eq!(left(&place), expected, "{changed}");
-        assert_eq!(fs::read(place.path(changed)).unwrap(), b"SAME");
+        assert_eq!(place.read(changed), b"SAME");
     }
 }
 
 #[test]
 fn names_of_one_file_have_a_line_each_and_stay_or_go_together() {
     let place = three();
-    fs::hard_link(place.path("a/x.raw"), place.path("b/link")).unwrap();
-    let lines = planned(&place, &["remove"]);
+    place.hard_link("a/x.raw", "b/link");
+    let lines = planned(&place, "remove");
     assert_eq!(lines.len(), 5);
     let at = lines.iter().position(|line| line.ends_with("b/link")).unwrap();
     let mut kept = lines.clone();
@@ -951,8 +844,7 @@ fn a_plan_names_files_with_any_name() {
             fs::write(place.path(directory).join(OsStr::from_bytes(name)), name).unwrap();
         }
     }
-    let plan = words("dupes --action remove --keep first --plan-file plan one other");
-    place.run(&plan).succeeded();
+    place.succeeds("dupes --action remove --keep first --plan-file plan one other");
     let lines = lines_of(&place);
     let printed = |line: &String| line.chars().all(|c| !c.is_control() && c != '\u{202e}');
     assert!(lines.iter().all(printed), "{lines:?}");
@@ -972,52 +864,34 @@ fn a_plan_names_files_with_any_name() {
     assert_eq!((names("one"), names("other")), (7, 0));
 }
 
-/// A number below `end`, from a sequence that is the same in every run.
-fn below(state: &mut u64, end: usize) -> usize {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 33) as usize % end
-}
-
 #[test]
 fn whatever_is_done_to_the_lines_of_a_plan_no_content_is_lost() {
-    let mut state = 7;
+    let mut random = fastrand::Rng::with_seed(7);
     let mut acted = 0;
     for round in 0..long_or(40, 8) {
         let place = Place::new();
-        fs::create_dir(place.path("all")).unwrap();
         // Contents of one size, so that only bytes tell them apart.
         for number in 0..9 {
             place.file(format!("all/{number}"), [b"one", b"two", b"3rd"][number % 3]);
         }
-        fs::hard_link(place.path("all/0"), place.path("all/link")).unwrap();
-        let actions = [&["remove"][..], &["hardlink"], &["symlink"], &["move", "--to", "to"]];
-        let action = actions[round % 4];
-        let all = [
-            &["dupes", "--action"],
-            action,
-            &["--keep", "first", "--plan-file", "plan", "all"],
-        ]
-        .concat();
-        place.run(&all).succeeded();
+        place.hard_link("all/0", "all/link");
+        let action = ["remove", "hardlink", "symlink", "move"][round % 4];
+        let to = if action == "move" { "--to to" } else { "" };
+        place.succeeds(("dupes --keep first --plan-file plan all --action", action, to));
         let mut lines = lines_of(&place);
-        for _ in 0..=below(&mut state, 6) {
-            let (one, other) = (
-                1 + below(&mut state, lines.len() - 1),
-                1 + below(&mut state, lines.len() - 1),
-            );
+        for _ in 0..=random.usize(..6) {
+            let [one, other] = [(); 2].map(|()| random.usize(1..lines.len()));
             let parts = |line: &str| {
                 let mut parts: Vec<String> = line.splitn(3, ' ').map(str::to_owned).collect();
                 parts.resize(3, String::new());
                 parts
             };
             let (mut changed, from) = (parts(&lines[one]), parts(&lines[other]));
-            match below(&mut state, 8) {
-                0 => changed[0] = ["keep", action[0], "delete"][below(&mut state, 3)].to_owned(),
+            match random.usize(..8) {
+                0 => changed[0] = ["keep", action, "delete"][random.usize(..3)].to_owned(),
                 1 => changed[1] = from[1].clone(),
                 2 => changed[2] = from[2].clone(),
-                3 => changed[0] = if changed[0] == "keep" { action[0] } else { "keep" }.to_owned(),
+                3 => changed[0] = if changed[0] == "keep" { action } else { "keep" }.to_owned(),
                 4 => {
                     lines.insert(one, lines[other].clone());
                     continue;
@@ -1027,45 +901,32 @@ fn whatever_is_done_to_the_lines_of_a_plan_no_content_is_lost() {
                     continue;
                 }
                 6 => {
-                    let end = below(&mut state, lines[one].len());
+                    let end = random.usize(..lines[one].len());
                     lines[one].truncate(end.max(8));
                     continue;
                 }
                 _ => {
-                    fs::write(place.path("all").join(["1", "4", "8"][below(&mut state, 3)]), "new").unwrap();
+                    fs::write(place.path("all").join(["1", "4", "8"][random.usize(..3)]), "new").unwrap();
                     continue;
                 }
             }
             lines[one] = changed.join(" ");
         }
-        let contents = |place: &Place| {
-            files(place)
-                .into_iter()
-                .filter(|(name, _)| name != "plan")
-                .map(|(_, content)| content)
-                .collect::<BTreeSet<_>>()
+        let contents = || {
+            let others = files(&place).into_iter().filter(|(name, _)| name != "plan");
+            others.map(|(_, content)| content).collect::<BTreeSet<_>>()
         };
-        let before = contents(&place);
+        let before = contents();
         let ended = carry_out(&place, &lines, &[]);
         assert!(ended.code.is_some_and(|code| code < 3), "{lines:?} {}", ended.stderr);
-        assert_eq!(
-            contents(&place),
-            before,
-            "{round} {lines:?} {} {}",
-            ended.stdout,
-            ended.stderr
-        );
+        assert_eq!(contents(), before, "{round} {lines:?} {ended:?}");
         for entry in fs::read_dir(place.path("all")).unwrap() {
             let path = entry.unwrap().path();
-            assert!(
-                fs::metadata(&path).is_ok(),
-                "{}: a link that leads to nothing",
-                path.display()
-            );
+            let is_dangling = fs::metadata(&path).is_err();
+            assert!(!is_dangling, "{}: a link that leads to nothing", path.display());
         }
-        acted += usize::from(
-            ended.stdout.contains(" removed") || ended.stdout.contains(" replaced") || ended.stdout.contains(" moved"),
-        );
+        let done = [" removed", " replaced", " moved"];
+        acted += usize::from(done.iter().any(|word| ended.stdout.contains(word)));
     }
     assert!(acted > long_or(10, 1), "{acted}");
 }
@@ -1073,25 +934,10 @@ fn whatever_is_done_to_the_lines_of_a_plan_no_content_is_lost() {
 #[test]
 fn a_plan_replaces_a_plan_and_no_other_file() {
     let place = three();
-    let plan = |file: &str| {
-        let arguments = [
-            "dupes",
-            "--action",
-            "remove",
-            "--keep",
-            "newest",
-            "--plan-file",
-            file,
-            "a",
-            "b",
-            "c",
-        ];
-        place.run(&arguments)
-    };
+    let plan = |file: &str| place.run(("dupes --action remove --keep newest a b c --plan-file", file));
     plan("plan").succeeded();
     plan("plan").succeeded();
-    let ended = plan("c").ended_with(2);
-    ended.warns("c: exists and is not a plan");
+    plan("c").failed_with(2, &["c: exists and is not a plan"]);
     assert_eq!(left(&place).len(), 3);
 }
 
@@ -1105,50 +951,36 @@ fn a_file_that_a_killed_run_set_aside_is_not_the_last_copy() {
 
 #[test]
 fn a_plan_with_another_header_does_nothing() {
-    type Change = fn(&mut Vec<String>);
-    let changes: [(Change, &str); 8] = [
-        (|lines| lines[0] = lines[0].replace("remove", "hardlink"), "was edited"),
-        (
-            |lines| lines[0] = lines[0].replace("\"remove\"", "\"move\",\"to\":\"/tmp\""),
-            "was edited",
-        ),
-        (
-            |lines| lines[0] = lines[0].replace("\"machine\":\"", "\"machine\":\"x"),
-            "another machine",
-        ),
-        (
-            |lines| lines[0] = lines[0].replace("\"is_reference\":false", "\"is_reference\":true"),
-            "was edited",
-        ),
-        (
-            |lines| lines[0] = lines[0].replace("\"version\":1", "\"version\":2"),
-            "version 2",
-        ),
-        (|lines| drop(lines.remove(0)), "header"),
-        (|lines| lines.swap(0, 1), "header"),
-        (|lines| lines[0].truncate(40), "not JSON"),
-    ];
-    for (change, reason) in changes {
+    let with_header = |change: &dyn Fn(&str) -> String, reason: &str| {
         let place = three();
-        let mut lines = planned(&place, &["remove"]);
-        change(&mut lines);
-        let ended = carry_out(&place, &lines, &[]).ended_with(2);
-        ended.warns(reason);
+        let mut lines = planned(&place, "remove");
+        lines[0] = change(&lines[0]);
+        carry_out(&place, &lines, &[]).failed_with(2, &[reason]);
         assert_eq!(left(&place).len(), 3);
-    }
-    let place = three();
-    let lines = planned(&place, &["remove"]);
-    for more in [
-        &["--keep", "newest"][..],
-        &["--to", "a"],
-        &["--absolute"],
-        &["--from", "x"],
+    };
+    for (from, to, reason) in [
+        ("remove", "hardlink", "was edited"),
+        ("\"remove\"", "\"move\",\"to\":\"/tmp\"", "was edited"),
+        ("\"machine\":\"", "\"machine\":\"x", "another machine"),
+        ("\"is_reference\":false", "\"is_reference\":true", "was edited"),
+        ("\"version\":1", "\"version\":2", "version 2"),
     ] {
-        assert_eq!(carry_out(&place, &lines, more).code, Some(2), "{more:?}");
+        with_header(&|header| header.replace(from, to), reason);
+    }
+    with_header(&|_| String::new(), "header");
+    with_header(&|header| header[..40].to_owned(), "not JSON");
+    let place = three();
+    let mut lines = planned(&place, "remove");
+    lines.swap(0, 1);
+    carry_out(&place, &lines, &[]).failed_with(2, &["header"]);
+    let place = three();
+    let lines = planned(&place, "remove");
+    for more in ["--keep newest", "--to a", "--absolute", "--from x"] {
+        carry_out(&place, &lines, &words(more)).ended_with(2);
     }
     assert_eq!(left(&place).len(), 3);
     // A line of another plan is none of this one.
-    let other = planned(&place, &["symlink"]);
+    let other = planned(&place, "symlink");
     let lines = [&lines[..2], &[with_word(&other[2], "remove"), lines[3].clone()]].concat();
     let ended = carry_out(&place, &lines, &[]);
     ended.warns("line 3, a/x.raw: its mark differs");
@@ -1157,9 +989,8 @@ fn a_plan_with_another_header_does_nothing() {
 
 #[test]
 fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to() {
-    let plan = |place: &Place, more: &[&str]| {
-        let all = ["dupes", "--action", "remove", "--plan-file", "plan"];
-        place.run(&[&all[..], more].concat()).succeeded();
+    let plan = |place: &Place, more: &str| {
+        place.succeeds(("dupes --action remove --plan-file plan", more));
         lines_of(place)
     };
     let turned = |lines: &[String]| -> Vec<String> {
@@ -1171,22 +1002,24 @@ fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to()
         lines.iter().map(turn).collect()
     };
     let place = three();
-    let lines = plan(&place, &["--against", "c", "a", "b"]);
+    let lines = plan(&place, "--against c a b");
     let ended = carry_out(&place, &turned(&lines), &[]).ended_with(2);
     ended.warns("c: it always stays");
     assert_eq!(left(&place).len(), 3);
 
-    let place = three();
-    fs::create_dir(place.path(".Trash-0")).unwrap();
-    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x")).unwrap();
-    let lines = plan(&place, &["--all", "--keep", "name:c", "."]);
+    let trashed = || {
+        let place = three();
+        fs::create_dir(place.path(".Trash-0")).unwrap();
+        fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x")).unwrap();
+        place
+    };
+    let place = trashed();
+    let lines = plan(&place, "--all --keep name:c .");
     let ended = carry_out(&place, &turned(&lines), &[]);
     // The other file that is kept then is no worse.
     assert_eq!(left(&place), [".Trash-0/x", "b/long-name"], "{}", ended.stderr);
-    let place = three();
-    fs::create_dir(place.path(".Trash-0")).unwrap();
-    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x")).unwrap();
-    let mut lines = turned(&plan(&place, &["--all", "--keep", "name:c", "."]));
+    let place = trashed();
+    let mut lines = turned(&plan(&place, "--all --keep name:c ."));
     lines.retain(|line| !line.ends_with("long-name"));
     let ended = carry_out(&place, &lines, &[]);
     ended.warns("in the trash");
@@ -1196,16 +1029,9 @@ fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to()
     fs::create_dir(place.path("searched")).unwrap();
     symlink("../a", place.path("searched/way")).unwrap();
     place.file("searched/own", b"same");
-    let lines = plan(
-        &place,
-        &["-L", "--keep", "at-least:1", "--exclude", "a", "searched", "."],
-    );
-    assert!(
-        lines
-            .iter()
-            .any(|line| line.starts_with("keep") && line.ends_with("a/x.raw")),
-        "{lines:?}"
-    );
+    let lines = plan(&place, "-L --keep at-least:1 --exclude a searched .");
+    let is_kept = |line: &String| line.starts_with("keep") && line.ends_with("a/x.raw");
+    assert!(lines.iter().any(is_kept), "{lines:?}");
     let ended = carry_out(&place, &turned(&lines), &[]);
     ended.warns("a/x.raw: it always stays");
     assert!(left(&place).contains(&"a/x.raw".to_owned()));
@@ -1246,8 +1072,7 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
         ("--keep newest --yes", "required"),
         ("--yes", "required"),
     ] {
-        let refusal = place.run(&format!("dupes {options} .")).refused();
-        assert!(refusal.contains(reason), "{options}: {refusal}");
+        place.refuses(("dupes .", options), &[reason]);
     }
     assert_eq!(left(&place).len(), 3);
 }
@@ -1255,13 +1080,9 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
 #[test]
 fn directories_named_like_commands_are_searched() {
     let place = Place::new();
-    for name in ["act", "undo", "help"] {
-        fs::create_dir(place.path(name)).unwrap();
-        place.file(format!("{name}/file"), b"same");
-    }
-    for paths in [&["./act", "undo"][..], &["help", "act"], &["--", "act", "undo"]] {
-        let found = place.run(&[&["dupes"], paths].concat()).succeeded();
-        found.says("2 files of 4 B");
+    place.files("act/file undo/file help/file", b"same");
+    for paths in ["./act undo", "help act", "-- act undo"] {
+        place.succeeds(("dupes", paths)).says("2 files of 4 B");
     }
 }
 
@@ -1282,14 +1103,12 @@ fn words_of_other_programs_are_answered_with_those_of_this_one() {
         ("-rdN .", "--action remove"),
         ("-makehardlinks true .", "--action hardlink"),
     ] {
-        let refusal = place.run(&format!("dupes {words}")).refused();
-        assert!(refusal.contains(here), "{words}: {refusal}");
+        place.refuses(("dupes", words), &[here]);
     }
     // A file of that name is what is meant.
     for name in ["link", "group"] {
         fs::write(place.path(name), "same").unwrap();
-        let found = place.run(&["dupes", name, "c"]).succeeded();
-        found.says("2 files of 4 B");
+        place.succeeds(("dupes c", name)).says("2 files of 4 B");
     }
     let found = place.succeeds("dupes -r .");
     assert_eq!(found.stdout, place.succeeds("dupes --recurse .").stdout);
@@ -1300,49 +1119,35 @@ fn words_of_other_programs_are_answered_with_those_of_this_one() {
 fn json_tells_each_step_and_the_sum() {
     let place = three();
     let dry = place.succeeds("dupes --action remove --keep oldest --dry-run --json .");
-    let document: Value = serde_json::from_str(&dry.stdout).unwrap();
-    let outcomes: BTreeSet<&str> = document["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|step| step["outcome"].as_str().unwrap())
-        .collect();
-    assert_eq!(outcomes, BTreeSet::from(["planned"]));
-    assert_eq!(
-        (&document["summary"]["planned"], &document["summary"]["done"]),
-        (&json!(2), &json!(0))
-    );
+    let document = dry.json();
+    let mut steps = document["results"].as_array().unwrap().iter();
+    assert!(steps.all(|step| step["outcome"] == "planned"), "{document}");
+    assert_fields(&document["summary"], &json!({"planned": 2, "done": 0}));
     let done = place.succeeds("dupes --action remove --keep oldest --yes --jsonl .");
-    let lines: Vec<Value> = done
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(lines.len(), 3);
-    assert!(
-        lines[..2]
-            .iter()
-            .all(|step| step["outcome"] == "done" && step["gained_bytes"].is_u64())
-    );
-    assert_eq!(lines[2]["done"], 2);
-    assert!(PathBuf::from(lines[2]["journal"].as_str().unwrap()).exists());
-    let none = place.succeeds("dupes --action remove --keep oldest --yes --json .");
-    let document: Value = serde_json::from_str(&none.stdout).unwrap();
-    assert_eq!(
-        (&document["results"], &document["summary"]["done"]),
-        (&json!([]), &json!(0))
-    );
+    let lines = done.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+    let [one, other, sum] = &lines.collect::<Vec<Value>>()[..] else {
+        panic!("{done:?}")
+    };
+    for step in [one, other] {
+        assert!(step["outcome"] == "done" && step["gained_bytes"].is_u64(), "{step}");
+    }
+    assert_eq!(sum["done"], 2);
+    assert!(PathBuf::from(sum["journal"].as_str().unwrap()).exists());
+    let none = place
+        .succeeds("dupes --action remove --keep oldest --yes --json .")
+        .json();
+    assert_eq!(none["results"], json!([]));
+    assert_eq!(none["summary"]["done"], 0);
 }
 
 #[test]
 fn a_file_that_is_open_for_writing_is_left_alone_and_the_exit_code_is_1() {
     let place = three();
     let open = File::options().append(true).open(place.path("a/x.raw")).unwrap();
-    let all = ["dupes", "--action", "remove", "--keep", "oldest", "--yes", "."];
-    let ended = place.run(&all).ended_with(1);
-    ended.warns("a/x.raw");
+    let all = "dupes --action remove --keep oldest --yes .";
+    place.fails(1, all).warns("a/x.raw");
     assert_eq!(left(&place), ["a/x.raw", "c"]);
-    place.run(&[&all[..], &["--busy"]].concat()).succeeded();
+    place.succeeds((all, "--busy"));
     assert_eq!(left(&place), ["c"]);
     drop(open);
 }
@@ -1351,30 +1156,32 @@ fn a_file_that_is_open_for_writing_is_left_alone_and_the_exit_code_is_1() {
 fn a_line_of_a_report_that_is_damaged_is_refused_and_the_rest_goes_on() {
     let place = three();
     let report = place.succeeds("dupes --jsonl .").stdout;
-    let arguments = ["dupes", "act", "remove", "--keep", "oldest", "--yes"];
+    let arguments = "dupes act remove --keep oldest --yes";
     for (input, reason) in [
         (report.lines().next().unwrap().to_owned(), "no summary"),
         (report.repeat(2), "several summaries"),
         (String::new(), "no summary"),
     ] {
-        let ended = place.run_fed(&arguments, input.as_bytes()).ended_with(2);
-        ended.warns(reason);
+        place.run_fed(arguments, input.as_bytes()).failed_with(2, &[reason]);
         assert_eq!(left(&place).len(), 3);
     }
-    let ended = place.run_fed(&arguments, format!("{{\"kind\": \"gr\n{report}").as_bytes());
-    assert_eq!(ended.code, Some(2));
-    ended.warns("refused: line 1: not JSON");
+    let damaged = format!("{{\"kind\": \"gr\n{report}");
+    let ended = place.run_fed(arguments, damaged.as_bytes());
+    ended.failed_with(2, &["refused: line 1: not JSON"]);
     assert_eq!(left(&place), ["c"]);
 }
 
 #[test]
 fn a_line_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
     let place = three();
-    let mut lines = planned(&place, &["remove"]);
+    let mut lines = planned(&place, "remove");
     // Another name of a file that was found.
-    fs::hard_link(place.path("a/x.raw"), place.path("outside")).unwrap();
-    let mark = &lines[2][..lines[2].find('/').unwrap()];
-    lines[2] = format!("{mark}{}", fs::canonicalize(place.path("outside")).unwrap().display());
+    place.hard_link("a/x.raw", "outside");
+    lines[2] = format!(
+        "{}{}",
+        until_path(&lines[2]),
+        fs::canonicalize(place.path("outside")).unwrap().display()
+    );
     let ended = carry_out(&place, &lines, &[]);
     ended.warns("line 3, outside: its mark differs");
     assert_eq!(left(&place), ["a/x.raw", "c", "outside"]);
@@ -1383,24 +1190,21 @@ fn a_line_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
 #[test]
 fn the_directory_to_move_to_is_made_for_the_first_file_and_removed_by_undo() {
     let place = three();
-    let all = ["dupes", "--action", "move", "--to", "away/old", "--keep"];
+    let all = "dupes . --action move --to away/old --keep";
     for (more, code) in [
-        (&["oldest", "--dry-run", "."][..], 0),
-        (&["oldest", "--plan-file", "plan", "."], 0),
-        (&["name:*", "--yes", "."], 0),
-        (&["oldest", "."], 2),
+        ("oldest --dry-run", 0),
+        ("oldest --plan-file plan", 0),
+        ("name:* --yes", 0),
+        ("oldest", 2),
     ] {
-        let ended = place.run(&[&all[..], more].concat());
-        assert_eq!(ended.code, Some(code), "{more:?} {}", ended.stderr);
+        place.run((all, more)).ended_with(code);
         assert!(!place.path("away").exists(), "{more:?}");
     }
     fs::remove_file(place.path("plan")).unwrap();
     let before = names(&place);
-    place.run(&[&all[..], &["oldest", "--yes", "."]].concat()).succeeded();
-    assert_eq!(
-        left(&place).iter().filter(|name| name.starts_with("away/old/")).count(),
-        2
-    );
+    place.succeeds((all, "oldest --yes"));
+    let moved = left(&place).into_iter().filter(|name| name.starts_with("away/old/"));
+    assert_eq!(moved.count(), 2);
     for made in ["away", "away/old"] {
         let mode = fs::metadata(place.path(made)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o700, "{made}");
@@ -1413,7 +1217,7 @@ fn the_directory_to_move_to_is_made_for_the_first_file_and_removed_by_undo() {
         if !existing.is_empty() {
             fs::create_dir_all(place.path(existing)).unwrap();
         }
-        place.run(&[&all[..], &["oldest", "--yes", "."]].concat()).succeeded();
+        place.succeeds((all, "oldest --yes"));
         if existing.is_empty() {
             place.file("away/old/other", b"");
         }
@@ -1425,19 +1229,19 @@ fn the_directory_to_move_to_is_made_for_the_first_file_and_removed_by_undo() {
     }
     // A link that leads to nothing is not a missing directory.
     symlink("none", place.path("link")).unwrap();
-    let ended = place.fails(2, "dupes --action move --to link --keep oldest --yes .");
-    ended.warns("--to: link: cannot find it");
+    place
+        .fails(2, "dupes --action move --to link --keep oldest --yes .")
+        .warns("--to: link: cannot find it");
 }
 
 #[test]
 fn what_was_moved_is_not_moved_again() {
     let place = three();
     fs::create_dir(place.path("away")).unwrap();
-    let all = words("dupes --action move --to away --keep oldest --yes .");
-    place.run(&all).succeeded();
+    let all = "dupes --action move --to away --keep oldest --yes .";
+    place.succeeds(all);
     let moved = names(&place);
-    let ended = place.run(&all).succeeded();
-    ended.says("Nothing to do");
+    place.succeeds(all).says("Nothing to do");
     assert_eq!(names(&place), moved);
 }
 
@@ -1465,22 +1269,12 @@ fn files_of_hundreds_of_directories_and_these_are_acted_on_where_few_files_may_b
         let place = Place::new();
         fs::create_dir(place.path("moved")).unwrap();
         for number in 0..count {
-            fs::create_dir_all(place.path(format!("all/{number}/sub"))).unwrap();
             place.file(format!("all/{number}/sub/file"), b"same");
         }
         let before = place.content();
-        let state = place.directory().with_file_name("state");
         // The hard limit as well, or it would be raised.
-        let script = "export XDG_STATE_HOME=\"$0\"; ulimit -n 48; exec \"$@\"";
-        let mut command = place.command_of("sh");
-        command
-            .args(["-c", script])
-            .arg(state)
-            .arg(place.command().get_program());
-        command
-            .args(words("dupes --action move --to moved --yes all"))
-            .args(words(options));
-        Ended::of(command.spawn().unwrap())
+        place
+            .run_with_few_files(48, ("dupes --action move --to moved --yes all", options))
             .succeeded()
             .says(&format!("{moved}{} files moved.", count - 1));
         assert_eq!(left(&place).len(), count);
@@ -1498,9 +1292,7 @@ fn ctrl_c_is_an_answer() {
     let mut child = terminal.waiting(command);
     std::thread::sleep(Duration::from_millis(700));
     assert!(child.try_wait().unwrap().is_none(), "it waits for an answer");
-    let process = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    Ended::interrupted(child);
     assert_eq!(left(&place).len(), 3);
 }
 
@@ -1509,32 +1301,29 @@ fn a_path_gets_no_weaker_rights_by_a_symbolic_link_unless_that_is_asked_for() {
     let place = three();
     fs::set_permissions(place.path("c"), Permissions::from_mode(0o666)).unwrap();
     fs::remove_file(place.path("b/long-name")).unwrap();
-    let all = ["dupes", "--action", "symlink", "--keep", "name:c", "--yes", "."];
-    let ended = place.run(&all).ended_with(1);
-    ended.says("a symbolic link would give the rights");
+    let all = "dupes --action symlink --keep name:c --yes .";
+    place.fails(1, all).says("a symbolic link would give the rights");
     assert_eq!(left(&place), ["a/x.raw", "c"]);
-    place.run(&[&all[..], &["--ignore-metadata"]].concat()).succeeded();
+    place.succeeds((all, "--ignore-metadata"));
     assert_eq!(left(&place), ["c"]);
 }
 
 #[test]
 fn undo_counts_files_as_acting_did_and_tells_an_interrupted_run_from_one_that_is_done() {
     let place = three();
-    fs::hard_link(place.path("a/x.raw"), place.path("a/more")).unwrap();
-    let all = ["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."];
-    let acted = place.run(&all).succeeded();
-    acted.says("2 files removed");
+    place.hard_link("a/x.raw", "a/more");
+    let all = "dupes --action remove --keep name:c --yes .";
+    place.succeeds(all).says("2 files removed");
     let list = || listed(&place);
     let [journal] = &list()[..] else { panic!() };
-    assert_eq!((&journal["files"], &journal["state"]), (&json!(2), &json!("done")));
-    for words in [&["--dry-run"][..], &[]] {
-        let undone = place.run(&[&["dupes", "undo"], words].concat()).succeeded();
-        undone.says("2 files ");
+    assert_fields(journal, &json!({"files": 2, "state": "done"}));
+    for words in ["dupes undo --dry-run", "dupes undo"] {
+        place.succeeds(words).says("2 files ");
     }
     assert_eq!(list()[0]["state"], "undone");
     // As Ctrl-C leaves it.
     let path = Path::new(journal["path"].as_str().unwrap());
-    place.run(&all).succeeded();
+    place.succeeds(all);
     let stopped = list()[0]["path"].as_str().unwrap().to_owned();
     let text = fs::read_to_string(&stopped).unwrap();
     fs::write(&stopped, text.replace("\"is_stopped\":false", "\"is_stopped\":true")).unwrap();
@@ -1543,7 +1332,7 @@ fn undo_counts_files_as_acting_did_and_tells_an_interrupted_run_from_one_that_is
     place.succeeds("dupes undo");
     kill_in_the_first_step(&place);
     assert_eq!(list()[0]["state"], "interrupted");
-    place.run(&all);
+    place.run(all);
     assert_eq!(list()[1]["state"], "interrupted", "{:?}", list());
     assert!(path.exists());
 }
@@ -1555,36 +1344,20 @@ fn undo_foresees_what_it_cannot_restore() {
     place.file("b/long-name", b"another");
     let foreseen = place.fails(2, "dupes undo --dry-run");
     foreseen.warns("b/long-name: would not be restored: another file has its name now");
-    assert!(
-        foreseen
-            .stdout
-            .ends_with("1 file to restore, 1 that would not be restored.\n"),
-        "{}",
-        foreseen.stdout
-    );
+    foreseen.says("1 file to restore, 1 that would not be restored.\n");
     fs::write(place.path("c"), "other content").unwrap();
     let foreseen = place.run("dupes undo --dry-run");
     foreseen.warns("has changed since");
-    assert!(
-        foreseen
-            .stdout
-            .ends_with("Nothing to restore, 2 that would not be restored.\n"),
-        "{}",
-        foreseen.stdout
-    );
+    foreseen.says("Nothing to restore, 2 that would not be restored.\n");
     place.fails(2, "dupes undo --dry-run --list");
 }
 
 #[test]
 fn undo_says_which_files_are_restored_apart_from_their_other_names() {
     let place = three();
-    fs::create_dir(place.path("searched")).unwrap();
-    for name in ["one", "two"] {
-        place.file(format!("searched/{name}"), b"searched");
-    }
-    fs::hard_link(place.path("searched/two"), place.path("elsewhere")).unwrap();
-    let all = ["dupes", "--action", "remove", "--keep", "name:one", "--yes", "searched"];
-    place.run(&all).succeeded();
+    place.files("searched/one searched/two", b"searched");
+    place.hard_link("searched/two", "elsewhere");
+    place.succeeds("dupes --action remove --keep name:one --yes searched");
     let ended = place.succeeds("dupes undo");
     ended.warns("searched/two: restored as a file of its own: it had 1 hard link outside the search");
     ended.says("1 file restored.");
@@ -1594,20 +1367,13 @@ fn undo_says_which_files_are_restored_apart_from_their_other_names() {
 fn a_run_of_which_nothing_can_be_restored_does_not_keep_older_ones_from_being_undone() {
     let place = Place::new();
     for directory in ["old", "new"] {
-        fs::create_dir(place.path(directory)).unwrap();
-        for name in ["1", "2"] {
-            place.file(format!("{directory}/{name}"), directory.as_bytes());
-        }
-        let act = ["dupes", "--action", "remove", "--keep", "first", "--yes", directory];
-        place.run(&act).succeeded();
+        place.files(&format!("{directory}/1 {directory}/2"), directory.as_bytes());
+        place.succeeds(("dupes --action remove --keep first --yes", directory));
     }
     fs::rename(place.path("new"), place.path("away")).unwrap();
-    let ended = place.fails(2, "dupes undo");
-    ended.warns("new/2: not restored");
-    let listed = place.succeeds("dupes undo --list").stdout;
-    assert!(listed.contains("undo failed"), "{listed}");
-    let ended = place.succeeds("dupes undo");
-    ended.warns("skipped, because");
+    place.fails(2, "dupes undo").warns("new/2: not restored");
+    place.succeeds("dupes undo --list").says("undo failed");
+    place.succeeds("dupes undo").warns("skipped, because");
     assert!(place.path("old/2").exists());
     // It is tried again once it is the only one.
     place.fails(2, "dupes undo");
@@ -1628,24 +1394,15 @@ fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
     }
     let mut report = report(&place, &["."]);
     let groups = report["groups"].as_array_mut().unwrap();
-    let paths: Vec<Value> = groups
+    let of_all = groups
         .iter()
-        .flat_map(|group| group["paths"].as_array().unwrap().clone())
-        .collect();
+        .flat_map(|group| group["paths"].as_array().unwrap().clone());
+    let paths: Value = of_all.collect();
     groups.truncate(1);
-    groups[0]["paths"] = paths.into();
+    groups[0]["paths"] = paths;
     place.file("report", report.to_string().as_bytes());
     let mut command = place.command();
-    command.args([
-        "dupes",
-        "act",
-        "remove",
-        "--keep",
-        "name:a0000",
-        "--yes",
-        "--from",
-        "report",
-    ]);
+    command.args(words("dupes act remove --keep name:a0000 --yes --from report"));
     let plan = File::create(place.path("plan")).unwrap();
     let mut child = command.stdout(plan).stderr(Stdio::piped()).spawn().unwrap();
     while place.path("a0001").exists() {
@@ -1654,7 +1411,7 @@ fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
     }
     fs::remove_file(journal(&place)).unwrap();
     let ended = child.wait_with_output().unwrap();
-    let printed = fs::read_to_string(place.path("plan")).unwrap() + &String::from_utf8_lossy(&ended.stderr);
+    let printed = place.text("plan") + &String::from_utf8_lossy(&ended.stderr);
     assert!(printed.contains("annot be undone"), "{printed}");
     assert!(!printed.contains("To undo"), "{printed}");
 }
@@ -1701,47 +1458,31 @@ fn what_a_killed_run_left_is_told_by_the_next_also_if_that_has_nothing_to_do() {
 fn moving_with_few_open_files_leaves_no_empty_directories() {
     for limit in (10..24).step_by(long_or(1, 6)) {
         let place = Place::new();
-        for name in ["tree", "tree/one", "tree/two", "to"] {
-            fs::create_dir(place.path(name)).unwrap();
-        }
+        place.directories("to");
         for number in 0..20 {
             place.file(format!("tree/one/{number}"), format!("{number}").as_bytes());
             place.file(format!("tree/two/{number}"), format!("{number}").as_bytes());
         }
         let report = report(&place, &["tree"]);
         place.file("report", report.to_string().as_bytes());
-        let mut command = place.command_of("bash");
-        let line = "ulimit -n $1; exec \"$0\" dupes act move --to to --keep 'path:tree/one/*' --yes --from report";
-        let path = place.command().get_program().to_owned();
-        let output = command
-            .args(["-c", line])
-            .arg(path)
-            .arg(limit.to_string())
-            .output()
-            .unwrap();
-        let find = place
-            .command_of("find")
-            .args(["to", "-mindepth", "1", "-type", "d", "-empty"])
-            .output()
-            .unwrap();
-        assert_eq!(String::from_utf8_lossy(&find.stdout), "", "{limit} {output:?}");
-        let all = files(&place).into_keys();
-        assert_eq!(
-            all.filter(|name| name.contains("/one/") || name.contains("/two/"))
-                .count(),
-            40
+        let ended = place.run_with_few_files(
+            limit,
+            "dupes act move --to to --keep path:tree/one/* --yes --from report",
         );
+        let mut find = place.command_of("find");
+        let empty = Ended::by(find.args(words("to -mindepth 1 -type d -empty")));
+        assert_eq!(empty.stdout, "", "{limit} {ended:?}");
+        let is_ours = |name: &String| name.contains("/one/") || name.contains("/two/");
+        assert_eq!(files(&place).into_keys().filter(is_ours).count(), 40);
     }
 }
 
 #[test]
 fn directories_that_are_made_for_moved_files_are_usable_by_their_owner_whatever_the_umask() {
     let place = three();
-    let line = "umask 0777; exec \"$0\" dupes --action move --to new/away --keep newest --yes .";
-    let mut command = place.command_of("sh");
-    let program = place.command();
-    command.args(["-c", line]).arg(program.get_program());
-    Ended::of(command.spawn().unwrap()).succeeded();
+    let mut command = place.command_after("umask 0777");
+    command.args(words("dupes --action move --to new/away --keep newest --yes ."));
+    Ended::by(&mut command).succeeded();
     let modes = ["new", "new/away"].map(|name| fs::metadata(place.path(name)).unwrap().mode() & 0o7777);
     assert_eq!(modes, [0o700; 2]);
     assert_eq!(left(&place).len(), 3);

@@ -9,9 +9,7 @@ use crate::common::terminal::Terminal;
 /// Three pairs of equal files, of which the largest is asked for first: two in `x` and `y`, one in `x` and `z`.
 fn pairs() -> Place {
     let place = Place::new();
-    for directory in ["x", "y", "z"] {
-        fs::create_dir(place.path(directory)).unwrap();
-    }
+    place.directories("x y z");
     for (names, kib) in [
         (["x/big", "y/big"], 96),
         (["x/mid", "y/mid2"], 64),
@@ -155,7 +153,7 @@ fn a_report_is_chosen_from_too_and_what_was_chosen_may_become_a_plan() {
     let from = words("act remove --interactive --from report --plan-file plan");
     let (printed, code) = answered(&place, &from, "2\nq\n");
     assert_eq!(code, Some(0), "{printed}");
-    let plan = fs::read_to_string(place.path("plan")).unwrap();
+    let plan = place.text("plan");
     let lines: Vec<&str> = plan
         .lines()
         .filter(|line| line.starts_with("keep") || line.starts_with("remove"))

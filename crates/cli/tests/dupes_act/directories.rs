@@ -55,7 +55,7 @@ fn left(place: &Place) -> Vec<&'static str> {
             left.push(name);
         }
     }
-    assert_eq!(fs::read(place.path("other")).unwrap(), b"other");
+    assert_eq!(place.read("other"), b"other");
     left
 }
 
@@ -68,7 +68,7 @@ const MOVE: [&str; 6] = ["dupes", "--dirs", "--action", "move", "--to", "old"];
 
 fn report(place: &Place, paths: &[&str]) -> Value {
     let all = [&["dupes", "--dirs", "--json"], paths].concat();
-    serde_json::from_str(&place.run(&all).succeeded().stdout).unwrap()
+    serde_json::from_str(&place.succeeds(&all).stdout).unwrap()
 }
 
 fn act_on(place: &Place, report: &Value, arguments: &[&str]) -> Ended {
@@ -95,9 +95,7 @@ fn which_directories_stay_follows_the_rules_and_undo_moves_the_others_back() {
                 let arguments = [&["move", "--to", "old", "--yes"], &keep[..]].concat();
                 act_on(&place, &report, &arguments).succeeded();
             } else {
-                place
-                    .run(&[&MOVE[..], &["--yes", "a", "b", "c"], &keep[..]].concat())
-                    .succeeded();
+                place.succeeds(&[&MOVE[..], &["--yes", "a", "b", "c"], &keep[..]].concat());
             }
             assert_eq!(left(&place), expected, "{rules:?}");
             if expected.len() < 3 {
@@ -116,13 +114,13 @@ fn the_plan_shows_directories_and_has_a_step_for_each_file() {
     let place = three();
     let before = place.content();
     let all = [&MOVE[..], &["--keep", "oldest", "--dry-run", "a", "b", "c"]].concat();
-    let ended = place.run(&all).succeeded();
+    let ended = place.succeeds(&all);
     assert_eq!(
         ended.stdout,
         "Equal directories of 3 files, 6 B\n  keep      c/  (oldest)\n  move      a/x/\n  move      b/long/\n\n\
          4 directories and 6 files to move.\n"
     );
-    let ended = place.run(&[&all[..], &["--json"]].concat()).succeeded();
+    let ended = place.succeeds(&[&all[..], &["--json"]].concat());
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     let steps = document["results"].as_array().unwrap();
     let directories = steps.iter().filter(|step| step["file"]["is_directory"] == true);
@@ -133,7 +131,7 @@ fn the_plan_shows_directories_and_has_a_step_for_each_file() {
     );
     assert_eq!(place.content(), before);
     let all = [&MOVE[..], &["--keep", "oldest", "--yes", "a", "b", "c"]].concat();
-    let ended = place.run(&all).succeeded();
+    let ended = place.succeeds(&all);
     assert!(
         ended
             .stdout
@@ -146,9 +144,7 @@ fn the_plan_shows_directories_and_has_a_step_for_each_file() {
 #[test]
 fn directories_of_a_reference_stay() {
     let place = three();
-    place
-        .run(&[&MOVE[..], &["--yes", "--against", "b", "a", "c"]].concat())
-        .succeeded();
+    place.succeeds(&[&MOVE[..], &["--yes", "--against", "b", "a", "c"]].concat());
     assert_eq!(left(&place), ["b/long"]);
     let place = three();
     let before = place.content();
@@ -205,9 +201,9 @@ fn what_is_in_a_directory_that_moves_or_stays_is_not_acted_on_again() {
 /// The lines of a plan that are no comments.
 fn planned(place: &Place) -> Vec<String> {
     let all = [&MOVE[..], &["--keep", "name:c", "--plan-file", "plan", "a", "b", "c"]].concat();
-    let ended = place.run(&all).succeeded();
+    let ended = place.succeeds(&all);
     ended.says("4 directories and 6 files to move");
-    let text = fs::read_to_string(place.path("plan")).unwrap();
+    let text = place.text("plan");
     fs::remove_file(place.path("plan")).unwrap();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(str::to_owned).collect()
@@ -245,7 +241,7 @@ fn a_plan_of_directories_is_edited_and_carried_out() {
     ] {
         ended.warns(told);
     }
-    assert_eq!(fs::read(place.path("b/long/sub/two")).unwrap(), b"two");
+    assert_eq!(place.read("b/long/sub/two"), b"two");
     assert!(!place.path("b/long/one").exists());
     place.succeeds("dupes undo");
     assert_eq!(left(&place), ["b/long", "c"]);
@@ -373,7 +369,7 @@ fn shared_on(kind: &str) {
     let before = place.content();
     for plan in [&["--dry-run"][..], &["--yes"]] {
         let all = ["dupes", "--dirs", "--action", "reflink", "--keep", "name:a", "disk"];
-        let ended = place.run(&[&all, plan].concat()).succeeded();
+        let ended = place.succeeds(&[&all, plan].concat());
         ended.says("Equal directories of 4 files, 586 KiB\n  keep      disk/a/");
         ended.says("6 files to reflink, up to 1.15 MiB to gain.");
         assert_eq!(place.content(), before);
@@ -451,7 +447,7 @@ fn after_acting_on_random_trees_all_content_is_there_and_a_copy_of_each_stays() 
             all.extend(["one", "two"]);
         }
         let (snapshot, before) = (place.content(), inside(&place.directory()));
-        place.run(&all).succeeded();
+        place.succeeds(&all);
         let after = inside(&place.directory());
         let root = place.directory().canonicalize().unwrap();
         let target = Path::new("old").join(root.strip_prefix("/").unwrap());

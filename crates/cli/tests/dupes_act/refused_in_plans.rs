@@ -99,7 +99,6 @@ fn what_a_user_may_not_do_is_said_beforehand() {
 fn names_that_two_mounts_show_are_restored_once() {
     let place = Place::new();
     two(&place);
-    fs::create_dir(place.path("shown")).unwrap();
     let Some(_mount) = Mount::bind(&place.path("in"), &place.path("shown")) else {
         return;
     };
@@ -108,7 +107,7 @@ fn names_that_two_mounts_show_are_restored_once() {
         place.succeeds(&format!(
             "dupes --action {action} --keep first --plan-file plan in shown"
         ));
-        let plan = fs::read_to_string(place.path("plan")).unwrap();
+        let plan = place.text("plan");
         let twice = plan.lines().map(|line| {
             let again = line.starts_with(action).then(|| line.replace("/in/", "/shown/"));
             format!("{line}\n{}\n", again.unwrap_or_default())
@@ -127,9 +126,7 @@ fn names_that_two_mounts_show_are_restored_once() {
 fn a_file_that_another_device_shows_as_it_was_is_not_removed() {
     for has_uuid in [true, false] {
         let place = Place::new();
-        for directory in ["now", "then"] {
-            fs::create_dir(place.path(directory)).unwrap();
-        }
+        place.directories("now then");
         let image = place.directory().parent().unwrap().join("image");
         let Some(now) = Mount::image("ext4", 16 << 20, &image, &place.path("now")) else {
             return;
@@ -171,19 +168,15 @@ fn nothing_moves_to_where_something_is_and_no_name_crosses_a_mount() {
     two(&place);
     fs::create_dir(place.path("to")).unwrap();
     let moved = ["--action", "move", "--to", "to", "in"];
-    place
-        .run(&[&["dupes", "--keep", "first", "--yes"][..], &moved].concat())
-        .succeeded();
+    place.succeeds(&[&["dupes", "--keep", "first", "--yes"][..], &moved].concat());
     two(&place);
     require_left_out(&place, &moved, "exists");
     // Two names of one file, one of them behind a bind mount.
     let place = Place::new();
-    for directory in ["base/a", "base/b", "shown"] {
-        fs::create_dir_all(place.path(directory)).unwrap();
-    }
+    place.directories("shown");
     place.file("base/a/kept", b"same");
     place.file("base/b/file", b"same");
-    fs::hard_link(place.path("base/b/file"), place.path("base/a/name")).unwrap();
+    place.hard_link("base/b/file", "base/a/name");
     let Some(_mount) = Mount::bind(&place.path("base/b"), &place.path("shown")) else {
         return;
     };
@@ -209,9 +202,7 @@ fn nothing_moves_to_where_something_is_and_no_name_crosses_a_mount() {
 fn a_directory_that_gives_files_another_project_is_left_alone() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "xfs") else { return };
-    for directory in ["disk/in", "disk/in/p", "disk/to"] {
-        fs::create_dir(place.path(directory)).unwrap();
-    }
+    place.directories("disk/in disk/in/p disk/to");
     for name in ["disk/in/a", "disk/in/p/b"] {
         place.file(name, &[b'x'; 9000]);
     }

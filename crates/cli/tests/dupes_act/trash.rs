@@ -33,7 +33,7 @@ fn described(place: &Place) -> Vec<String> {
 
 fn to_trash(place: &Place) {
     let all = ["dupes", "--action", "trash", "--keep", "name:kept", "--yes", "."];
-    let ended = place.run(&all).succeeded();
+    let ended = place.succeeds(&all);
     ended.says("1 file moved to the trash.");
 }
 

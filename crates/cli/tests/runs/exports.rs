@@ -1,6 +1,6 @@
 //! The forms of a run: one document with all of it, a table of trials, a page.
 
-use crate::common::place::{Place, SMALL_BENCH, assert_contains};
+use crate::common::place::{Place, SMALL_BENCH, assert_contains, words};
 
 #[test]
 fn all_exports_of_a_run_are_written_at_once_and_nothing_else_is() {
@@ -11,7 +11,7 @@ fn all_exports_of_a_run_are_written_at_once_and_nothing_else_is() {
     let names = place.content().into_keys();
     let names: Vec<_> = names.map(|path| path.file_name().unwrap().to_owned()).collect();
     assert_eq!(names, ["a", "b", "c"]);
-    let [json, page] = ["a", "c"].map(|name| std::fs::read_to_string(place.path(name)).unwrap());
+    let [json, page] = ["a", "c"].map(|name| place.text(name));
     let run = seekless_record::from_json(json.as_bytes()).unwrap();
     assert_eq!(seekless_record::to_json(&run).unwrap(), json);
     let mut csv = csv::Reader::from_path(place.path("b")).unwrap();
@@ -71,7 +71,7 @@ fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
     place.file("occupied", b"no directory");
     let mut command = place.command();
     command.env("XDG_DATA_HOME", place.path("occupied"));
-    command.args(SMALL_BENCH).arg("*/sync*");
+    command.args(words(SMALL_BENCH)).arg("*/sync*");
     let ended = crate::common::place::Ended::of(command.spawn().unwrap());
     assert_eq!(ended.code, Some(2));
     assert_contains(&ended.stdout, &["1 MiB, cold"]);

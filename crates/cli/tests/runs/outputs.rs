@@ -1,10 +1,10 @@
 //! Where exports go: a file is replaced as a whole, a link stays a link, and anything else is written to and stays.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 
-use crate::common::place::{Place, assert_contains, prepared};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, prepared, set_mode, words};
 
 fn is_run(bytes: &[u8]) -> bool {
     seekless_record::from_json(bytes).is_ok()
@@ -14,7 +14,7 @@ fn is_run(bytes: &[u8]) -> bool {
 fn a_regular_file_is_replaced_and_whoever_reads_the_old_one_keeps_it() {
     let place = Place::new();
     let path = place.file("run.json", b"old");
-    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    set_mode(&path, 0o640);
     let mut reader = File::open(&path).unwrap();
     place.bench("--export-json run.json").succeeded();
     let mut old = String::new();
@@ -33,21 +33,20 @@ fn a_link_stays_a_link_whether_its_target_is_there_or_not() {
     for _ in 0..2 {
         place.bench("--export-json link").succeeded();
         assert!(fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
-        assert!(is_run(&fs::read(place.path("elsewhere/run.json")).unwrap()));
+        assert!(is_run(&place.read("elsewhere/run.json")));
     }
 }
 
 #[test]
 fn a_device_is_written_to_and_stays_a_device() {
     let place = Place::new();
-    let device = place.path("device");
     // A null device of our own, so that a failure does no harm.
-    if !prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
-        println!("skipped: making a device needs root");
+    if !place.device("device", "c 1 3") {
         return;
     }
     place.bench("--export-json device --export-csv device").succeeded();
-    assert!(fs::metadata(&device).unwrap().file_type().is_char_device());
+    place.succeeds("runs export --anonymous latest -o device");
+    assert!(fs::metadata(place.path("device")).unwrap().file_type().is_char_device());
     assert_eq!(place.content().len(), 1);
 }
 
@@ -56,8 +55,9 @@ fn a_fifo_is_written_to_where_somebody_reads_it_and_refused_where_nobody_does() 
     let place = Place::new();
     let fifo = place.path("fifo");
     assert!(prepared("mkfifo", &[fifo.as_os_str()]));
-    let sentence = place.bench("--export-json fifo").refused();
-    assert_contains(&sentence, &["fifo: the FIFO has no reader"]);
+    place
+        .bench("--export-json fifo")
+        .refused_with(&["fifo: the FIFO has no reader"]);
     let reader = std::thread::spawn({
         let fifo = fifo.clone();
         move || fs::read(fifo).unwrap()
@@ -69,33 +69,10 @@ fn a_fifo_is_written_to_where_somebody_reads_it_and_refused_where_nobody_does() 
             break writer;
         }
     };
-    let child = place
-        .command()
-        .args(["bench", "read", "--size", "1M", "--rounds", "1"])
-        .args(["--methods", "*/sync*"])
-        .args(["--export-json", "fifo"])
-        .spawn()
-        .unwrap();
-    crate::common::place::Ended::of(child).succeeded();
+    place.bench("--export-json fifo").succeeded();
     drop(writer);
     assert!(is_run(&reader.join().unwrap()));
     assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo());
-}
-
-#[test]
-fn a_block_device_is_refused() {
-    let place = Place::new();
-    let device = place.path("device");
-    // No driver has these numbers: opening the device by mistake does no harm.
-    if !prepared(
-        "mknod",
-        &[device.as_os_str(), "b".as_ref(), "239".as_ref(), "255".as_ref()],
-    ) {
-        println!("skipped: making a device needs root");
-        return;
-    }
-    let sentence = place.bench("--export-json device").refused();
-    assert_contains(&sentence, &["is a block device"]);
 }
 
 #[test]
@@ -103,10 +80,11 @@ fn standard_output_may_be_named() {
     let place = Place::new();
     let out = File::create(place.path("out")).unwrap();
     let mut command = place.command();
-    command.args(["bench", "read", "--size", "1M", "--rounds", "1", "--methods", "*/sync*"]);
-    command.args(["--export-json", "/dev/stdout"]).stdout(out);
-    crate::common::place::Ended::of(command.spawn().unwrap()).succeeded();
-    let text = fs::read_to_string(place.path("out")).unwrap();
+    command
+        .args(words(SMALL_BENCH))
+        .args(["*/sync*", "--export-json", "/dev/stdout"]);
+    Ended::by(command.stdout(out)).succeeded();
+    let text = place.text("out");
     assert_contains(&text, &["\"trials\": ["]);
 }
 
@@ -155,49 +133,31 @@ fn a_run_in_json_is_a_run_that_can_be_shown_and_compared() {
 }
 
 #[test]
-fn standard_output_is_taken_by_one_output() {
+fn outputs_that_cannot_all_be_written_are_refused_before_anything_is_measured() {
     let place = Place::new();
-    for arguments in ["--export-json - --export-csv -", "--report - --json"] {
-        let sentence = place.bench(arguments).refused();
-        assert_contains(&sentence, &["standard output: is named twice"]);
-    }
-    place.bench("").succeeded();
-    let run = place.call("runs export latest").succeeded().stdout;
-    place.file("run.json", run.as_bytes());
-    let words = "runs compare --anyway run.json latest --json --report -";
-    let sentence = place.call(words).refused();
-    assert_contains(&sentence, &["is named twice"]);
-}
-
-#[test]
-fn what_a_run_reads_is_not_written_over() {
-    let place = Place::new();
-    let bytes = vec![7; 1 << 20];
-    place.file("big", &bytes);
+    place.file("big", &vec![7; 1 << 20]);
     symlink("big", place.path("link")).unwrap();
-    for arguments in [
-        ["--file", "big", "--export-json", "./big"],
-        ["--file", "link", "--export-csv", "big"],
+    // No driver has these numbers: opening the device by mistake does no harm.
+    let has_device = place.device("device", "b 239 255");
+    let before = place.content();
+    for (words, told) in [
+        ("--export-json out --export-csv ./out", "is named twice"),
+        ("--report out --export-json out", "is named twice"),
+        ("--export-json - --export-csv -", "standard output: is named twice"),
+        ("--report - --json", "standard output: is named twice"),
+        ("--file big --export-json ./big", "this run reads it"),
+        ("--file link --export-csv big", "this run reads it"),
+        ("--export-markdown gone/run.md", "gone/run.md"),
+        ("--export-json device", "is a block device"),
     ] {
-        let sentence = place.call(("bench read", &arguments)).refused();
-        assert_contains(&sentence, &["this run reads it"]);
+        if has_device || !words.ends_with("device") {
+            let start = std::time::Instant::now();
+            place.refuses(&format!("bench read --budget 60s {words}"), &[told]);
+            assert!(start.elapsed().as_secs() < 5, "{words}");
+        }
     }
-    assert_eq!(fs::read(place.path("big")).unwrap(), bytes);
-}
-
-#[test]
-fn two_exports_to_one_file_are_refused() {
-    let place = Place::new();
-    let sentence = place.bench("--export-json out --export-csv ./out").refused();
-    assert_contains(&sentence, &["is named twice"]);
-    assert!(place.content().is_empty());
-}
-
-#[test]
-fn outputs_are_checked_before_anything_is_measured() {
-    let place = Place::new();
-    let start = std::time::Instant::now();
-    let sentence = place.call("bench --budget 60s --export-markdown gone/run.md").refused();
-    assert_contains(&sentence, &["gone/run.md"]);
-    assert!(start.elapsed().as_secs() < 5);
+    assert!(place.content() == before);
+    place.bench("--export-json run.json").succeeded();
+    let compare = "runs compare --anyway run.json latest --json --report -";
+    place.refuses(compare, &["standard output: is named twice"]);
 }

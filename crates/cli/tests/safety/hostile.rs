@@ -1,14 +1,13 @@
 //! What an adversary found: other programs that write through mappings, file systems that show two files under one number,
 //! rules that match nothing, and sizes that files only claim.
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::place::{Ended, Mount, Place, assert_contains, is_root, prepared};
+use crate::common::place::{Ended, Mount, Place, assert_contains, is_root, prepared, words};
 
 /// An overlay on `mount`, whose upper directory is beside it.
 fn overlay(place: &Place) -> Option<Mount> {
@@ -54,15 +53,14 @@ ctypes.memmove(at + 4096, b'PRECIOUS', 8)
 #[test]
 fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
     let updates = "{\"offset\": 4000, \"text\": \"AAAA\"}\n{\"offset\": 4200, \"text\": \"BBBB\"}\n";
-    let commands: [&[&str]; 6] = [
-        &["holes", "dig", "mount/b"],
-        &["holes", "punch", "--yes", "mount/b", "0", "8K"],
-        &["update", "mount/b", "--from", "changes", "--method", "coalesce,gap=4K"],
-        &["update", "mount/b", "--from", "changes", "--safety", "replace"],
-        &["dupes", "--action", "remove", "--keep", "name:a", "--yes", "mount"],
-        &["dupes", "--action", "hardlink", "--keep", "name:a", "--yes", "mount"],
-    ];
-    for command in commands {
+    for command in [
+        "holes dig mount/b",
+        "holes punch --yes mount/b 0 8K",
+        "update mount/b --from changes --method coalesce,gap=4K",
+        "update mount/b --from changes --safety replace",
+        "dupes --action remove --keep name:a --yes mount",
+        "dupes --action hardlink --keep name:a --yes mount",
+    ] {
         let place = Place::new();
         let Some(_mount) = overlay(&place) else { return };
         for name in ["mount/a", "mount/b"] {
@@ -85,7 +83,7 @@ fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
         let told = [ended.stdout, ended.stderr].concat();
         assert!(!is_seen || told.contains("has it mapped"), "{command:?}: {told}");
         mapper.write();
-        let found = fs::read(place.path("mount/b")).unwrap();
+        let found = place.read("mount/b");
         assert_eq!(&found[4096..4104], b"PRECIOUS", "{command:?}");
     }
 }
@@ -119,28 +117,23 @@ fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
 fn a_file_is_not_replaced_where_the_kernel_has_no_leases() {
     let place = Place::new();
     place.file("changes", b"{\"offset\": 4, \"text\": \"AAAA\"}\n");
-    let trace = place.path("trace");
     // The call that asks for the lease is the only one that is made to fail.
     for number in 1..60 {
         let file = place.file("file", &[1; 8192]);
         let mut command = place.command_of("strace");
         let inject = format!("inject=fcntl:error=EINVAL:when={number}");
-        command
-            .args(["-f", "-qq", "-e", "trace=fcntl", "-e", &inject, "-o"])
-            .arg(&trace);
+        command.args(["-f", "-qq", "-e", "trace=fcntl", "-e", &inject, "-o", "trace"]);
         command.arg(place.command().get_program());
         let Ok(child) = command
-            .args(["update", "file", "--from", "changes", "--safety", "replace"])
+            .args(words("update file --from changes --safety replace"))
             .spawn()
         else {
             return println!("skipped: there is no strace");
         };
         let ended = Ended::of(child);
-        let trace = fs::read_to_string(&trace).unwrap_or_default();
-        if trace
-            .lines()
-            .any(|line| line.contains("F_SETLEASE, F_RDLCK") && line.contains("INJECTED"))
-        {
+        let trace = fs::read_to_string(place.path("trace")).unwrap_or_default();
+        let is_the_lease = |line: &str| line.contains("F_SETLEASE, F_RDLCK") && line.contains("INJECTED");
+        if trace.lines().any(is_the_lease) {
             assert_contains(&ended.stderr, &["has no leases"]);
             assert_eq!(fs::read(&file).unwrap(), [1; 8192]);
             return;
@@ -170,9 +163,8 @@ fn two_files_of_an_overlay_on_fuse_with_one_number_are_two() {
     let Some(_overlay) = Mount::overlay([&layers[0], &layers[1], &layers[2]], &place.path("mount")) else {
         return;
     };
-    assert_eq!(place.run("cmp -s mount/1/f mount/2/f").code, Some(1));
-    let found = place.run("dupes mount");
-    assert_contains(&found.stdout, &["0 groups"]);
+    place.fails(1, "cmp -s mount/1/f mount/2/f");
+    place.run("dupes mount").says("0 groups");
     drop(fuse);
 }
 
@@ -190,22 +182,13 @@ fn kept_digests_of_another_file_system_on_the_same_device_are_not_trusted() {
         place.file("tree/b", &bytes);
         let image = place.path("image");
         let _ = fs::remove_file(&image);
-        let [tree, image] = [place.path("tree"), image];
-        let options = ["-quiet", "-no-progress", "-all-time", "1", "-mkfs-time", "1"];
-        let mut command = Command::new("mksquashfs");
-        let made = command
-            .arg(&tree)
-            .arg(&image)
-            .args(options)
-            .stdout(Stdio::null())
-            .status();
-        assert!(made.unwrap().success());
+        let options = words("tree image -quiet -no-progress -all-time 1 -mkfs-time 1");
+        Ended::by(place.command_of("mksquashfs").args(options)).succeeded();
         let Some(_mount) = Mount::image_again(&image, "ro", &place.path("mount")) else {
             return;
         };
-        let found = place.run("dupes --cache --cache-file digests mount");
         let groups = if last == 1 { "1 group" } else { "0 groups" };
-        assert_contains(&found.stdout, &[groups]);
+        place.run("dupes --cache --cache-file digests mount").says(groups);
     }
 }
 
@@ -215,27 +198,15 @@ fn a_directory_in_a_rule_means_what_is_below_it_however_it_is_written() {
     place.directories("t/keep/in");
     let absolute = place.path("t/keep").canonicalize().unwrap();
     let absolute = absolute.to_str().unwrap();
-    let written = [
-        "t/keep",
-        "t/keep/",
-        "./t/keep",
-        "./t//keep/.",
-        "t/*/in/",
-        "t/keep/**",
-        absolute,
-    ];
+    let written = words("t/keep t/keep/ ./t/keep ./t//keep/. t/*/in/ t/keep/**");
+    let written = [&written[..], &[absolute]].concat();
     for path in ["t", "t/", "t//", "t/.", "./t"] {
-        for rule in written {
-            for name in ["t/a", "t/keep/in/b"] {
-                place.file(name, b"same");
-            }
+        for rule in &written {
+            place.files("t/a t/keep/in/b", b"same");
             let rule = format!("path:{rule}");
-            let ended = place.run(&["dupes", "--action", "remove", "--yes", "--keep", &rule, path]);
-            assert_eq!(ended.code, Some(0), "{path} {rule}: {}", ended.stderr);
-            assert!(
-                place.path("t/keep/in/b").exists() && !place.path("t/a").exists(),
-                "{path} {rule}"
-            );
+            place.succeeds(("dupes --action remove --yes --keep", &rule, path));
+            let left = ["t/keep/in/b", "t/a"].map(|name| place.path(name).exists());
+            assert_eq!(left, [true, false], "{path} {rule}");
         }
     }
 }
@@ -244,29 +215,18 @@ fn a_directory_in_a_rule_means_what_is_below_it_however_it_is_written() {
 fn a_rule_or_pattern_that_matches_nothing_is_told_and_stops_acting_without_yes() {
     let place = Place::new();
     place.directories("t");
-    for name in ["t/a", "t/b"] {
-        place.file(name, b"same");
-    }
+    place.files("t/a t/b", b"same");
     for wrong in [
-        ["--keep", "name:tpyo"],
-        ["--keep", "path:t/tpyo"],
-        ["--exclude", "tpyo"],
-        ["--include", "tpyo"],
+        "--keep name:tpyo",
+        "--keep path:t/tpyo",
+        "--keep first --exclude tpyo",
+        "--keep first --include tpyo",
     ] {
-        let more: &[&str] = if wrong[0] == "--keep" {
-            &[]
-        } else {
-            &["--keep", "first"]
-        };
-        let act = [&["dupes", "--action", "remove", "t"], &wrong[..], more].concat();
-        let ended = place.run(&act);
-        ended.failed_with(2, &["matches no"]);
+        let act = ("dupes --action remove t", wrong);
+        place.run(act).failed_with(2, &["matches no"]);
         assert!(place.path("t/a").exists() && place.path("t/b").exists());
-        let ended = place.run((&act, "--yes"));
-        ended.failed_with(0, &["matches no"]);
-        for name in ["t/a", "t/b"] {
-            place.file(name, b"same");
-        }
+        place.run((act, "--yes")).failed_with(0, &["matches no"]);
+        place.files("t/a t/b", b"same");
     }
 }
 
@@ -274,19 +234,15 @@ fn a_rule_or_pattern_that_matches_nothing_is_told_and_stops_acting_without_yes()
 fn steps_that_gain_nothing_are_left_out_and_counted() {
     let place = Place::new();
     place.directories("t/out");
-    for name in ["t/out/c", "t/out/d"] {
-        place.file(name, b"same");
-    }
+    place.files("t/out/c t/out/d", b"same");
     place.directories("h");
-    fs::hard_link(place.path("t/out/d"), place.path("h/b")).unwrap();
+    place.hard_link("t/out/d", "h/b");
     place.file("h/a", b"same");
-    let ended = place.run("dupes --action hardlink --keep name:a --yes h");
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_contains(&ended.stdout, &["1 file left out"]);
+    let ended = place.succeeds("dupes --action hardlink --keep name:a --yes h");
+    ended.says("1 file left out");
     let inode = |name: &str| fs::metadata(place.path(name)).unwrap().ino();
     assert_eq!(inode("h/b"), inode("t/out/d"));
-    let ended = place.run("dupes --isolate h");
-    ended.failed_with(2, &["several PATHs"]);
+    place.run("dupes --isolate h").failed_with(2, &["several PATHs"]);
 }
 
 #[test]
@@ -296,21 +252,12 @@ fn files_that_claim_huge_sizes_are_compared_by_their_data() {
         return;
     };
     for name in ["t/a", "t/b", "t/c"] {
-        File::create(place.path(name))
-            .unwrap()
-            .set_len((1 << 62) + 4096)
-            .unwrap();
+        place.sparse(name, (1 << 62) + 4096);
     }
-    let ended = place.run("dupes t");
-    assert!(
-        ended.stdout.contains("3 files, 1 group"),
-        "{}{}",
-        ended.stdout,
-        ended.stderr
-    );
-    assert_eq!(place.run("cmp t/a t/b").code, Some(0));
-    let ended = place.run("dupes --action remove --keep first --yes t");
-    assert_eq!(ended.code, Some(1), "its digest would take years: {}", ended.stderr);
+    place.run("dupes t").says("3 files, 1 group");
+    place.succeeds("cmp t/a t/b");
+    // Their digests would take years.
+    place.fails(1, "dupes --action remove --keep first --yes t");
 }
 
 #[test]
@@ -320,13 +267,8 @@ fn a_closed_standard_descriptor_is_an_error() {
     place.file("file", b"123456");
     place.file("other", b"123457");
     let shell = |words: &str| {
-        let mut command = Command::new("sh");
         let words = words.replace('@', env!("CARGO_BIN_EXE_seekless"));
-        command
-            .args(["-c", &words])
-            .current_dir(place.directory())
-            .stderr(Stdio::null());
-        command.status().unwrap().code()
+        Ended::by(place.command_of("sh").args(["-c", &words])).code
     };
     for (words, code) in [
         ("@ cmp -s empty - <&-", 2),
@@ -347,7 +289,6 @@ fn blocks_past_the_end_of_a_file_are_named_and_freed_when_that_is_asked_for() {
     for kind in ["ext4", "xfs", "btrfs", "tmpfs"] {
         let place = Place::new();
         let at = place.path("mount");
-        fs::create_dir(&at).unwrap();
         // A tmpfs lists no extents.
         let lists_extents = kind != "tmpfs";
         let mount = if lists_extents {
@@ -366,9 +307,9 @@ fn blocks_past_the_end_of_a_file_are_named_and_freed_when_that_is_asked_for() {
         drop(file);
         let shown = place.run("holes show --map mount/f").stdout;
         assert_eq!(shown.contains("past end"), lists_extents, "{kind}: {shown}");
-        place.run("holes dig mount/f").succeeded();
+        place.succeeds("holes dig mount/f");
         assert!(fs::metadata(place.path("mount/f")).unwrap().blocks() > 8000, "{kind}");
-        place.run("holes dig --past-end mount/f").succeeded();
+        place.succeeds("holes dig --past-end mount/f");
         let found = fs::metadata(place.path("mount/f")).unwrap();
         assert!(found.blocks() < 100 && found.len() == 3, "{kind}: {}", found.blocks());
     }
@@ -377,24 +318,17 @@ fn blocks_past_the_end_of_a_file_are_named_and_freed_when_that_is_asked_for() {
 #[test]
 fn a_file_that_is_a_mount_point_gets_no_journal_and_is_not_replaced() {
     let place = Place::new();
-    let (file, point) = (place.file("file", &[7; 9000]), place.file("point", b""));
+    place.file("file", &[7; 9000]);
+    place.file("point", b"");
     place.file("changes", b"{\"offset\": 5, \"text\": \"A\"}\n");
-    let mut command = Command::new("mount");
-    let mounted = command
-        .arg("--bind")
-        .arg(&file)
-        .arg(&point)
-        .stderr(Stdio::null())
-        .status();
-    if !mounted.is_ok_and(|status| status.success()) {
+    if Ended::by(place.command_of("mount").args(["--bind", "file", "point"])).code != Some(0) {
         return println!("skipped: cannot mount a file here");
     }
     let outcomes = ["journal", "replace", "in-place"].map(|safety| {
-        let ended = place.run(&["update", "point", "--from", "changes", "--safety", safety]);
+        let ended = place.run(("update point --from changes --safety", safety));
         (ended.code, ended.stderr)
     });
-    let path = CString::new(point.to_str().unwrap()).unwrap();
-    Command::new("umount").arg(path.to_str().unwrap()).status().unwrap();
+    Ended::by(place.command_of("umount").arg("point")).succeeded();
     for (code, said) in &outcomes[..2] {
         assert!(*code == Some(2) && said.contains("is a mount point"), "{said}");
     }

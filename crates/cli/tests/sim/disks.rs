@@ -9,10 +9,10 @@ use std::process::Command;
 
 use rustix::fs::OFlags;
 use seekless_sys::Buffer;
-use serde_json::Value;
 
+use crate::common::disks::sync;
 use crate::common::groups::{Groups, Names, Seen};
-use crate::common::place::{Mount, Place, assert_contains, wait_for};
+use crate::common::place::{Mount, Place, assert_lacks, wait_for};
 use crate::common::simulated::{DEVICES, SimulatedDisk, is_skipped, is_there, random};
 
 #[test]
@@ -46,31 +46,19 @@ fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
     direct.read_exact_at(&mut buffer, 1 << 20).unwrap();
     assert!(buffer[..] == written[1 << 20..2 << 20], "other bytes by direct I/O");
 
-    // It fails if other devices there are broken.
-    let listed = place.run("sim list --json").stdout;
-    let listed: Value = serde_json::from_str(&listed).unwrap();
-    let devices = listed["devices"].as_array().unwrap();
-    let own = devices
-        .iter()
-        .find(|device| device["name"] == disk.name.as_str())
-        .unwrap();
-    let counters = &own["report"]["counters"];
-    assert!(counters["read_bytes"].as_u64().unwrap() >= 9 << 20, "{counters}");
-    assert!(counters["written_bytes"].as_u64().unwrap() >= 8 << 20, "{counters}");
-    assert!(counters["flushes"].as_u64().unwrap() >= 1, "{counters}");
+    let counters = disk.counters();
+    for (name, least) in [("read_bytes", 9 << 20), ("written_bytes", 8 << 20), ("flushes", 1)] {
+        assert!(counters[name].as_u64().unwrap() >= least, "{counters}");
+    }
 
     let offered = place.run(&["suggest", "zsh", "seekless", "sim", "stop", ""]).stdout;
     let offer = format!("{}\text4 at {}", disk.name, point.display());
     assert!(offered.lines().any(|line| line.starts_with(&offer)), "{offered}");
-    let busy = place.run(&["sim", "stop", &disk.name]);
-    assert_eq!(busy.code, Some(2), "{}", busy.stdout);
-    assert_contains(&busy.stderr, &["is in use by"]);
+    let stop = ("sim stop", &disk.name[..]);
+    place.fails(2, stop).warns("is in use by");
     assert!(is_there(&disk.name));
     drop((file, direct));
-    assert_eq!(
-        place.run(&["sim", "stop", &disk.name]).succeeded().stdout,
-        format!("{}: stopped\n", disk.name)
-    );
+    assert_eq!(place.succeeds(stop).stdout, format!("{}: stopped\n", disk.name));
     assert!(!is_there(&disk.name) && !point.exists());
 }
 
@@ -84,12 +72,7 @@ fn a_disk_whose_server_was_killed_is_taken_down_by_the_next_command() {
     let file = File::create(disk.mount_point.join("open")).unwrap();
     fs::write(disk.mount_point.join("dirty"), random(1 << 20)).unwrap();
     disk.kill_server();
-    let listed = place.run("sim list");
-    assert!(
-        !listed.stdout.contains(&format!("{}: ", disk.name)),
-        "{}",
-        listed.stdout
-    );
+    assert_lacks(&place.run("sim list").stdout, &[&format!("{}: ", disk.name)]);
     // Another test's command may have been the next one.
     drop(file);
     wait_for("nothing of the disk", || !is_there(&disk.name));
@@ -148,7 +131,7 @@ fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
     block.sync_all().unwrap();
     drop(block);
     let refused = place.run(&["sim", "start", "null", "--backing", backing.to_str().unwrap()]);
-    assert_contains(&refused.stderr, &["is in use by another program or device"]);
+    refused.warns("is in use by another program or device");
     let mode = fs::metadata(&backing).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     drop(one);
@@ -170,8 +153,7 @@ fn benches_on_one_model_are_sittings_on_one_storage_and_other_disks_of_it_are_ot
     let bench = || {
         wait_for("no such disk", || !is_there(model));
         let words = "read --size 1M --rounds 3 --methods read/sync,block=1M --quiet";
-        let words: Vec<&str> = words.split(' ').collect();
-        place.run((&["bench", "--on", model], &words)).succeeded()
+        place.succeeds(("bench --on", model, words))
     };
     bench();
     let disk = SimulatedDisk::start(&place, &[model, "--size", "64M"]);
@@ -214,18 +196,12 @@ fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
         contents.entry(content).or_default().insert(Names::from([name]));
     }
     let expected: Groups = contents.into_values().filter(|group| group.len() > 1).collect();
-    seekless_sys::sync_file_system(&File::open(&point).unwrap()).unwrap();
-    place
-        .run(&["cache", "drop", "--yes", point.to_str().unwrap()])
-        .succeeded();
+    sync(&point);
+    place.succeeds("cache drop --yes disk");
     let ended = place.run(&["dupes", "--json", "--explain", point.to_str().unwrap()]);
     assert_eq!(Seen::of(&ended).groups, expected);
-    let told = &ended.stderr;
-    assert_contains(told, &["in the order of their places on the device"]);
-    let cached = place
-        .run(&["cache", "show", "--json", point.to_str().unwrap()])
-        .succeeded();
-    let cached: Value = serde_json::from_str(&cached.stdout).unwrap();
+    ended.warns("in the order of their places on the device");
+    let cached = place.succeeds("cache show --json disk").json();
     assert_eq!(cached["summary"]["resident_bytes"], 0, "{cached}");
     drop(disk);
 }
@@ -256,15 +232,11 @@ fn on_a_disk_with_a_head_trees_are_read_in_the_order_of_their_places() {
             expected.insert(name.clone());
         }
     }
-    seekless_sys::sync_file_system(&File::open(&point).unwrap()).unwrap();
-    place
-        .run(&["cache", "drop", "--yes", point.to_str().unwrap()])
-        .succeeded();
+    sync(&point);
+    place.succeeds("cache drop --yes disk");
     let [one, other] = trees.each_ref().map(|tree| tree.to_str().unwrap());
     let ended = place.run(&["cmp", "-r", "--explain", one, other]);
-    assert_eq!(ended.code, Some(1));
-    let told = &ended.stderr;
-    assert_contains(told, &["in the order of their places on the device"]);
+    ended.failed_with(1, &["in the order of their places on the device"]);
     let differ: BTreeSet<String> = (ended.stdout.lines())
         .map(|line| line.split(&[' ', ':'][..]).find(|word| word.contains("/f")).unwrap())
         .map(|path| path.trim_start_matches(one).trim_start_matches('/').to_owned())
@@ -284,16 +256,13 @@ fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
     };
     let place = Place::new();
     let [small, large] = ["small", "large"].map(|name| place.path(name));
-    fs::create_dir(&small).unwrap();
-    fs::create_dir(&large).unwrap();
     let backing = large.join("backing");
     let start = ["null", "--size", "8G", "--backing", backing.to_str().unwrap()];
     let Some(_small) = Mount::tmpfs(&small, "size=300M") else {
         return println!("skipped: no tmpfs");
     };
-    let refused = ["sim", "start", "null", "--size", "8G", "--backing", "small/backing"];
-    let refused = place.run(&refused);
-    assert_contains(&refused.stderr, &["0.5 GiB needed, 0.3 GiB free"]);
+    let refused = place.run("sim start null --size 8G --backing small/backing");
+    refused.warns("0.5 GiB needed, 0.3 GiB free");
     let _large = Mount::tmpfs(&large, "size=600M").unwrap();
     let disk = SimulatedDisk::start(&place, &start);
     let path = disk.mount_point.join("file");
@@ -323,21 +292,19 @@ fn what_cannot_be_started_is_refused_and_leaves_nothing() {
         (&["null", "--size", "16M", "--fs", "xfs"], "mkfs.xfs"),
     ];
     for (arguments, reason) in refused {
-        let ended = place.run(("sim start", arguments));
-        assert_eq!(ended.code, Some(2), "{arguments:?}");
-        assert!(ended.stderr.contains(reason), "{arguments:?}: {}", ended.stderr);
+        place.run(("sim start", arguments)).failed_with(2, &[reason]);
     }
-    let listed = place.run("sim stop no-such-disk");
-    assert_contains(&listed.stderr, &["no simulated device is named"]);
+    place.run("sim stop no-such-disk").warns("no simulated device is named");
     let unprivileged = |command: &str| {
         let program = env!("CARGO_BIN_EXE_seekless");
         let setpriv = ["--reuid", "65534", "--clear-groups", program, "sim", command, "null"];
         Command::new("setpriv").args(setpriv).output()
     };
     for ended in ["start", "stop", "cut"].map(unprivileged).into_iter().flatten() {
-        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let told = String::from_utf8_lossy(&ended.stderr);
+        let is_told = |reason| told.contains(reason);
         assert!(
-            told.contains("needs root privileges") || told.contains("Permission denied"),
+            is_told("needs root privileges") || is_told("Permission denied"),
             "{told}"
         );
     }

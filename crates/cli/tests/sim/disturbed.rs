@@ -5,14 +5,13 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use seekless_sys::{Buffer, attach_loop, detach_loop};
 use serde_json::Value;
 
-use crate::common::place::{Ended, Mount, Place, assert_contains, wait_for};
+use crate::common::place::{Ended, Mount, Place, assert_contains, assert_lacks, wait_for};
 use crate::common::simulated::{DEVICES, SimulatedDisk, is_skipped, is_there, random};
 
 /// The file below a loop device.
@@ -34,7 +33,7 @@ fn a_cut_leaves_a_loop_device_alone_that_is_no_longer_its_own() {
     detach_loop(&disk.block_device).unwrap();
     let other = attach();
     if other == disk.block_device {
-        place.run(&["sim", "cut", &disk.name]).succeeded();
+        place.succeeds(&["sim", "cut", &disk.name]);
         assert!(backing_of(&other).ends_with("/image\n"), "{}", backing_of(&other));
         assert_ne!(disk.device_now(), other);
     } else {
@@ -54,14 +53,9 @@ fn cuts_at_the_same_time_come_one_after_another() {
         "[[fault]]\nwhat = 'eio'\nnth = 1000000\n".repeat(3000).as_bytes(),
     );
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M", "--faults", "plan"]);
-    let mut cut = place.command();
-    cut.args(["sim", "cut", &disk.name, &disk.name])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let cuts: Vec<_> = (0..4).map(|_| cut.spawn().unwrap()).collect();
-    for cut in cuts {
-        let ended = cut.wait_with_output().unwrap();
-        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let cut = || place.start(&["sim", "cut", &disk.name, &disk.name]);
+    for cut in [cut(), cut(), cut(), cut()] {
+        Ended::of(cut).succeeded();
     }
     let below = format!("{DEVICES}/{}/", disk.name);
     let devices = fs::read_dir("/sys/block").unwrap().flatten();
@@ -94,19 +88,16 @@ fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
         ),
     ];
     for (arguments, reason) in refused {
-        let start = ["sim", "start", "null", "--fs", "none", "--size", "64M"];
-        let told = place.run((&start, arguments)).refused();
-        assert!(told.contains(reason), "{arguments:?}: {told}");
+        let start = "sim start null --fs none --size 64M";
+        place.run((start, arguments)).refused_with(&[reason]);
     }
-    let mut start = place.command();
-    start.args(["sim", "start", "null", "--at"]);
-    start.arg(std::ffi::OsStr::from_bytes(b"x\xff"));
-    let told = Ended::of(start.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()).refused();
-    assert_contains(&told, &["is not UTF-8"]);
+    let odd = std::ffi::OsStr::from_bytes(b"x\xff");
+    place
+        .run(("sim start null --at", &[odd]))
+        .refused_with(&["is not UTF-8"]);
     assert_eq!(place.content(), before);
     for name in ["lock", "no-such-disk"] {
-        let told = place.run(&["sim", "cut", name]).refused();
-        assert_contains(&told, &["no simulated device is named"]);
+        place.refuses(&["sim", "cut", name], &["no simulated device is named"]);
     }
 }
 
@@ -118,31 +109,14 @@ fn of_starts_at_the_same_time_with_one_new_backing_file_the_device_that_runs_kee
     let place = Place::new();
     for round in 0..4 {
         let backing = format!("backing-{round}");
-        let start = [
-            "sim",
-            "start",
-            "null",
-            "--fs",
-            "none",
-            "--size",
-            "64M",
-            "--backing",
-            &backing,
-        ];
-        let starts: Vec<_> = (0..4)
-            .map(|_| {
-                let mut command = place.command();
-                command.args(start).stdout(Stdio::piped()).stderr(Stdio::piped());
-                command.spawn().unwrap()
-            })
-            .collect();
-        let ended: Vec<Ended> = starts.into_iter().map(Ended::of).collect();
+        let start = || place.start(("sim start null --fs none --size 64M --backing", &backing));
+        let ended = [start(), start(), start(), start()].map(Ended::of);
         let running: Vec<&Ended> = ended.iter().filter(|one| one.code == Some(0)).collect();
         assert!(running.len() <= 1, "{ended:?}");
         assert_eq!(place.path(&backing).exists(), running.len() == 1, "{ended:?}");
         for started in running {
             let name = started.stdout.split(':').next().unwrap();
-            place.run(&["sim", "stop", name]).succeeded();
+            place.succeeds(&["sim", "stop", name]);
             assert_eq!(fs::metadata(place.path(&backing)).unwrap().len(), 64 << 20);
         }
     }
@@ -159,14 +133,14 @@ fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_fro
     let dirty = || fs::write(disk.mount_point.join("dirty"), random(8 << 20)).unwrap();
     dirty();
     // Without power, nothing of it is waited for.
-    place.run(&["sim", "cut", &disk.name, "--lose", "lost"]).succeeded();
+    place.succeeds(&["sim", "cut", &disk.name, "--lose", "lost"]);
     dirty();
-    place.run(&["sim", "stop", "--force", &disk.name]).succeeded();
+    place.succeeds(&["sim", "stop", "--force", &disk.name]);
     assert!(!is_there(&disk.name));
 
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
     let user = File::create(disk.mount_point.join("file")).unwrap();
-    let stopped = place.run(&["sim", "stop", "--force", &disk.name]).succeeded().stdout;
+    let stopped = place.succeeds(&["sim", "stop", "--force", &disk.name]).stdout;
     assert_contains(&stopped, &["detached; it ends when"]);
     assert!(!disk.mount_point.join("file").exists());
     drop(user);
@@ -184,9 +158,7 @@ fn a_disk_of_a_bench_that_was_killed_ends_by_itself_and_one_that_was_interrupted
     }
     for signal in [Signal::KILL, Signal::INT] {
         let place = Place::new();
-        let mut bench = place.command();
-        bench.args("bench --on null read --size 1M --budget 60s --checkpoint 1s".split(' '));
-        let bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let bench = place.start("bench --on null read --size 1M --budget 60s --checkpoint 1s");
         let (name, point) = disk_of(bench.id());
         let has_files = || fs::read_dir(&point).is_ok_and(|entries| entries.count() > 1);
         wait_for("the files of the bench", has_files);
@@ -195,11 +167,7 @@ fn a_disk_of_a_bench_that_was_killed_ends_by_itself_and_one_that_was_interrupted
         }
         kill_process(Pid::from_child(&bench), signal).unwrap();
         let ended = Ended::of(bench);
-        assert!(
-            !ended.stdout.contains("--resume") && !ended.stderr.contains("--resume"),
-            "{}",
-            ended.stdout
-        );
+        assert_lacks(&(ended.stdout + &ended.stderr), &["--resume"]);
         wait_for("nothing of the disk", || !is_there(&name));
     }
 }
@@ -233,18 +201,13 @@ fn a_trace_for_which_there_is_no_room_is_told_and_not_replayed() {
     let Some(_small) = Mount::tmpfs(&small, "size=32K") else {
         return println!("skipped: no tmpfs");
     };
-    let traces = [PathBuf::from("small/trace"), PathBuf::from("trace")];
-    for trace in traces {
-        let is_whole = trace == Path::new("trace");
-        let trace = trace.to_str().unwrap();
+    for trace in ["small/trace", "trace"] {
+        let is_whole = trace == "trace";
         let disk = SimulatedDisk::start(&place, &["null", "--fs", "none", "--size", "64M", "--trace", trace]);
         let direct = i32::try_from(OFlags::DIRECT.bits()).unwrap();
         let mut options = OpenOptions::new();
-        let block = options
-            .read(true)
-            .custom_flags(direct)
-            .open(&disk.block_device)
-            .unwrap();
+        options.read(true).custom_flags(direct);
+        let block = options.open(&disk.block_device).unwrap();
         let mut buffer = Buffer::new(4096, 4096).unwrap();
         for place in 0..2500 {
             block.read_exact_at(&mut buffer, place << 12).unwrap();
@@ -254,19 +217,13 @@ fn a_trace_for_which_there_is_no_room_is_told_and_not_replayed() {
         let own = listed.split(&format!("{}: ", disk.name)).nth(1).unwrap();
         let served = own.lines().nth(1).unwrap();
         assert_eq!(served.contains("it lacks"), !is_whole, "{listed}");
-        let stopped = place.run(&["sim", "stop", &disk.name]);
-        assert_eq!(
-            stopped.stderr.contains("lacks the last requests"),
-            !is_whole,
-            "{}",
-            stopped.stderr
-        );
+        let stopped = place.run(&["sim", "stop", &disk.name]).stderr;
+        assert_eq!(stopped.contains("lacks the last requests"), !is_whole, "{stopped}");
         assert!(!is_there(&disk.name));
         let shown = place.run(&["sim", "show", "--virtual", trace, "null"]);
         assert_eq!(shown.stderr.contains("cut off"), !is_whole, "{}", shown.stderr);
     }
     let mut again = OpenOptions::new().append(true).open(place.path("trace")).unwrap();
     again.write_all(b"0 write 0 0 0\n").unwrap();
-    let told = place.run("sim show --virtual trace").refused();
-    assert_contains(&told, &["impossible: it has no bytes"]);
+    place.refuses("sim show --virtual trace", &["impossible: it has no bytes"]);
 }

@@ -56,19 +56,18 @@ impl<'a> CountedDisk<'a> {
     fn run(&mut self, arguments: &[&str]) -> (Ended, u64) {
         self.start_again();
         let disk = self.disk.as_ref().unwrap();
-        let before = disk.read_bytes();
+        let read_bytes = || disk.counters()["read_bytes"].as_u64().unwrap();
+        let before = read_bytes();
         let ended = self.place.run(arguments);
-        let read = disk.read_bytes() - before;
-        let told = &ended.stderr;
-        assert!(told.contains("in the order of their places on the device"), "{told}");
+        let read = read_bytes() - before;
+        ended.warns("in the order of their places on the device");
         (ended, read)
     }
 
     /// Searches for duplicates, and checks that nothing of them stays in memory.
     fn groups(&mut self, options: &[&str]) -> (Groups, u64) {
         let (ended, read) = self.run(&[&["dupes", "--json", "--explain", "disk"], options].concat());
-        let shown = self.place.run(&["cache", "show", "--json", "disk"]).succeeded();
-        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        let shown = self.place.succeeds("cache show --json disk").json();
         assert_eq!(shown["summary"]["resident_bytes"], 0, "{shown}");
         (Seen::of(&ended).groups, read)
     }
@@ -175,27 +174,16 @@ fn of_files_whose_sizes_differ_the_rest_is_read_only_if_they_begin_alike() {
     }
     let compare = ["cmp", "-r", "--explain", "disk/one", "disk/other"];
     let (ended, read) = disk.run(&compare);
-    assert_eq!(
-        (ended.code, ended.stdout.lines().count()),
-        (Some(1), 16),
-        "{}",
-        ended.stdout
-    );
+    assert_eq!((ended.code, ended.stdout.lines().count()), (Some(1), 16), "{ended:?}");
     assert!(read <= 2 * 16 * (256 << 10) + SLACK_BYTES, "{read}");
     for number in 0..16 {
         disk.write(&format!("one/changed{number:02}"), &content);
-        disk.write(
-            &format!("other/changed{number:02}"),
-            &content[..content.len() - number - 1],
-        );
+        let shorter = &content[..content.len() - number - 1];
+        disk.write(&format!("other/changed{number:02}"), shorter);
     }
     let (ended, read) = disk.run(&compare);
-    assert_eq!(
-        (ended.code, ended.stdout.matches("ends after byte").count()),
-        (Some(1), 16),
-        "{}",
-        ended.stdout
-    );
+    let ends = ended.stdout.matches("ends after byte").count();
+    assert_eq!((ended.code, ends), (Some(1), 16), "{ended:?}");
     assert!(read >= 2 * 16 * (content.len() as u64 - 20), "{read}");
     let (ended, read) = disk.run(&[&compare[..], &["-q"]].concat());
     assert_eq!(ended.code, Some(1));
@@ -239,17 +227,10 @@ fn the_limit_of_a_memory_group_counts_as_the_available_memory() {
         return;
     };
     let warm = |name: &str| {
-        let mut command = place.command_of("sh");
-        command
-            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
-            .arg(group.0.join("cgroup.procs"))
-            .arg(place.command().get_program())
-            .args(["cache", "warm", name]);
-        Ended::of(command.spawn().unwrap())
+        let mut command = place.command_after(&format!("echo $$ > {}/cgroup.procs", group.0.display()));
+        Ended::by(command.args(["cache", "warm", name]))
     };
-    let refused = warm("file");
-    assert_eq!(refused.code, Some(2), "{}", refused.stdout);
-    assert!(refused.stderr.contains("of memory are available"), "{}", refused.stderr);
+    warm("file").failed_with(2, &["of memory are available"]);
     warm("small").succeeded();
-    place.run(&["cache", "warm", "file"]).succeeded();
+    place.succeeds("cache warm file");
 }

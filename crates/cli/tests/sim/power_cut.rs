@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 
-use crate::common::place::{Place, assert_contains, is_long, is_root, prepared};
+use crate::common::place::{Place, assert_lacks, is_long, is_root, prepared};
 use crate::common::simulated::{SimulatedDisk, is_skipped};
 
 /// A disk with a file system; prints why and returns `None` where there is none.
@@ -33,7 +33,7 @@ fn has(disk: &SimulatedDisk, name: &str) -> bool {
 }
 
 fn cut(place: &Place, disk: &SimulatedDisk, options: &[&str]) -> String {
-    place.run((&["sim", "cut", &disk.name], options)).succeeded().stdout
+    place.succeeds((&["sim", "cut", &disk.name], options)).stdout
 }
 
 /// sync(2) of another program would write what is not to be synced.
@@ -101,10 +101,10 @@ fn a_disk_whose_power_is_gone_can_be_stopped() {
         return;
     };
     while_writing(&disk, || {
-        place.run(&["sim", "stop", "--force", &disk.name]).succeeded();
+        place.succeeds(&["sim", "stop", "--force", &disk.name]);
     });
-    let list = place.run("sim list").succeeded().stdout;
-    assert!(!list.contains(&format!("{}: ", disk.name)), "{list}");
+    let listed = place.succeeds("sim list").stdout;
+    assert_lacks(&listed, &[&format!("{}: ", disk.name)]);
 }
 
 /// A disk whose plan cuts its power soon.
@@ -139,7 +139,9 @@ fn a_wrong_plan_is_refused_with_its_place() {
     let place = Place::new();
     place.file("wrong.toml", b"[[fault]]\nwhat = 'eio'\nnth = 0\n");
     if is_root() {
-        let said = place.run("sim start null --faults wrong.toml").refused();
-        assert_contains(&said, &["wrong.toml:3:7: fault 1: `nth` must be at least 1"]);
+        place.refuses(
+            "sim start null --faults wrong.toml",
+            &["wrong.toml:3:7: fault 1: `nth` must be at least 1"],
+        );
     }
 }

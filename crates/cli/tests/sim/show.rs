@@ -1,7 +1,5 @@
 //! `sim show`: the models, and what a list of requests takes on them.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::common::place::{Place, assert_contains};
@@ -10,11 +8,8 @@ use crate::common::place::{Place, assert_contains};
 fn trace(place: &Place) {
     let line = |index: u64| {
         let offset_bytes = (index % 2) * 100_000_000 / 4096 * 4096 + index / 2 * 131_072;
-        format!(
-            "{} read {offset_bytes} 131072 {}\n",
-            index * 100_000,
-            (index + 1) * 100_000
-        )
+        let [start, end] = [index * 100_000, (index + 1) * 100_000];
+        format!("{start} read {offset_bytes} 131072 {end}\n")
     };
     let lines: String = (0..100).map(line).collect();
     place.file("trace", format!("# a comment\n\n{lines}").as_bytes());
@@ -36,8 +31,8 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
             "No published figures are known for this disk.",
         ],
     );
-    let json = |words: &[&str]| -> Value { place.call(words).succeeded().json() };
-    let one = json(&["sim", "show", "hdd-2009", "--json"])["models"][0].take();
+    let json = |words: &str| -> Value { place.call(words).succeeded().json() };
+    let one = json("sim show hdd-2009 --json")["models"][0].take();
     let named = |list: &Value, key: &str, name: &str| {
         let item = list.as_array().unwrap().iter().find(|item| item[key] == name);
         item.cloned().unwrap()
@@ -47,10 +42,9 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
     let block = named(&one["published"][0]["figures"], "program", "block-compare-4k");
     assert_eq!(block["seconds"], 17.38);
     assert!(block["simulated_seconds"].as_f64().unwrap() > 10.0 && block["not_reproduced"].is_null());
-    let all = json(&["sim", "show", "--json"]);
+    let all = json("sim show --json");
     assert_eq!(all["models"].as_array().unwrap().len(), 13);
-    let error = place.call("sim show hdd-1999").refused();
-    assert_contains(&error, &["hdd-2009"]);
+    place.refuses("sim show hdd-1999", &["hdd-2009"]);
 }
 
 #[test]
@@ -58,27 +52,21 @@ fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
     let place = Place::new();
     trace(&place);
     let all = place.call("sim show --virtual trace").succeeded().stdout;
-    assert!(
-        all.starts_with("100 requests, 12.5 MiB, recorded in 10.0 ms\n"),
-        "{all}"
-    );
+    let title = "100 requests, 12.5 MiB, recorded in 10.0 ms\n";
+    assert!(all.starts_with(title), "{all}");
     assert_eq!(all.lines().count(), 15, "{all}");
     let picture = "sim show --virtual trace hdd-2009 --picture head.svg";
     let one = place.call(picture).succeeded().stdout;
     // 99 changes of the place: a seek of 2 ms and half a turn on the average, and 12.5 MiB at 32.6 MB/s.
     let row: Vec<&str> = one.lines().last().unwrap().split_whitespace().collect();
     let seconds: f64 = row[1].parse().unwrap();
-    assert!(
-        row[0] == "hdd-2009" && row[2] == "s" && (0.8..1.4).contains(&seconds),
-        "{one}"
-    );
-    let whole = fs::read_to_string(place.path("head.svg")).unwrap();
-    assert!(
-        whole.starts_with("<svg ") && whole.contains("trace, hdd-2009"),
-        "{whole}"
-    );
+    assert_eq!((row[0], row[2]), ("hdd-2009", "s"), "{one}");
+    assert!((0.8..1.4).contains(&seconds), "{one}");
+    let whole = place.text("head.svg");
+    assert!(whole.starts_with("<svg "), "{whole}");
+    assert_contains(&whole, &["trace, hdd-2009"]);
     place.call(&format!("{picture} --seconds 0.1")).succeeded();
-    assert!(fs::read_to_string(place.path("head.svg")).unwrap().len() < whole.len() / 2);
+    assert!(place.text("head.svg").len() < whole.len() / 2);
     let drawn = place.call("sim show --virtual trace --picture -").succeeded().stdout;
     assert!(drawn.starts_with("<svg ") && drawn.contains("as recorded"), "{drawn}");
 }
@@ -89,26 +77,21 @@ fn a_list_that_cannot_be_replayed_is_refused_with_its_line() {
     trace(&place);
     place.file("wrong", b"# seekless trace 1\n0 raed 0 4096\n");
     place.file("empty", b"# seekless trace 1\n");
-    let refused = |words: &[&str]| place.call(("sim show --virtual", words)).refused();
     for (words, part) in [
         (
-            &["wrong"][..],
+            "wrong",
             "wrong: cannot read the trace: line 2: not a kind of request: \"raed\"",
         ),
-        (&["empty"], "empty: has no requests"),
-        (&["missing"], "missing: cannot read the trace: No such file"),
+        ("empty", "empty: has no requests"),
+        ("missing", "missing: cannot read the trace: No such file"),
+        ("trace hdd-2009 null --picture a.svg", "a picture shows one disk"),
+        ("trace --picture trace", "is the trace; name another file"),
         (
-            &["trace", "hdd-2009", "null", "--picture", "a.svg"],
-            "a picture shows one disk",
-        ),
-        (&["trace", "--picture", "trace"], "is the trace; name another file"),
-        (
-            &["trace", "--picture", "a.svg", "--seconds", "0"],
+            "trace --picture a.svg --seconds 0",
             "a number of seconds greater than 0",
         ),
     ] {
-        let error = refused(words);
-        assert!(error.contains(part), "{part}: {error}");
+        place.refuses(("sim show --virtual", words), &[part]);
     }
     assert!(!place.path("a.svg").exists());
 }

@@ -4,11 +4,10 @@ use std::fmt::Write;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::Command;
 
 use seekless_sys::Support;
 
-use crate::common::place::{Mount, Place, assert_contains};
+use crate::common::place::{Ended, Mount, Place, assert_contains};
 
 const MIB: u64 = 1 << 20;
 
@@ -44,24 +43,12 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_that_names_the_file() {
     ] {
         for safety in ["in-place", "journal", "replace"] {
             fs::write(&path, &before).unwrap();
-            let script = format!(
-                "ulimit -f 20; exec \"$0\" update file --grow --from changes --method {method} --safety {safety}"
-            );
-            let mut limited = Command::new("sh");
-            limited
-                .args(["-c", &script])
-                .arg(place.command().get_program())
-                .current_dir(place.directory());
-            let ended = limited.output().unwrap();
-            let said = format!(
-                "{method} {safety}: {}: {}",
-                ended.status,
-                String::from_utf8_lossy(&ended.stderr)
-            );
-            assert!(
-                ended.status.code() == Some(2) && said.contains("File too large") && said.contains("file"),
-                "{said}"
-            );
+            let mut limited = place.command_after("ulimit -f 20");
+            limited.args(["update", "file", "--grow", "--from", "changes"]);
+            let ended = Ended::by(limited.args(["--method", method, "--safety", safety]));
+            let said = format!("{method} {safety}: {:?}: {}", ended.code, ended.stderr);
+            assert_eq!(ended.code, Some(2), "{said}");
+            assert_contains(&said, &["File too large", "file"]);
             assert!(fs::read(&path).unwrap() == before, "{said}");
         }
     }
@@ -99,8 +86,7 @@ fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in(
         }
         place.file("changes", changes.as_bytes());
         let before = fs::read(&path).unwrap();
-        let method = ["--from", "changes", "--method", "update/mmap"];
-        let ended = place.run((&["update", path.to_str().unwrap(), "--grow"], &method));
+        let ended = place.run("update small/file --grow --from changes --method update/mmap");
         let (said, found) = (&ended.stderr, fs::read(&path).unwrap());
         println!("{kind}: {said}");
         assert!(
@@ -130,8 +116,7 @@ fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said
         ] {
             fs::write(&path, &before).unwrap();
             let free = free_bytes(directory);
-            let arguments = ["--from", "changes", "--method", method];
-            let ended = place.run((&["update", path.to_str().unwrap(), "--grow"], &arguments));
+            let ended = place.run(("update small/file --grow --from changes --method", method));
             let said = &ended.stderr;
             assert_eq!(ended.code, Some(2), "{kind} {method}: {said}");
             assert!(
@@ -149,27 +134,17 @@ fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said
 #[test]
 fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
     let place = Place::new();
+    let told = ["at most 100 MiB may be written", "larger --most-written"];
     for operation in ["read", "write"] {
-        let too_much = [
-            "bench",
-            operation,
-            "--size",
-            "1G",
-            "--budget",
-            "1s",
-            "--most-written",
-            "100M",
-        ];
-        let refusal = place.run(&too_much).refused();
-        let is_told = refusal.contains("at most 100 MiB may be written") && refusal.contains("larger --most-written");
-        assert!(is_told, "{refusal}");
+        let words = format!("bench {operation} --size 1G --budget 1s --most-written 100M");
+        place.refuses(&words, &told);
         assert!(place.saved().is_empty());
     }
     // Each of 10,000 updates changes a block.
     let words = ["bench", "update", "--budget", "1s", "--most-written", "60M"];
-    assert_contains(&place.run(&words).refused(), &["write 135 MiB"]);
+    place.refuses(&words, &["write 135 MiB"]);
     let words = "bench write --size 8M --budget 3s --most-written 60M --notes";
-    let ended = place.run(words).succeeded();
+    let ended = place.succeeds(words);
     let run = place.only_run();
     let written: u64 = run.trials.iter().map(|trial| trial.bytes).sum();
     assert!((8 << 20..=36 << 20).contains(&written), "{written}: {}", ended.stderr);
@@ -183,21 +158,9 @@ fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
 #[test]
 fn files_that_take_longer_to_prepare_than_the_budget_are_announced_before_they_are_made() {
     let place = Place::new();
-    let words = [
-        "bench",
-        "read",
-        "--size",
-        "4G",
-        "--budget",
-        "1s",
-        "--methods",
-        "read/sync,block=1M",
-    ];
-    let mut child = place.start(&words);
+    let mut child = place.start("bench read --size 4G --budget 1s --methods read/sync,block=1M");
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let is_told = lines.any(|line| line.contains("Preparing the test files and one trial take about"));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    Ended::interrupted(child);
     assert!(is_told);
 }

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use super::changes::json;
-use crate::common::place::{Mount, Place, assert_contains};
+use crate::common::place::{Mount, Place};
 
 /// Updates in the binary form that need more than the smallest allowed memory, and the file that they make of zeros.
 fn more_than_memory(place: &Place) -> Vec<u8> {
@@ -28,17 +27,17 @@ fn updates_that_do_not_fit_into_memory_are_sorted_on_the_disk() {
     let path = place.file("file", &vec![0; 4_000_000]);
     for memory in ["16M", "1G"] {
         fs::write(&path, vec![0; 4_000_000]).unwrap();
-        let ended = place
-            .run(&["update", "file", "--from", "updates", "--memory", memory, "--json"])
-            .succeeded();
-        let spilled = &json(&ended)["spilled_bytes"];
-        assert_eq!(spilled.as_u64().is_some_and(|bytes| bytes > 4_000_000), memory == "16M");
+        let told = place
+            .succeeds(("update file --from updates --json --memory", memory))
+            .json();
+        assert_eq!(
+            told["spilled_bytes"].as_u64().is_some_and(|bytes| bytes > 4_000_000),
+            memory == "16M"
+        );
         assert!(fs::read(&path).unwrap() == after, "{memory}");
     }
-    let arguments = "file --from updates --memory 16M";
-    let ended = place.run(&format!("update {arguments} --method update/sync,order=as-given"));
-    assert_eq!(ended.code, Some(2));
-    assert_contains(&ended.stderr, &["use another order"]);
+    let as_given = "update file --from updates --memory 16M --method update/sync,order=as-given";
+    place.fails(2, as_given).warns("use another order");
 }
 
 #[test]
@@ -52,11 +51,8 @@ fn a_directory_that_cannot_take_what_does_not_fit_is_named_and_nothing_is_change
         if directory == "small" && mount.is_none() {
             continue;
         }
-        let ended = place.run(&[
-            "update", "file", "--from", "updates", "--memory", "16M", "--spill", directory,
-        ]);
-        assert_eq!(ended.code, Some(2), "{directory}");
-        assert_contains(&ended.stderr, &[directory, reason]);
+        let ended = place.run(("update file --from updates --memory 16M --spill", directory));
+        ended.failed_with(2, &[directory, reason]);
         assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 }

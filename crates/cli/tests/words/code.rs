@@ -1,12 +1,11 @@
 //! `seekless methods METHOD --code LANGUAGE`: the programs are compiled and run, and their results compared with the
 //! files.
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::place::{Place, assert_contains, is_long};
+use crate::common::place::{Place, assert_contains, is_long, set_mode};
 
 /// Every mechanism of Linux, and every option once.
 const METHODS: [&str; 43] = [
@@ -185,7 +184,7 @@ fn programs_in_python_move_the_bytes_of_every_method() {
     check_all("python", |directory, programs| {
         let file = |(index, (_, text)): (usize, &(&str, String))| {
             let path = written(directory, &format!("{index}.py"), text);
-            fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+            set_mode(&path, 0o755);
             Some(path)
         };
         programs.iter().enumerate().map(file).collect()
@@ -285,7 +284,7 @@ fn programs_are_as_fast_as_the_methods_in_the_lab() {
             let text =
                 format!("name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"read\"\nmethods = [\"{method}\"]\n");
             place.file("mine.toml", text.as_bytes());
-            let run = seekless_record::from_json(place.run(bench).succeeded().stdout.as_bytes()).unwrap();
+            let run = seekless_record::from_json(place.succeeds(bench).stdout.as_bytes()).unwrap();
             of_lab.extend(run.trials.iter().map(|trial| trial.seconds));
             for ((_, program), seconds) in programs.iter().zip(&mut of_programs) {
                 let time = |file: &Path| {
@@ -318,7 +317,7 @@ fn timed_programs(place: &Place, method: &str) -> Vec<(&'static str, PathBuf)> {
     let mut programs = Vec::new();
     if is_there("python3") {
         let path = written(&directory, "program.py", &text("python"));
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        set_mode(&path, 0o755);
         programs.push(("python", path));
     }
     let mut compile = |language, compiler: &str, name: &str, arguments: &[&str]| {

@@ -2,18 +2,16 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::{Arg, Command, ValueHint};
 
-use crate::common::place::{Ended, Place, prepared, wait_for};
+use crate::common::place::{Ended, Place, prepared, set_mode, wait_for, words};
 
 /// The completions at the end of a line, without their descriptions.
 fn offered(place: &Place, line: &str) -> Vec<String> {
-    let words = ["suggest", "zsh", "seekless"].into_iter().chain(line.split(' '));
-    let ended = place.call(&words.collect::<Vec<_>>()).succeeded();
+    let ended = place.call(("suggest zsh seekless", &words(line))).succeeded();
     assert_eq!(ended.stderr, "");
     let lines = ended.stdout.lines().map(|line| line.split('\t').next().unwrap());
     lines.map(str::to_owned).collect()
@@ -21,16 +19,11 @@ fn offered(place: &Place, line: &str) -> Vec<String> {
 
 fn keep_runs(place: &Place, ids: &[&str]) {
     for id in ids {
-        let directory = if id.starts_with("imported-") {
-            "imported"
-        } else {
-            "runs"
-        };
-        let directory = place.path("../data/seekless").join(directory);
-        fs::create_dir_all(&directory).unwrap();
+        let is_imported = id.starts_with("imported-");
+        let directory = if is_imported { "imported" } else { "runs" };
         // Their content is not read.
-        fs::write(directory.join(format!("{id}.json")), "damaged").unwrap();
-        fs::write(directory.join(format!("{id}.html")), "").unwrap();
+        place.file(format!("../data/seekless/{directory}/{id}.json"), b"damaged");
+        place.file(format!("../data/seekless/{directory}/{id}.html"), b"");
     }
 }
 
@@ -64,14 +57,11 @@ fn runs_are_offered_newest_first_with_their_time_and_experiment() {
         command
             .env("TZ", "UTC")
             .args(["suggest", "fish", "seekless", "report", ""]);
-        Ended::of(command.spawn().unwrap()).stdout
+        Ended::by(&mut command).stdout
     };
-    wait_for("what they are", || {
-        told().starts_with(&format!(
-            "latest\t{}\n{}\t2026-11-21 09:00, read+write-before-upgrade\n",
-            RUNS[1], RUNS[1]
-        ))
-    });
+    let [_, newest, _] = RUNS;
+    let first = format!("latest\t{newest}\n{newest}\t2026-11-21 09:00, read+write-before-upgrade\n");
+    wait_for("what they are", || told().starts_with(&first));
     assert!(told().is_empty() || told().contains("\t2026-11-22 00:00, copy, imported\n"));
 }
 
@@ -83,18 +73,14 @@ fn methods_are_those_of_the_operation_and_then_the_options_they_take() {
     assert_eq!(offered(&place, "bench read --methods write/"), [""; 0]);
     assert_eq!(offered(&place, "bench --methods write/sy"), ["write/sync"]);
     let all = offered(&place, "cmp --method ");
-    assert!(
-        all.len() > 3 && all.iter().all(|method| method.starts_with("compare/")),
-        "{all:?}"
-    );
+    let is_right = |method: &String| method.starts_with("compare/");
+    assert!(all.len() > 3 && all.iter().all(is_right), "{all:?}");
     assert_eq!(offered(&place, "update --method in"), ["in-order"]);
     let options = offered(&place, "bench --methods read/sync,direct,");
     assert!(options.contains(&"read/sync,direct,block=".to_owned()), "{options:?}");
     // Neither options that are already given, nor those that the method refuses.
-    assert!(
-        !options.iter().any(|option| option.ends_with("direct,direct")),
-        "{options:?}"
-    );
+    let mut repeated = options.iter().filter(|option| option.ends_with("direct,direct"));
+    assert_eq!(repeated.next(), None);
     let random = offered(&place, "bench --methods read/sync,access=random,");
     assert!(!random.iter().any(|option| option.contains("hint=")), "{random:?}");
     assert_eq!(offered(&place, "methods wr")[0], "write");
@@ -108,35 +94,17 @@ fn options_are_offered_to_those_who_begin_one() {
     assert_eq!(offered(&place, "bench --dir "), [":directories"]);
     assert_eq!(offered(&place, "storage "), [":files"]);
     assert_eq!(offered(&place, "cache "), ["show", "drop", "warm", "lock", "help"]);
+    let commands = offered(&place, "");
     assert!(
-        !offered(&place, "")
+        !commands
             .iter()
             .any(|command| command == "trial" || command == "suggest")
     );
 }
 
 /// Arguments whose values only their user knows.
-const FREE: [&str; 19] = [
-    "TIME",
-    "SIZE",
-    "N",
-    "NS",
-    "NAME",
-    "X",
-    "offset",
-    "length",
-    "SKIP1",
-    "SKIP2",
-    "SKIP[:SKIP]",
-    "LIMIT",
-    "AGE",
-    "PATTERN",
-    "REGEX",
-    "UID",
-    "READS/WRITES",
-    "URL",
-    "VERSION",
-];
+const FREE: &str = "TIME SIZE N NS NAME X offset length SKIP1 SKIP2 SKIP[:SKIP] LIMIT AGE PATTERN REGEX UID \
+     READS/WRITES URL VERSION";
 
 #[test]
 fn every_argument_is_completed_unless_only_its_user_knows_its_values() {
@@ -159,12 +127,14 @@ fn every_argument_is_completed_unless_only_its_user_knows_its_values() {
                 continue; // Whether a simulated disk runs here is not known.
             }
             let offered = offered(place, &line);
-            assert_eq!(offered.is_empty(), FREE.contains(&name), "{line}<{name}>: {offered:?}");
-            let is_path = argument.get_value_hint() == ValueHint::AnyPath;
-            assert!(
-                !is_path || offered.iter().any(|line| line.starts_with(':')),
-                "{line}<{name}>"
+            assert_eq!(
+                offered.is_empty(),
+                FREE.split(' ').any(|free| free == name),
+                "{line}<{name}>: {offered:?}"
             );
+            let is_path = argument.get_value_hint() == ValueHint::AnyPath;
+            let has_files = offered.iter().any(|line| line.starts_with(':'));
+            assert!(!is_path || has_files, "{line}<{name}>");
         }
     }
     let place = Place::new();
@@ -179,7 +149,7 @@ fn in_shell(place: &Place, shell: &[&str], script: &str) -> String {
     // `env` finds the shell; all else is as for the program itself.
     let mut command = place.command_of("env");
     command.args(shell).arg(script).env("PATH", path);
-    let ended = Ended::of(command.spawn().unwrap()).succeeded();
+    let ended = Ended::by(&mut command).succeeded();
     assert_eq!(ended.stderr, "", "{script}");
     ended.stdout
 }
@@ -194,10 +164,8 @@ fn in_bash(place: &Place, words: &[&str], typed: &str) -> Vec<String> {
         words.len() - 1
     );
     let told = in_shell(place, &["bash", "--norc", "-c"], &script);
-    told.lines()
-        .filter(|line| !line.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let lines = told.lines().filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
 }
 
 #[test]
@@ -205,21 +173,17 @@ fn bash_completes_what_it_splits_into_words() {
     let place = Place::new();
     place.file("my own.toml", b"");
     place.file("other.txt", b"");
-    assert_eq!(
-        in_bash(&place, &["seekless", "bench", "re"], "re"),
-        ["read", "read-ahead"]
-    );
-    assert_eq!(
-        in_bash(&place, &["seekless", "bench", "m"], "m"),
-        ["methods-2014", "my\\ own.toml"]
-    );
-    let split = ["seekless", "bench", "read", "--methods", "=", "read/sy"];
-    assert_eq!(in_bash(&place, &split, "read/sy"), ["read/sync"]);
-    let split = ["seekless", "bench", "--cache", "="];
-    assert_eq!(in_bash(&place, &split, ""), ["cold", "warm", "both", "over"]);
-    let split = ["seekless", "cmp", "--method", "compare/sync,order", "=", "pre"];
-    assert_eq!(in_bash(&place, &split, "pre"), ["preload"]);
-    assert_eq!(in_bash(&place, &["seekless", "no-such", "x"], "x"), [""; 0]);
+    for (line, typed, expected) in [
+        ("bench re", "re", &["read", "read-ahead"][..]),
+        ("bench m", "m", &["methods-2014", "my\\ own.toml"]),
+        ("bench read --methods = read/sy", "read/sy", &["read/sync"]),
+        ("bench --cache =", "", &["cold", "warm", "both", "over"]),
+        ("cmp --method compare/sync,order = pre", "pre", &["preload"]),
+        ("no-such x", "x", &[]),
+    ] {
+        let words = words(line);
+        assert_eq!(in_bash(&place, &[&["seekless"], &words[..]].concat(), typed), expected);
+    }
 }
 
 #[test]
@@ -257,14 +221,14 @@ fn a_disk_that_does_not_answer_and_a_damaged_store_keep_nobody_waiting() {
     let place = Place::new();
     keep_runs(&place, &RUNS);
     let list = place.file("bin/ls", b"#!/bin/sh\nexec sleep 100\n");
-    fs::set_permissions(&list, fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(&list, 0o755);
     let path = format!("{}:{}", place.path("bin").display(), std::env::var("PATH").unwrap());
     let mut command = place.command();
     command
         .env("PATH", path)
         .args(["suggest", "bash", "seekless", "report", ""]);
     let started = Instant::now();
-    let ended = Ended::of(command.spawn().unwrap()).succeeded();
+    let ended = Ended::by(&mut command).succeeded();
     assert!(started.elapsed() < Duration::from_secs(20));
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (":files .json\n", ""));
     fs::remove_dir_all(place.path("../data/seekless/runs")).unwrap();

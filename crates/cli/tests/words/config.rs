@@ -1,17 +1,13 @@
 //! Defaults from the user's configuration file.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::path::PathBuf;
 
-use crate::common::place::{Place, assert_contains};
+use crate::common::place::{Ended, Place, assert_contains, set_mode};
 
 fn write(place: &Place, text: &str) -> PathBuf {
-    let directory = place.path("../config/seekless");
-    fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("config.toml");
-    fs::write(&path, text).unwrap();
-    path
+    place.file("../config/seekless/config.toml", text.as_bytes())
 }
 
 #[test]
@@ -58,11 +54,9 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
         place.file("one", b"one");
         for arguments in ["runs", "bench --list", "report latest"] {
             let sentence = place.call(arguments).refused();
-            assert!(
-                sentence.starts_with("seekless: ") && sentence.len() < 3000,
-                "{sentence}"
-            );
-            assert!(told.iter().all(|part| sentence.contains(part)), "{sentence}");
+            assert!(sentence.starts_with("seekless: "), "{sentence}");
+            assert!(sentence.len() < 3000, "{sentence}");
+            assert_contains(&sentence, &told);
         }
         for arguments in [
             "cmp -r . .",
@@ -73,21 +67,14 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
         ] {
             let warning = place.call(arguments).succeeded().stderr;
             assert!(warning.starts_with(" WARN ") && warning.len() < 3000, "{warning}");
-            assert!(told.iter().all(|part| warning.contains(part)), "{warning}");
+            assert_contains(&warning, &told);
             assert!(warning.ends_with("; it is ignored here\n"), "{warning}");
         }
         // Those who look for help get it, and two files are compared without it.
         place.call("--help").succeeded();
         place.call("cmp one one").succeeded();
-        assert_eq!(
-            place
-                .call("suggest bash seekless ru")
-                .succeeded()
-                .stdout
-                .split('\t')
-                .next(),
-            Some("runs")
-        );
+        let suggested = place.call("suggest bash seekless ru").succeeded().stdout;
+        assert_eq!(suggested.split('\t').next(), Some("runs"));
         fs::remove_file(path).unwrap();
     }
     assert_eq!(place.content().len(), 1);
@@ -97,31 +84,29 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
 fn a_file_that_another_user_may_have_written_is_refused() {
     let place = Place::new();
     let path = write(&place, "budget = \"2m\"\n");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).unwrap();
-    assert_contains(&place.call("runs").refused(), &["(mode 0646; chmod go-w)"]);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    set_mode(&path, 0o646);
+    place.refuses("runs", &["(mode 0646; chmod go-w)"]);
+    set_mode(&path, 0o644);
     place.call("runs").succeeded();
     let directory = path.parent().unwrap();
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
-    assert_contains(&place.call("runs").refused(), &["(mode 0777; chmod go-w)"]);
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(directory, 0o777);
+    place.refuses("runs", &["(mode 0777; chmod go-w)"]);
+    set_mode(directory, 0o755);
     if chown(&path, None, Some(12_345)).is_ok() {
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
-        assert_contains(&place.call("runs").refused(), &["other users may write"]);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        set_mode(&path, 0o664);
+        place.refuses("runs", &["other users may write"]);
+        set_mode(&path, 0o644);
     }
     if chown(&path, Some(12_345), None).is_ok() {
-        assert_contains(&place.call("runs").refused(), &["belongs to another user"]);
+        place.refuses("runs", &["belongs to another user"]);
         // sudo keeps the directories of those who use it.
-        let mut command = place.command();
-        let child = command.arg("runs").env("SUDO_UID", "12345").spawn().unwrap();
-        crate::common::place::Ended::of(child).succeeded();
+        Ended::by(place.command().arg("runs").env("SUDO_UID", "12345")).succeeded();
     } else {
         println!("skipped: giving a file to another user needs root");
     }
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert_contains(&place.call("runs").refused(), &["not a regular file"]);
+    place.refuses("runs", &["not a regular file"]);
 }
 
 #[test]
@@ -135,8 +120,7 @@ fn color_is_as_the_option_the_environment_or_the_file_says_in_this_order() {
             .env_remove("CLICOLOR")
             .env_remove("CLICOLOR_FORCE");
         command.envs(variable.map(|variable| (variable, "1")));
-        let ended = crate::common::place::Ended::of(command.spawn().unwrap()).succeeded();
-        ended.stdout.contains('\x1b')
+        Ended::by(&mut command).succeeded().stdout.contains('\x1b')
     };
     assert!(is_colored(&["--help"], None) && is_colored(&["cmp", "--help"], None));
     assert!(!is_colored(&["--help"], Some("NO_COLOR")));

@@ -1,21 +1,13 @@
 //! The commands that README and guide show are run, each as written there, except for absolute paths and the size of
 //! measurements.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::{fs, iter};
 
-use crate::common::place::{Ended, Place};
+use crate::common::place::{Ended, Place, words};
 
 /// Directories that readers have and a test does not: they are made in the directory of the test.
-const ELSEWHERE: [&str; 6] = [
-    "/mnt/backup",
-    "/somewhere/on/the/storage",
-    "/srv",
-    "/home",
-    "/ssd",
-    "/disk",
-];
+const ELSEWHERE: &str = "/mnt/backup /somewhere/on/the/storage /srv /home /ssd /disk";
 
 /// Lines that are not run as written: in a line that begins so, the text is replaced by the other. If that is empty,
 /// the line is not run.
@@ -61,7 +53,7 @@ fn here(command: &str) -> Option<String> {
         assert!(command.contains(written), "{command}: is written in another way now");
         line = line.replace(written, instead);
     }
-    for path in ELSEWHERE {
+    for path in words(ELSEWHERE) {
         line = line.replace(&format!(" {path}"), &format!(" .{path}"));
     }
     if let Some((before, budget)) = line.split_once(" --budget ") {
@@ -92,26 +84,19 @@ fn here(command: &str) -> Option<String> {
 
 fn prepare(place: &Place) {
     let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
-    for name in ["one", "numbers", "numbers.bin", "pages.db", "big.iso", "Cargo.toml"] {
-        place.file(name, &bytes);
-    }
+    place.files("one numbers numbers.bin pages.db big.iso Cargo.toml", &bytes);
     place.file("other", &bytes[..399_000]);
     place.file("changes.jsonl", b"{\"offset\": 4000, \"hex\": \"2a000000\"}\n");
     place.file(
         "my.toml",
         b"name = \"my\"\nabout = \"Mine\"\n[[contest]]\noperation = \"read\"\nmethods = [\"read/sync,block=1M\"]\nsizes = [\"1M\"]\n",
     );
-    let directories = iter::once("images".to_owned())
-        .chain(["a", "b", "photos", "backup", "laptop", "desktop", "music"].map(String::from));
-    for directory in directories.chain(ELSEWHERE.map(|path| path[1..].to_owned())) {
-        fs::create_dir_all(place.path(&directory)).unwrap();
-        place.file(format!("{directory}/file"), &bytes);
+    for directory in words(&format!("images a b photos backup laptop desktop music {ELSEWHERE}")) {
+        place.file(format!("{}/file", directory.trim_start_matches('/')), &bytes);
     }
     place.directories("mnt/backup/photos");
-    for name in ["disk.img", "log"] {
-        let sparse = fs::File::create(place.path(name)).unwrap();
-        sparse.set_len(if name == "log" { 2 << 30 } else { 3 << 20 }).unwrap();
-    }
+    place.sparse("disk.img", 3 << 20);
+    place.sparse("log", 2 << 30);
     place.directories("user/bin user/.local/share/man/man1 user/.local/share/bash-completion/completions");
 }
 
@@ -135,27 +120,16 @@ fn every_command_that_readme_and_guide_show_is_one_that_works() {
         let text = fs::read_to_string(&document).unwrap();
         for command in commands(&text) {
             let Some(line) = here(&command) else { continue };
-            let shell = place.command();
-            let mut bash = Command::new("bash");
+            let mut bash = place.command_of("bash");
             bash.args(["-o", "pipefail", "-c", &line])
                 .stdin(fs::File::open(place.path("one")).unwrap())
-                .current_dir(place.directory())
-                .env_remove("SEEKLESS_PROFILE")
-                .envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?))))
                 .env("HOME", place.path("user"))
-                .env("PATH", &path)
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped());
-            let ended = Ended::of(bash.spawn().expect("bash is installed"));
+                .env("PATH", &path);
+            let ended = Ended::by(&mut bash);
             // 1 is what cmp says of files that differ.
             let worked = ended.code == Some(0) || ended.code == Some(1) && command.contains("cmp");
-            assert!(
-                worked,
-                "{}: {command}\nrun as {line}\n{:?}\n{}",
-                document.display(),
-                ended.code,
-                ended.stderr
-            );
+            let name = document.display();
+            assert!(worked, "{name}: {command}\nrun as {line}\n{ended:?}");
             run += 1;
         }
     }

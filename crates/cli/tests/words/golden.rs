@@ -51,7 +51,7 @@ fn the_help_of_every_command_is_as_reviewed() {
     let place = Place::new();
     for words in commands() {
         let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
-        let help = place.call((&words, &["--help".to_owned()])).succeeded();
+        let help = place.call((&words, "--help")).succeeded();
         assert_eq!(help.stderr, "");
         assert_golden(&format!("help/{name}.txt"), &help.stdout);
     }
@@ -78,10 +78,8 @@ fn counts_ratios_and_sizes_have_one_form() {
     for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "txt" || ending == "md")) {
         let text = fs::read_to_string(&file).unwrap();
         // Sentences of saved runs are as they were written.
-        let now = text
-            .lines()
-            .filter(|line| !line.contains("Use ") && !line.starts_with("Note") && !line.starts_with("- "));
-        for line in now {
+        let is_old = |line: &&str| line.contains("Use ") || line.starts_with("Note") || line.starts_with("- ");
+        for line in text.lines().filter(|line| !is_old(line)) {
             for (pattern, form) in &wrong {
                 assert!(!pattern.is_match(line), "{}: {form}: {line}", file.display());
             }
@@ -115,13 +113,8 @@ fn commands_and_options_are_as_promised() {
 fn described(argument: &Arg) -> String {
     let mut words = Vec::new();
     words.extend(argument.get_long().map(|long| format!("--{long}")));
-    words.extend(
-        argument
-            .get_all_aliases()
-            .into_iter()
-            .flatten()
-            .map(|alias| format!("--{alias}")),
-    );
+    let aliases = argument.get_all_aliases().into_iter().flatten();
+    words.extend(aliases.map(|alias| format!("--{alias}")));
     words.extend(argument.get_short().map(|short| format!("-{short}")));
     if argument.get_action().takes_values() {
         let names = argument
@@ -129,17 +122,11 @@ fn described(argument: &Arg) -> String {
             .map(|names| names.iter().map(ToString::to_string).collect());
         let names = names.unwrap_or_else(|| vec![argument.get_id().to_string()]);
         words.extend(names.iter().map(|name| format!("<{name}>")));
-        let values: Vec<_> = argument
-            .get_possible_values()
-            .iter()
-            .map(|value| value.get_name().to_owned())
-            .collect();
+        let values = argument.get_possible_values();
+        let values: Vec<_> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
         words.extend((!values.is_empty()).then(|| format!("{{{}}}", values.join("|"))));
-        let defaults: Vec<_> = argument
-            .get_default_values()
-            .iter()
-            .map(|value| value.to_string_lossy())
-            .collect();
+        let defaults = argument.get_default_values().iter();
+        let defaults: Vec<_> = defaults.map(|value| value.to_string_lossy()).collect();
         words.extend((!defaults.is_empty()).then(|| format!("[{}]", defaults.join(" "))));
     }
     words.join(" ")
@@ -154,10 +141,8 @@ fn exit_codes_are_as_promised() {
     place.file("damaged.json", b"{\"version\": 2}");
     place.file("updates", b"{\"offset\": 0, \"text\": \"O\"}\n");
     place.file("nonsense", b"nonsense\n");
-    for directory in ["d", "e"] {
-        fs::create_dir(place.path(directory)).unwrap();
-        place.file(format!("{directory}/file"), directory.as_bytes());
-    }
+    place.file("d/file", b"d");
+    place.file("e/file", b"e");
     let mut text = String::new();
     for line in [
         "",
@@ -208,7 +193,7 @@ fn exit_codes_are_as_promised() {
         "update missing --from updates",
         "update one --recover",
     ] {
-        let ended = place.call(&line.split_whitespace().collect::<Vec<_>>());
+        let ended = place.call(line);
         let code = ended.code.expect("no signal ends these");
         writeln!(text, "{code} {}", format!("seekless {line}").trim_end()).unwrap();
     }
@@ -244,24 +229,13 @@ fn json_keys_are_as_promised() {
     let place = Place::new();
     place.file("one", &vec![b'x'; 70_000]);
     place.file("other", &vec![b'y'; 70_000]);
-    fs::File::create(place.path("sparse"))
-        .unwrap()
-        .set_len(1 << 20)
-        .unwrap();
+    place.sparse("sparse", 1 << 20);
     place.file("updates", b"{\"offset\": 0, \"text\": \"O\"}\n");
-    for (directory, file) in [("d", "a"), ("d", "b"), ("e", "a"), ("e", "c")] {
-        let _ = fs::create_dir(place.path(directory));
-        place.file(format!("{directory}/{file}"), [directory, file].concat().as_bytes());
+    for name in ["d/a", "d/b", "e/a", "e/c"] {
+        place.file(name, name.replace('/', "").as_bytes());
     }
-    for (directory, files) in [("f", &["a"][..]), ("g", &["b", "c"])] {
-        fs::create_dir(place.path(directory)).unwrap();
-        for file in files {
-            place.file(
-                format!("{directory}/{file}"),
-                [*file, "equal"][usize::from(*file != "c")].as_bytes(),
-            );
-        }
-    }
+    place.files("f/a g/b", b"equal");
+    place.file("g/c", b"c");
     place.bench("").succeeded();
     let stored = |name: &str| fs::read(format!("{STORED}/{name}.json")).unwrap();
     place.file("first.json", &stored("interrupted"));
@@ -293,17 +267,13 @@ fn json_keys_are_as_promised() {
         "update --json --dry-run one --from updates",
         "update --json one --from updates",
     ] {
-        let ended = place.call(&line.split_whitespace().collect::<Vec<_>>());
+        let ended = place.call(line);
         assert!(ended.code <= Some(1), "{line}: {}", ended.stderr);
         let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
         let command = format!("{}:", line.split(" --").next().unwrap());
         for document in documents {
-            keys(
-                &document.unwrap_or_else(|error| panic!("{line}: {error}")),
-                &command,
-                &mut found,
-                &mut empty,
-            );
+            let document = document.unwrap_or_else(|error| panic!("{line}: {error}"));
+            keys(&document, &command, &mut found, &mut empty);
         }
     }
     // Objects that are empty on this machine may have keys on another.
@@ -349,17 +319,15 @@ fn fixed_runs_are_shown_and_exported_as_reviewed() {
             assert_golden(&format!("runs/{name}.{ending}"), &shown);
         }
         place.call("report run.json --output page.html").succeeded();
-        let page = fs::read_to_string(place.path("page.html")).unwrap();
+        let page = place.text("page.html");
         let table = seekless_report::to_markdown(&run);
         if path == FULL {
             assert_golden(&format!("runs/{name}.body.html"), &body(&page));
         } else {
             // The rows of methods are the same in all forms: name and time.
             let shown = page.replace("<wbr>", "");
-            for row in table
-                .lines()
-                .filter(|line| line.starts_with("| ") && !line.starts_with("| method"))
-            {
+            let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| method");
+            for row in table.lines().filter(is_row) {
                 let row = row.trim_matches(['|', ' ']).replace("\\_", "_");
                 for cell in row.split(" | ").take(2) {
                     assert_contains(&shown, &[cell.split(" (").next().unwrap()]);

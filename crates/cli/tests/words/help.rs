@@ -1,10 +1,11 @@
 //! Help and version, and output to a pipe that is closed.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::process::Stdio;
 
 use super::golden::commands;
-use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, assert_lacks, prepared};
+use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, assert_lacks, prepared, words};
 
 #[test]
 #[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
@@ -15,9 +16,8 @@ fn the_help_of_every_command_has_examples() {
         .map(|words| [&words[..], &["--help".to_owned()]].concat());
     for command in commands.chain([vec!["help".to_owned(), "cmp".to_owned()]]) {
         let help = place.call(&command).succeeded().stdout;
-        let examples = help
-            .split("Examples:")
-            .nth(1)
+        let (_, examples) = help
+            .split_once("Examples:")
             .unwrap_or_else(|| panic!("{command:?}: {help}"));
         let called = ["\n  seekless ", "\n  sudo seekless "];
         assert!(called.iter().any(|call| examples.contains(call)), "{command:?}: {help}");
@@ -44,8 +44,8 @@ fn long_help_has_headings_and_its_short_form_fits_a_screen() {
     ];
     for (command, most) in most {
         let mut short = place.command();
-        short.args([command, "-h"]).env("COLUMNS", "80");
-        let short = Ended::of(short.spawn().unwrap()).succeeded().stdout;
+        let short = Ended::by(short.args([command, "-h"]).env("COLUMNS", "80"));
+        let short = short.succeeded().stdout;
         assert!(short.lines().count() < 40, "{short}");
         assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
         for form in ["-h", "--help"] {
@@ -75,9 +75,8 @@ fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
 #[test]
 fn commands_of_hubs_are_answered_with_the_program_that_has_them() {
     let place = Place::new();
-    for words in [&["hub", "serve"][..], &["runs", "share", "--yes"], &["runs", "fetch"]] {
-        let sentence = place.run(words).refused();
-        assert!(sentence.contains("hint: `seekless-hub --help`"), "{sentence}");
+    for words in ["hub serve", "runs share --yes", "runs fetch"] {
+        place.refuses(words, &["hint: `seekless-hub --help`"]);
     }
 }
 
@@ -85,29 +84,10 @@ fn commands_of_hubs_are_answered_with_the_program_that_has_them() {
 fn the_list_names_every_built_in_experiment() {
     let place = Place::new();
     let list = place.call("bench --list").succeeded().stdout;
-    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(
-        names,
-        [
-            "read",
-            "write",
-            "copy",
-            "compare",
-            "update",
-            "scan",
-            "plan",
-            "profile",
-            "random",
-            "commit",
-            "read-ahead",
-            "sustained",
-            "holes-2003",
-            "saving-2008",
-            "preload-2009",
-            "cmp-2012",
-            "methods-2014"
-        ]
-    );
+    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    let expected = "read write copy compare update scan plan profile random commit read-ahead sustained \
+         holes-2003 saving-2008 preload-2009 cmp-2012 methods-2014";
+    assert_eq!(names.collect::<Vec<_>>(), words(expected));
     assert!(place.content().is_empty() && place.saved().is_empty());
 }
 
@@ -132,10 +112,11 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
     let place = Place::new();
     let first = place.call("generate man").succeeded().stdout;
     place.call("generate man --folder man1").succeeded();
-    let pages = std::fs::read_dir(place.path("man1")).unwrap().count();
+    let pages = fs::read_dir(place.path("man1")).unwrap().count();
     assert_eq!(pages, commands().len(), "there is a page of what is no command");
-    assert_eq!(std::fs::read_to_string(place.path("man1/seekless.1")).unwrap(), first);
+    assert_eq!(place.text("man1/seekless.1"), first);
     let headings = [
+        "COMMANDS",
         "TREES",
         "FILES",
         "COMPARING",
@@ -147,35 +128,18 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
     ];
     for words in commands() {
         let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
-        let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();
+        let page = place.text(format!("man1/{name}.1"));
         assert_contains(&page, &[&format!(".TH {} 1 ", name.to_uppercase())]);
-        let sections: Vec<&str> = page
-            .lines()
-            .filter_map(|line| line.strip_prefix(".SH "))
-            .map(|heading| heading.trim_matches('"'))
-            .filter(|heading| *heading != "COMMANDS" && !headings.contains(heading))
-            .collect();
-        let usual = [
-            "NAME",
-            "SYNOPSIS",
-            "DESCRIPTION",
-            "OPTIONS",
-            "EXAMPLES",
-            "EXIT STATUS",
-            "ENVIRONMENT",
-            "SEE ALSO",
-        ];
-        assert_eq!(sections, usual, "{name}");
+        let sections = page.lines().filter_map(|line| line.strip_prefix(".SH "));
+        let sections = sections.map(|heading| heading.trim_matches('"'));
+        let sections: Vec<&str> = sections.filter(|heading| !headings.contains(heading)).collect();
+        let usual = "NAME, SYNOPSIS, DESCRIPTION, OPTIONS, EXAMPLES, EXIT STATUS, ENVIRONMENT, SEE ALSO";
+        assert_eq!(sections.join(", "), usual, "{name}");
         // The first example of the help, without its comment.
-        let help = place.call((&words, &["--help".to_owned()])).stdout;
-        let example = help.split("Examples:\n").nth(1).unwrap().lines().next().unwrap();
-        let example = example
-            .split(" # ")
-            .next()
-            .unwrap()
-            .trim()
-            .replace('-', "\\-")
-            .replace('\'', "\\*(Aq");
+        let help = place.call((&words, "--help")).stdout;
+        let (_, examples) = help.split_once("Examples:\n").unwrap();
+        let example = examples.lines().next().unwrap().split(" # ").next().unwrap().trim();
+        let example = example.replace('-', "\\-").replace('\'', "\\*(Aq");
         assert!(page.contains(&format!("\\fB{example}\\fR")), "{name}: {example}");
     }
 }
@@ -183,9 +147,8 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
 #[test]
 fn the_manual_makes_its_directory_and_none_above_it() {
     let place = Place::new();
-    let sentence = place.call("generate man --folder nope/man1").refused();
-    assert_contains(
-        &sentence,
+    place.refuses(
+        "generate man --folder nope/man1",
         &["nope/man1: cannot make the directory", "No such file or directory"],
     );
     assert!(!place.path("nope").exists());
@@ -207,8 +170,8 @@ fn the_manual_fits_80_columns_without_a_warning() {
     for words in commands() {
         let page = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word) + ".1";
         let mut groff = place.command_of("groff");
-        let groff = groff.args(["-ww", "-man", "-Tascii", "-P-cbou", "-rLL=80n", "-rLT=80n", &page]);
-        let ended = Ended::of(groff.spawn().unwrap()).succeeded();
+        groff.args(["-ww", "-man", "-Tascii", "-P-cbou", "-rLL=80n", "-rLT=80n", &page]);
+        let ended = Ended::by(&mut groff).succeeded();
         assert_eq!(ended.stderr, "", "{page}");
         for line in ended.stdout.lines() {
             assert!(line.chars().count() <= 80, "{page}: {line}");
@@ -219,34 +182,36 @@ fn the_manual_fits_80_columns_without_a_warning() {
 #[test]
 fn a_closed_standard_output_ends_a_command_quietly() {
     let place = Place::new();
+    place.file("file", b"precious");
+    place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
+    for n in 0..300 {
+        place.file(n.to_string(), b"bytes");
+    }
     for arguments in [
-        &["--help"][..],
-        &["bench", "--list"],
-        &["methods", "read"],
-        &["methods", "--json"],
-        &["runs"],
-        &["runs", "table", "--json"],
-        &["generate", "man"],
-        &["generate", "completions", "bash"],
-        &["generate", "methods"],
-        &["dupes", "--format", "csv", "."],
+        "--help",
+        "bench --list",
+        "methods read",
+        "methods --json",
+        "runs",
+        "runs table --json",
+        "generate man",
+        "generate completions bash",
+        "generate methods",
+        "dupes --format csv .",
+        "cache show --all .",
+        "update file --from good",
     ] {
-        let mut child = place.start(arguments);
-        drop(child.stdout.take());
-        let ended = Ended::of(child);
+        let ended = place.run_unread(arguments);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
     }
-    assert!(place.content().is_empty());
+    assert_eq!(place.read("file"), b"xrecious");
+    assert_eq!(place.content().len(), 302);
 }
 
 #[test]
 fn a_run_whose_output_nobody_reads_is_saved_and_exported() {
     let place = Place::new();
-    let mut command = place.command();
-    command.args(SMALL_BENCH).args(["*/sync*", "--export-csv", "csv"]);
-    let mut child = command.spawn().unwrap();
-    drop(child.stdout.take());
-    Ended::of(child).succeeded();
+    place.run_unread((SMALL_BENCH, "*/sync* --export-csv csv")).succeeded();
     assert_eq!(place.saved().len(), 1);
     assert_eq!(place.content().len(), 1);
 }
@@ -254,19 +219,11 @@ fn a_run_whose_output_nobody_reads_is_saved_and_exported() {
 #[test]
 fn a_closed_standard_error_changes_no_exit_code() {
     let place = Place::new();
-    for (arguments, code) in [
-        (&["bench", "raed"][..], 2),
-        (&["bench", "--size", "0"], 2),
-        (
-            &["bench", "read", "--size", "1M", "--rounds", "1", "--methods", "*/sync*"],
-            0,
-        ),
-    ] {
+    let small = format!("{SMALL_BENCH} */sync*");
+    for (arguments, code) in [("bench raed", 2), ("bench --size 0", 2), (&small, 0)] {
         let mut command = place.command();
-        command
-            .args(arguments)
-            .env("SEEKLESS_LOG", "trace")
-            .stdout(Stdio::null());
+        command.args(words(arguments)).env("SEEKLESS_LOG", "trace");
+        command.stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         drop(child.stderr.take());
         assert_eq!(Ended::of(child).code, Some(code), "{arguments:?}");
@@ -278,10 +235,7 @@ fn output_that_is_no_terminal_has_no_escapes_and_no_progress() {
     let place = Place::new();
     let ended = place.bench("").succeeded();
     assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'));
-    assert!(
-        ended.stderr.lines().all(|line| line.starts_with("Writes ")),
-        "{}",
-        ended.stderr
-    );
+    let mut told = ended.stderr.lines();
+    assert!(told.all(|line| line.starts_with("Writes ")), "{}", ended.stderr);
     assert_eq!(place.bench("--quiet").succeeded().stderr, "");
 }

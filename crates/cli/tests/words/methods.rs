@@ -23,10 +23,8 @@ fn what_works_fits_one_screen_and_the_rest_is_a_word_away() {
     for name in ["read/sync", "copy/copy_file_range", "update/mmap"] {
         let (operation, mechanism) = name.split_once('/').unwrap();
         let mut lines = screen.lines().skip_while(|line| !line.starts_with(operation));
-        assert!(
-            lines.next().unwrap().split(' ').any(|word| word == mechanism),
-            "{name}: {screen}"
-        );
+        let mut mechanisms = lines.next().unwrap().split(' ');
+        assert!(mechanisms.any(|word| word == mechanism), "{name}: {screen}");
         assert!(all.contains(name), "{name}: {all}");
     }
 }
@@ -39,14 +37,11 @@ fn a_pattern_an_option_or_a_part_of_a_name_lists_the_methods_that_match() {
     assert_contains(&direct, &[" read/sync,direct,block=128K\n"]);
     assert!(direct.lines().all(|line| line.contains("direct")), "{direct}");
     assert_eq!((&listed("--direct"), &listed("direct")), (&direct, &direct));
-    let json = place.call("methods --direct --json").succeeded().stdout;
-    let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(
-        json.as_array().unwrap().len(),
-        direct.lines().filter(|line| !line.starts_with(' ')).count()
-    );
+    let json = place.call("methods --direct --json").succeeded().json();
+    let listed = direct.lines().filter(|line| !line.starts_with(' '));
+    assert_eq!(json.as_array().unwrap().len(), listed.count());
     for wrong in ["--alll", "*zz*", "read/*[x"] {
-        assert_contains(&place.call(&["methods", wrong]).refused(), &[&format!("`{wrong}`")]);
+        place.refuses(&["methods", wrong], &[&format!("`{wrong}`")]);
     }
     assert!(place.content().is_empty());
 }
@@ -63,21 +58,12 @@ fn an_old_name_is_a_method() {
 fn programs_get_json() {
     let place = Place::new();
     let all: Value = place.call("methods --json").succeeded().json();
-    let sync = all
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|entry| entry["mechanism"] == "read/sync")
-        .unwrap();
-    assert!(
-        sync["methods"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|method| method["available"] == true)
-    );
-    let one = place.call("methods read/clonefile --json");
-    assert_eq!(one.code, Some(2), "a copy's mechanism reads nothing");
+    let mut entries = all.as_array().unwrap().iter();
+    let sync = entries.find(|entry| entry["mechanism"] == "read/sync").unwrap();
+    let mut methods = sync["methods"].as_array().unwrap().iter();
+    assert!(methods.any(|method| method["available"] == true));
+    // A copy's mechanism reads nothing.
+    place.call("methods read/clonefile --json").ended_with(2);
     let one: Value = place.call("methods read/sync --json").succeeded().json();
     assert_eq!(one["available"], true);
     assert!(place.content().is_empty());

@@ -1,12 +1,12 @@
 //! What the command prints on a terminal: the line of progress, colors, and pages of 60 columns.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::place::{Place, assert_contains};
+use crate::common::place::{Place, words};
 use crate::common::terminal::Terminal;
 
 const FULL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/testdata/full-run.json");
@@ -88,9 +88,7 @@ fn no_progress_is_shown_of_what_is_quick_or_to_be_silent() {
     assert_eq!(compare_slowly(100, &["-s"]), "");
     let place = Place::new();
     let bytes = vec![b'x'; 30_000_000];
-    for name in ["one", "other"] {
-        place.file(name, &bytes);
-    }
+    place.files("one other", &bytes);
     assert_eq!(Terminal::run(100, &place, &["cmp", "one", "other"]), "");
 }
 
@@ -104,12 +102,13 @@ fn the_option_beats_the_environment_and_the_terminal() {
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
     for arguments in [
-        &["methods", "compare"][..],
-        &["holes", "--help"],
-        &["cmp", "--help"],
-        &["cmp", "-r", "--help"],
-        &["no-such-command"],
+        "methods compare",
+        "holes --help",
+        "cmp --help",
+        "cmp -r --help",
+        "no-such-command",
     ] {
+        let arguments = &words(arguments)[..];
         let with = |option: &'static str| [arguments, &["--color", option]].concat();
         let before = |option: &'static str| [&[option], arguments].concat();
         let is_colored = |text: &str| {
@@ -118,26 +117,17 @@ fn the_option_beats_the_environment_and_the_terminal() {
         };
         assert!(!is_colored(&run("A", "1", arguments)));
         assert!(is_colored(&run("NO_COLOR", "1", &with("always"))), "{arguments:?}");
-        assert!(
-            !is_colored(&run("CLICOLOR_FORCE", "1", &with("never"))),
-            "{arguments:?}"
-        );
+        let plain = run("CLICOLOR_FORCE", "1", &with("never"));
+        assert!(!is_colored(&plain), "{arguments:?}");
         assert!(is_colored(&run("A", "1", &before("--color=always"))), "{arguments:?}");
         assert!(is_colored(&Terminal::run(100, &place, &with("auto"))), "{arguments:?}");
-        assert!(
-            !is_colored(&Terminal::run(100, &place, &with("never"))),
-            "{arguments:?}"
-        );
+        let plain = Terminal::run(100, &place, &with("never"));
+        assert!(!is_colored(&plain), "{arguments:?}");
     }
-    let refused = place.run("cmp --color sometimes one other");
-    assert_eq!(refused.code, Some(2));
-    assert_contains(&refused.stderr, &["invalid --color value 'sometimes'"]);
-    assert!(
-        place
-            .run("runs --color sometimes")
-            .stderr
-            .contains("[possible values: auto, always, never]")
-    );
+    let refused = place.fails(2, "cmp --color sometimes one other");
+    refused.warns("invalid --color value 'sometimes'");
+    let refused = place.run("runs --color sometimes");
+    refused.warns("[possible values: auto, always, never]");
 }
 
 #[test]
@@ -146,12 +136,11 @@ fn no_page_is_wider_than_sixty_columns() {
     place.bench("--size 2M").succeeded();
     place.bench("").succeeded();
     for directory in ["one", "other", "pair"] {
-        fs::create_dir(place.path(directory)).unwrap();
         place.file(format!("{directory}/file"), directory.as_bytes());
     }
     place.file("pair/file-2", b"pair");
     place.file("big", &vec![7; 3_000_000]);
-    File::create(place.path("sparse")).unwrap().set_len(1 << 30).unwrap();
+    place.sparse("sparse", 1 << 30);
     place.file(
         "updates",
         b"{\"offset\": 0, \"text\": \"O\"}\n{\"offset\": 90000, \"text\": \"O\"}\n",
@@ -190,11 +179,11 @@ fn no_page_is_wider_than_sixty_columns() {
         fs::copy(format!("{STORED}/{name}"), place.path(&name)).unwrap();
         lines.push(format!("runs show {name}"));
         lines.push(format!("runs show --all {name}"));
-        place.run(&["runs", "import", &name]).succeeded();
+        place.succeeds(&["runs", "import", &name]);
     }
     let mut wide = Vec::new();
     for line in &lines {
-        let printed = Terminal::run(60, &place, &line.split_whitespace().collect::<Vec<_>>());
+        let printed = Terminal::run(60, &place, &words(line));
         assert!(!screen(&printed).concat().is_empty(), "{line}");
         wide.extend(screen(&printed).iter().filter_map(|row| {
             // A path or a name without a place to break is wider.
