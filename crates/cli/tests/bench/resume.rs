@@ -8,7 +8,7 @@ use seekless_record::{Ended as EndedHow, Run, Status, Trial};
 
 use crate::common::place::{Ended, Place, assert_contains, wait_for};
 
-/// More than three seconds of work, so the larger files are left.
+/// More than a second of work, so the larger files are left.
 const SIZES: &str = r#"
 name = "sizes"
 about = "Files of several sizes"
@@ -28,7 +28,7 @@ sizes = ["1M", "8M", "16M"]
 /// A run whose budget ended before everything was measured.
 fn begun(place: &Place) -> Run {
     place.file("sizes.toml", SIZES.as_bytes());
-    let ended = place.succeeds("bench sizes.toml --budget 3s");
+    let ended = place.succeeds("bench sizes.toml --budget 1s");
     assert_contains(
         &ended.stderr,
         &["6 contests with 12 methods need about", "Writes at most"],
