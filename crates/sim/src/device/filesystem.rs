@@ -3,19 +3,16 @@
 //! Reads and writes bypass the page cache and arrive side by side, as deep as the loop device has them. A worker moves the bytes
 //! and goes on; the answer is sent when the pacer says so. A flush arrives as fsync, a discard as a hole to punch.
 
-use std::ffi::OsStr;
 use std::io;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
-};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, FileType};
+use rustix::io::Errno;
 
+use super::fuse::{FuseRequest, Reply, opcode, u32s, u64s};
 use super::pace::{Arrived, Pacer};
 use crate::faults::InjectedFaults;
 use crate::medium::{Medium, RequestBytes};
@@ -23,13 +20,14 @@ use crate::request::{BlockRequest, RequestKind};
 
 /// The file of a generation has this name and its number.
 const FILE: &str = "device-";
-/// Requests that the kernel may have here at a time: all that a loop device passes on.
-const REQUESTS_MAX: u16 = 256;
-/// The kernel keeps names and attributes: they do not change.
-const ALWAYS: Duration = Duration::from_hours(24);
-const DIRECTORY_NODE: INodeNo = INodeNo(1);
+/// The kernel keeps names and attributes for this time, in seconds: they do not change.
+const ALWAYS: u64 = 24 * 60 * 60;
+const DIRECTORY_NODE: u64 = 1;
 /// The node of the first generation.
 const FIRST_NODE: u64 = 2;
+/// Reads and writes of an open file bypass the page cache, and writes arrive side by side.
+const DIRECT_IO: u32 = 1 << 0;
+const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 
 /// The name of the file with the device of a generation.
 pub(super) fn file_of(generation: u64) -> String {
@@ -73,35 +71,54 @@ impl DeviceFiles {
         }
     }
 
-    fn attributes(&self, node: INodeNo) -> Option<FileAttr> {
-        let (kind, size, perm) = match node {
+    /// Serves a request of the kernel.
+    pub fn serve(&self, request: &FuseRequest<'_>, reply: Reply) {
+        match request.opcode {
+            opcode::LOOKUP => reply.send(self.look_up(request).ok_or(Errno::NOENT.into())),
+            opcode::GETATTR => reply.send(self.stat(request.node).ok_or(Errno::NOENT.into())),
+            opcode::OPEN => reply.send(Ok(opened(DIRECT_IO | PARALLEL_DIRECT_WRITES))),
+            opcode::OPENDIR => reply.send(Ok(opened(0))),
+            opcode::RELEASE | opcode::RELEASEDIR => reply.send(Ok([])),
+            opcode::STATFS => reply.send(Ok(file_system())),
+            opcode::READ => self.read(request, reply),
+            opcode::WRITE => self.write(request, reply),
+            opcode::FSYNC => self.serve_empty(request.node, (RequestKind::Flush, 0, 0), reply),
+            opcode::FALLOCATE => self.deallocate(request, reply),
+            opcode::FORGET | opcode::BATCH_FORGET => reply.omit(),
+            _ => reply.send(Err::<&[u8], _>(Errno::NOSYS.into())),
+        }
+    }
+
+    /// `struct fuse_entry_out`
+    fn look_up(&self, request: &FuseRequest<'_>) -> Option<Vec<u8>> {
+        let name = std::str::from_utf8(request.body).ok()?.strip_suffix('\0')?;
+        let number: u32 = name.strip_prefix(FILE)?.parse().ok()?;
+        let node = (request.node == DIRECTORY_NODE).then(|| FIRST_NODE + u64::from(number))?;
+        Some([u64s([node, 0, ALWAYS, ALWAYS]), u32s([0; 2]), self.attributes(node)?].concat())
+    }
+
+    /// `struct fuse_attr_out`
+    fn stat(&self, node: u64) -> Option<Vec<u8>> {
+        Some([u64s([ALWAYS]), u32s([0; 2]), self.attributes(node)?].concat())
+    }
+
+    /// `struct fuse_attr`
+    fn attributes(&self, node: u64) -> Option<Vec<u8>> {
+        let (kind, size, permissions) = match node {
             DIRECTORY_NODE => (FileType::Directory, 0, 0o500),
-            INodeNo(FIRST_NODE..) => (FileType::RegularFile, self.size_bytes, 0o600),
-            INodeNo(_) => return None,
+            FIRST_NODE.. => (FileType::RegularFile, self.size_bytes, 0o600),
+            _ => return None,
         };
-        Some(FileAttr {
-            ino: node,
-            size,
-            blocks: size.div_ceil(512),
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind,
-            perm,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        })
+        let mode = kind.as_raw_mode() | permissions;
+        // The times and the owner are 0, there is one link, and 4096 bytes are a good block.
+        let numbers = u32s([0, 0, 0, mode, 1, 0, 0, 0, 4096, 0]);
+        Some([u64s([node, size, size.div_ceil(512), 0, 0, 0]), numbers].concat())
     }
 
     /// Serves a request of the file of a node; the answer is sent when it is due.
-    fn serve(
+    fn move_and_answer(
         &self,
-        node: INodeNo,
+        node: u64,
         request: (RequestKind, u64, u64),
         bytes: RequestBytes<'_>,
         answer: impl FnOnce(io::Result<InjectedFaults>) + Send + 'static,
@@ -113,12 +130,12 @@ impl DeviceFiles {
     /// Moves the bytes of a request.
     fn take(
         &self,
-        node: INodeNo,
+        node: u64,
         (kind, offset_bytes, length_bytes): (RequestKind, u64, u64),
         bytes: RequestBytes<'_>,
     ) -> (Arrived, io::Result<InjectedFaults>) {
         let request = BlockRequest::new(kind, offset_bytes, length_bytes);
-        let generation = node.0 - FIRST_NODE;
+        let generation = node - FIRST_NODE;
         let arrived = self.pacer.arrive(generation, request);
         (arrived, self.medium.serve(generation, &request, bytes))
     }
@@ -152,111 +169,49 @@ impl DeviceFiles {
     }
 
     /// The same for one without bytes.
-    fn serve_empty(&self, node: INodeNo, request: (RequestKind, u64, u64), reply: ReplyEmpty) {
-        self.serve(node, request, RequestBytes::None, |served| match served {
-            Ok(_) => reply.ok(),
-            Err(error) => reply.error(error.into()),
+    fn serve_empty(&self, node: u64, request: (RequestKind, u64, u64), reply: Reply) {
+        self.move_and_answer(node, request, RequestBytes::None, |served| {
+            reply.send(served.map(|_| []));
         });
     }
-}
 
-impl Filesystem for DeviceFiles {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let lacking = |_| io::Error::other("the kernel's FUSE has no asynchronous direct I/O");
-        config.add_capabilities(InitFlags::FUSE_ASYNC_DIO).map_err(lacking)?;
-        // They only fail for 0.
-        let _ = config.set_max_background(REQUESTS_MAX);
-        let _ = config.set_congestion_threshold(REQUESTS_MAX);
-        Ok(())
-    }
-
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(FILE)?.parse::<u32>().ok());
-        let node = number
-            .filter(|_| parent == DIRECTORY_NODE)
-            .map(|number| INodeNo(FIRST_NODE + u64::from(number)));
-        match node.and_then(|node| self.attributes(node)) {
-            Some(found) => reply.entry(&ALWAYS, &found, Generation(0)),
-            None => reply.error(Errno::ENOENT),
-        }
-    }
-
-    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes(node) {
-            Some(found) => reply.attr(&ALWAYS, &found),
-            None => reply.error(Errno::ENOENT),
-        }
-    }
-
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        reply.opened(FileHandle(0), flags);
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        node: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let length = u64::from(size).min(self.size_bytes.saturating_sub(offset));
+    fn read(&self, request: &FuseRequest<'_>, reply: Reply) {
+        let (offset, size) = (request.u64(8), u64::from(request.u32(16)));
+        let length = size.min(self.size_bytes.saturating_sub(offset));
         let mut buffer = self.buffers.take(length as usize);
-        let request = (RequestKind::Read, offset, length);
-        let (arrived, served) = self.take(node, request, RequestBytes::Read(&mut buffer));
+        let read = (RequestKind::Read, offset, length);
+        let (arrived, served) = self.take(request.node, read, RequestBytes::Read(&mut buffer));
         let buffers = self.buffers.clone();
         self.answer(&arrived, served, move |served| {
-            match served {
-                Ok(injected) => reply.data(&buffer[..injected.answered_bytes as usize]),
-                Err(error) => reply.error(error.into()),
-            }
+            reply.send(served.map(|injected| &buffer[..injected.answered_bytes as usize]));
             buffers.put_back(&mut buffer);
         });
     }
 
-    fn write(
-        &self,
-        _: &Request,
-        node: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let request = (RequestKind::Write, offset, data.len() as u64);
-        self.serve(node, request, RequestBytes::Write(data), |served| match served {
-            Ok(injected) => reply.written(injected.answered_bytes as u32),
-            Err(error) => reply.error(error.into()),
+    fn write(&self, request: &FuseRequest<'_>, reply: Reply) {
+        let (offset, data) = (request.u64(8), &request.body[40..]);
+        let write = (RequestKind::Write, offset, data.len() as u64);
+        self.move_and_answer(request.node, write, RequestBytes::Write(data), |served| {
+            reply.send(served.map(|injected| u32s([injected.answered_bytes as u32, 0])));
         });
     }
 
-    fn fsync(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.serve_empty(node, (RequestKind::Flush, 0, 0), reply);
-    }
-
-    fn fallocate(
-        &self,
-        _: &Request,
-        node: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
+    fn deallocate(&self, request: &FuseRequest<'_>, reply: Reply) {
+        let mode = FallocateFlags::from_bits_retain(request.u32(24));
         if !mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE) {
-            return reply.error(Errno::EOPNOTSUPP);
+            return reply.send(Err::<&[u8], _>(Errno::OPNOTSUPP.into()));
         }
-        self.serve_empty(node, (RequestKind::Discard, offset, length), reply);
+        let discard = (RequestKind::Discard, request.u64(8), request.u64(16));
+        self.serve_empty(request.node, discard, reply);
     }
+}
+
+/// `struct fuse_open_out`
+fn opened(flags: u32) -> Vec<u8> {
+    [u64s([0]), u32s([flags, 0])].concat()
+}
+
+/// `struct fuse_statfs_out`: no blocks and files, but blocks of 512 bytes, and names of 255.
+fn file_system() -> Vec<u8> {
+    [u64s([0; 5]), u32s([512, 255, 0, 0]), u32s([0; 6])].concat()
 }

@@ -12,6 +12,7 @@
 mod control;
 mod cut;
 mod filesystem;
+mod fuse;
 mod identity;
 mod kernel;
 mod pace;

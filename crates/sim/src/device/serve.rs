@@ -12,13 +12,13 @@ use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use fuser::{Config, MountOption, Session};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::MlockAllFlags;
 use seekless_sys::LeaseKind;
 
 use super::filesystem::DeviceFiles;
+use super::fuse::Connection;
 use super::identity::serial;
 use super::pace::{Pacer, Recorder};
 use super::{DeviceError, DeviceName, DeviceState, Result, control, failed, is_same_file};
@@ -57,17 +57,16 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     })?;
 
     let point = name.path("fuse");
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(format!("seekless-sim:{}:{}", state.model, serial(name, &state))),
-        MountOption::CUSTOM("subtype=seekless-sim".to_owned()),
-        MountOption::NoExec,
-    ];
-    config.n_threads = Some(WORKERS);
-    config.clone_fd = true;
-    let file_system = DeviceFiles::new(medium.clone(), state.size_bytes, pacer.clone());
-    let session = Session::new(file_system, &point, &config).map_err(failed("mount", &point))?;
-    let session = session.spawn().map_err(failed("serve", &point))?;
+    let source = format!("seekless-sim:{}:{}", state.model, serial(name, &state));
+    let connection = Connection::mount(&source, &point)?;
+    let files = Arc::new(DeviceFiles::new(medium.clone(), state.size_bytes, pacer.clone()));
+    let start = |_| {
+        let (connection, files) = (connection.clone(), files.clone());
+        spawn("worker", move || {
+            connection.serve(|request, reply| files.serve(request, reply))
+        })
+    };
+    let workers: Vec<JoinHandle<_>> = (0..WORKERS).map(start).collect::<Result<_>>()?;
     control::listen(name, &pacer, &medium)?;
     spawn("starter", move || {
         let is_started = stdin().read(&mut [0]).is_ok_and(|bytes| bytes > 0);
@@ -78,7 +77,17 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     // Whoever started it may be gone already.
     let _ = writeln!(stdout(), "ready");
 
-    let ended = session.join().map_err(failed("serve", &point));
+    // All of them end before the first error is told.
+    let join = |worker: JoinHandle<_>| {
+        worker
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+    };
+    let ended: Vec<io::Result<()>> = workers.into_iter().map(join).collect();
+    let ended = ended
+        .into_iter()
+        .collect::<io::Result<()>>()
+        .map_err(failed("serve", &point));
     pacer.end();
     drop(running.join());
     trace.map(JoinHandle::join);
