@@ -2,15 +2,16 @@
 //! is standard output.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::OFlags;
-use seekless::files::WholeFile;
+use seekless::files::{WholeFile, refuse_planted_links};
 
 use crate::call;
+use crate::show::visible_path;
 
 /// The target of an output, checked before the work starts.
 #[derive(Debug)]
@@ -104,20 +105,35 @@ impl Output {
 
     /// Writes a new file beside the old one, syncs it, and renames it over the old one. A stream is written directly.
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.write_by(|out| out.write_all(bytes))
+    }
+
+    /// Like [`write`](Self::write), for what `write` writes bit by bit. If that fails, the old file stays.
+    pub fn write_by(self, write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> anyhow::Result<()> {
         let written = match self.place {
-            Place::File(file) => file.write(bytes),
-            Place::Stdout => {
-                return call::output().write_all(bytes).context("cannot write the output");
-            }
-            Place::Stream(mut stream) => stream.write_all(bytes),
+            Place::File(file) => file.write_by(|file| write(file)),
+            Place::Stdout => return write(&mut call::output()).context("cannot write the output"),
+            Place::Stream(mut stream) => write(&mut stream),
         };
         // Formatted, not kept as the source: a FIFO that lost its reader is an error, unlike a closed standard output.
         written.map_err(|error| anyhow!("{}: cannot write: {error}", self.path.display()))
     }
 }
 
+/// Fails if an output would replace a file that this program did not write. `kind` says what it writes there.
+pub fn require_own(path: &Path, kind: &str, is_own: impl FnOnce(&Path) -> bool) -> anyhow::Result<()> {
+    if fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) && !is_own(path) {
+        bail!(
+            "{}: exists and is not {kind}; remove it, or name another file",
+            visible_path(path)
+        );
+    }
+    Ok(())
+}
+
 /// Opens a stream for appending. A FIFO without a reader is refused; a plain open would block.
 fn open_stream(path: &Path) -> anyhow::Result<Place> {
+    refuse_planted_links(path).with_context(|| format!("{}: cannot open for writing", path.display()))?;
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {

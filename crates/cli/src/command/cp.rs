@@ -1,15 +1,16 @@
 //! `seekless cp`: copies files and trees.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{ArgAction, Args};
+use seekless::files::FileId;
 use seekless_results::{bytes, files, rate, thousands};
 use seekless_tools::Stop;
 use seekless_tools::cp::{
@@ -20,6 +21,7 @@ use serde_json::json;
 
 use super::values::{Word, one_of};
 use super::{Failure, raise_open_files, unless_printed, unless_stopped, unwritten};
+use crate::output::{Output, require_own};
 use crate::show::{Activity, Amount, LINE, Page, json_text, stdout, tell_why, visible_path};
 use crate::signals::stopping;
 
@@ -228,17 +230,17 @@ fn preserved(arguments: &Arguments) -> Preserved {
 }
 
 /// Tells what happens.
-struct Told {
+struct Told<'a> {
     /// What is copied, for the progress.
     name: String,
     entries: AtomicU64,
     shows_progress: bool,
     is_verbose: bool,
     unwritten: OnceLock<io::Error>,
-    checksums: Option<Mutex<BufWriter<File>>>,
+    checksums: Option<Mutex<BufWriter<&'a mut (dyn Write + Send)>>>,
 }
 
-impl CpWatch for Told {
+impl CpWatch for Told<'_> {
     fn wants_names(&self) -> bool {
         self.is_verbose
     }
@@ -321,31 +323,42 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
         _ => return Err(anyhow!("missing target: give SOURCE and TARGET, or -t DIR and SOURCE").into()),
     };
     let options = options(arguments);
+    let checksums = arguments.checksums.as_deref();
+    let checksums = checksums
+        .map(|path| checksums_output(path, sources, target, arguments))
+        .transpose()?;
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
     let name = visible_path(&sources[0]);
     let shows_progress = LINE.begin(true, Activity::new("copying", name.clone(), Amount::Bytes(None)));
-    let checksums = arguments.checksums.as_deref().map(|path| {
-        let made = File::create(path);
-        made.with_context(|| format!("{}: cannot write the checksums", visible_path(path)))
-    });
-    let told = Told {
-        name,
-        entries: AtomicU64::new(0),
-        shows_progress,
-        is_verbose: arguments.verbose,
-        unwritten: OnceLock::new(),
-        checksums: checksums.transpose()?.map(|file| Mutex::new(BufWriter::new(file))),
+    let (mut copied, mut unprinted) = (Ok(CpSummary::default()), None);
+    let copy = |list: Option<&mut (dyn Write + Send)>| {
+        let told = Told {
+            name,
+            entries: AtomicU64::new(0),
+            shows_progress,
+            is_verbose: arguments.verbose,
+            unwritten: OnceLock::new(),
+            checksums: list.map(|list| Mutex::new(BufWriter::new(list))),
+        };
+        copied = cp::copy_trees(sources, target, &options, &stop, &told);
+        LINE.end();
+        unprinted = told.unwritten.into_inner();
+        match told.checksums {
+            // Then an old list stays.
+            Some(_) if copied.is_err() => Err(io::Error::other("nothing was copied")),
+            Some(list) => list.into_inner().unwrap_or_else(PoisonError::into_inner).flush(),
+            None => Ok(()),
+        }
     };
-    let copied = cp::copy_trees(sources, target, &options, &stop, &told);
-    LINE.end();
+    let listed = match checksums {
+        Some(output) => output.write_by(|list| copy(Some(list))),
+        None => Ok(copy(None)?),
+    };
     let summary = copied?;
-    if let Some(checksums) = told.checksums {
-        let mut written = checksums.into_inner().unwrap_or_else(PoisonError::into_inner);
-        written.flush().context("cannot write the checksums")?;
-    }
+    listed.with_context(|| unwritten(Some("the files were copied")))?;
     let seconds = started.elapsed().as_secs_f64();
-    let written = if let Some(error) = told.unwritten.into_inner() {
+    let written = if let Some(error) = unprinted {
         Err(error.into())
     } else if arguments.json {
         print_json(&summary, seconds)
@@ -402,6 +415,52 @@ fn options(arguments: &Arguments) -> CpOptions {
     }
 }
 
+/// Where the checksums are written to: to no file that is copied or is a copy, and in place of nothing but an older list.
+fn checksums_output(path: &Path, sources: &[PathBuf], target: &Path, arguments: &Arguments) -> anyhow::Result<Output> {
+    let output = Output::prepare(path).context("cannot write the checksums")?;
+    if output.is_stdout() && (arguments.json || arguments.verbose) {
+        bail!("standard output is named twice; write the checksums to a file");
+    }
+    let Some(file) = output.target() else {
+        return Ok(output);
+    };
+    require_own(&file, "a list of checksums", is_list)?;
+    let id = |path: &Path| fs::metadata(path).ok().map(|found| FileId::of(&found));
+    let is_into = !arguments.no_target_directory && target.is_dir();
+    for source in sources {
+        let source_id = id(source);
+        if source_id.is_some() && file.ancestors().any(|above| id(above) == source_id) {
+            let (path, source) = (visible_path(path), visible_path(source));
+            bail!("{path}: {source} is copied; write the checksums elsewhere");
+        }
+        // As `photos/.`, whose copies have no name of their own.
+        let is_content = source.to_string_lossy().trim_end_matches('/').ends_with("/.");
+        let copy = match source.file_name().filter(|_| is_into && !is_content) {
+            Some(name) => target.join(name),
+            None => target.to_owned(),
+        };
+        let above = copy.parent().filter(|above| !above.as_os_str().is_empty());
+        let place = fs::canonicalize(&copy).or_else(|_| {
+            let above = fs::canonicalize(above.unwrap_or(Path::new(".")))?;
+            Ok::<_, io::Error>(above.join(copy.file_name().unwrap_or_default()))
+        });
+        let within = place.as_ref().ok().and_then(|place| file.strip_prefix(place).ok());
+        if within.is_some_and(|within| within == Path::new("") || fs::symlink_metadata(source.join(within)).is_ok()) {
+            bail!("{}: is a copy; write the checksums to another file", visible_path(path));
+        }
+    }
+    Ok(output)
+}
+
+/// Whether a file begins with a line as b3sum and sha256sum write it.
+fn is_list(path: &Path) -> bool {
+    let mut line = Vec::new();
+    let read = File::open(path).and_then(|file| BufReader::new(file.take(1 << 16)).read_until(b'\n', &mut line));
+    let line = line.strip_prefix(b"\\").unwrap_or(&line);
+    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    read.is_ok() && digits == 64 && line[digits..].starts_with(b" ")
+}
+
 /// The checksum that a file of this name is to have.
 fn checksum_of(path: &Path) -> Checksum {
     let name = path.as_os_str().as_bytes().to_ascii_lowercase();
@@ -422,7 +481,10 @@ fn print_json(summary: &CpSummary, seconds: f64) -> anyhow::Result<()> {
 
 /// What was done, in a few lines; nothing for a single file.
 fn print_summary(summary: &CpSummary, seconds: f64, arguments: &Arguments) -> anyhow::Result<()> {
-    let mut page = Page::stdout();
+    let mut page = match &arguments.checksums {
+        Some(list) if list == Path::new("-") => Page::stderr(),
+        _ => Page::stdout(),
+    };
     let is_single = summary.files + summary.symbolic_links + summary.special <= 1 && summary.directories == 0;
     let is_told = arguments.dry_run || arguments.verify && summary.files > 0;
     if is_single && !is_told && summary.not_preserved.is_empty() {

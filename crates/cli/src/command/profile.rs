@@ -1,10 +1,9 @@
 //! `seekless profile`: what is known of storages from all runs that are kept.
 
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use seekless::profile::{
     OF_SYSTEM, StorageProfile, Unfit, directories, directory_of_borrowed, own_directory, without_profiles,
@@ -227,8 +226,8 @@ fn show(asked: &Show) -> Result<(), Failure> {
         json,
         system,
     } = asked;
-    let output = report.as_deref().map(Output::prepare).transpose()?;
     let found = found(path)?;
+    let output = report.as_deref().map(|path| output_for(path, &found)).transpose()?;
     if *system {
         require_root()?;
         keep_for_all(&found)?;
@@ -311,15 +310,18 @@ fn list(json: bool) -> Result<(), Failure> {
     unless_failed(failed)
 }
 
+fn output_for(path: &Path, profile: &StorageProfile) -> anyhow::Result<Output> {
+    let output = Output::prepare(path)?;
+    if output.replaces(&profile.path) {
+        bail!("{}: is the profile itself; name another file", path.display());
+    }
+    Ok(output)
+}
+
 fn export(path: &Path, output: &Path) -> Result<(), Failure> {
     let found = found(path)?;
-    let file = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-    if file(output).is_some_and(|output| Some(output) == file(&found.path)) {
-        return Err(anyhow!("{}: is the profile itself; name another file", output.display()).into());
-    }
-    let profile = found.profile().anonymous();
-    Output::prepare(output)?.write(profile.to_text()?.as_bytes())?;
-    Ok(())
+    let output = output_for(output, &found)?;
+    Ok(output.write(found.profile().anonymous().to_text()?.as_bytes())?)
 }
 
 fn import(files: &[PathBuf]) -> Result<(), Failure> {

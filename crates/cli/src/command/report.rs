@@ -47,17 +47,16 @@ pub struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = config::store()?.find(&arguments.run)?;
     let run = document.read()?;
-    if let Some(file) = &arguments.columns {
-        Output::prepare(file)?.write(columns(&run)?.as_bytes())?;
-        return Ok(());
-    }
     let path = document.path;
-    let output = match &arguments.output {
+    let output = match arguments.columns.as_ref().or(arguments.output.as_ref()) {
         Some(file) => Output::prepare(file)?,
         None => beside(&path)?,
     };
     if output.replaces(&path) {
-        bail!("{}: is the run itself; write the page to another file", path.display());
+        bail!("{}: is the run itself; name another file", path.display());
+    }
+    if arguments.columns.is_some() {
+        return output.write(columns(&run)?.as_bytes());
     }
     let concluded = over_sittings(&run, arguments.alone || document.origin == Origin::Imported);
     let url = output.target().map(|target| file_url(&target));

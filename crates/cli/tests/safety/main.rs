@@ -5,4 +5,5 @@ mod common;
 
 mod hostile;
 mod other_users;
+mod outputs;
 mod unprivileged;

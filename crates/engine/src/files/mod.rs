@@ -46,4 +46,4 @@ pub use read::{read_full, read_some};
 pub use seekless_sys::{Access, Directory, ExtendedAttributes, LeaseKind, LeaseScope, MappedBytes, SharedMappings};
 pub use sync::{sync_file_system, sync_written};
 pub use watch::{StepKind, Unwatched, Watch, WatchedStep};
-pub use whole::{WholeFile, with_new_name};
+pub use whole::{WholeFile, refuse_planted_links, with_new_name};

@@ -22,7 +22,7 @@ pub struct WholeFile {
     path: PathBuf,
     /// The existing file, open, so that its owner and mode can be kept.
     old: Option<File>,
-    /// The mode of a new one, less the umask.
+    /// The mode of a new one, less the umask of this process.
     mode: u32,
 }
 
@@ -49,21 +49,24 @@ impl WholeFile {
         if !is_same {
             return Err(io::Error::other("the file or a link to it changed meanwhile"));
         }
-        let (beside, _) = with_new_name(BESIDE, |name| directory.create_file(name, 0o600))?;
+        let (beside, made) = with_new_name(BESIDE, |name| directory.create_file(name, 0o666))?;
         directory.remove_file(&beside)?;
         Ok(Some(Self {
             directory,
             name,
             path,
             old,
-            mode: 0o666,
+            mode: made.metadata()?.mode() & 0o666,
         }))
     }
 
     /// The same; a new file gets this mode, less the umask.
     #[must_use]
     pub fn with_mode(self, mode: u32) -> Self {
-        Self { mode, ..self }
+        Self {
+            mode: self.mode & mode,
+            ..self
+        }
     }
 
     /// The path of the file, without links.
@@ -77,23 +80,30 @@ impl WholeFile {
     /// # Errors
     /// The system's; the file is then unchanged.
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
-        let old = self.replaced()?;
-        // A process that is killed leaves nothing where the new version of a file has no name until it is complete. A new file
-        // has one, because its mode depends on the umask.
-        let (beside, (mut file, unnamed)) = with_new_name(BESIDE, |name| match &old {
-            Some(_) => make_new(&self.directory, name),
-            None => Ok((self.directory.create_file(name, self.mode)?, None)),
-        })?;
-        let written = old
-            .map_or(Ok(()), |old| keep_owner_and_mode(&old, &file))
-            .and_then(|()| {
-                file.write_all(bytes)?;
-                file.sync_all()?;
-                if let Some(unnamed) = unnamed {
-                    sys::name_file(&unnamed, &self.directory, &beside)?;
-                }
-                self.directory.rename(&beside, &self.name)
-            });
+        self.write_by(|file| file.write_all(bytes))
+    }
+
+    /// Like [`write`](Self::write), for a file that `write` writes bit by bit.
+    ///
+    /// # Errors
+    /// The system's, and those of `write`; the file is then unchanged.
+    pub fn write_by(self, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        // A process that is killed leaves nothing where the new version of a file has no name until it is complete.
+        let (beside, (mut file, unnamed)) = with_new_name(BESIDE, |name| make_new(&self.directory, name))?;
+        let write_new = || {
+            write(&mut file)?;
+            match self.replaced()? {
+                Some(old) => keep_owner_and_mode(&old, &file)?,
+                // Some file systems have one mode for all files.
+                None => drop(file.set_permissions(Permissions::from_mode(self.mode))),
+            }
+            file.sync_all()?;
+            if let Some(unnamed) = &unnamed {
+                sys::name_file(unnamed, &self.directory, &beside)?;
+            }
+            self.directory.rename(&beside, &self.name)
+        };
+        let written = write_new();
         if written.is_err() {
             let _ = self.directory.remove_file(&beside);
         }
@@ -166,6 +176,14 @@ fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)
         }
     }
     Err(Errno::LOOP.into())
+}
+
+/// Checks the last links of a path, as [`WholeFile::find`] does, where no file will be replaced.
+///
+/// # Errors
+/// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
+pub fn refuse_planted_links(path: &Path) -> io::Result<()> {
+    end_of_links(path).map(drop)
 }
 
 /// Refuses a link that the kernel does not follow with `fs.protected_symlinks` (proc(5)): in a sticky directory open to

@@ -2,11 +2,10 @@
 //!
 //! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args};
 use seekless::files::{open_own_input, read_within};
 use seekless_results::bytes;
@@ -26,8 +25,8 @@ use crate::call;
 use crate::command::confirm::is_agreed;
 use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
-use crate::output::Output;
-use crate::show::{Activity, Acts, Amount, LINE, visible_path};
+use crate::output::{Output, require_own};
+use crate::show::{Activity, Acts, Amount, LINE};
 use crate::signals::{Caught, stopping};
 
 /// Remove, link or move duplicates that a search found.
@@ -90,18 +89,6 @@ pub struct ActArguments {
     quiet: bool,
     #[command(flatten)]
     how: ActOptions,
-}
-
-/// Fails if a plan would replace another file, which may be one that was searched.
-fn require_replaceable(file: &Path) -> anyhow::Result<()> {
-    let is_empty = |found: &fs::Metadata| !found.is_file() || found.len() == 0;
-    if fs::metadata(file).is_ok_and(|found| !is_empty(&found)) && !plan::is_plan(file) {
-        bail!(
-            "{}: exists and is not a plan; remove it, or name another file",
-            visible_path(file)
-        );
-    }
-    Ok(())
 }
 
 /// What is to be done, before it is shown.
@@ -352,7 +339,7 @@ impl Work {
 
     /// Writes the plan to a file.
     fn write(&self, file: &Path, left: &[Option<StepOutcome>], acts: &mut Acts) -> anyhow::Result<()> {
-        require_replaceable(file)?;
+        require_own(file, "a plan", plan::is_plan)?;
         let output = Output::prepare(file)?;
         let mut planned = [0; 2];
         for (step, left) in self.chosen.steps().zip(left) {

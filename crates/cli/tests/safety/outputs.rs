@@ -1,0 +1,211 @@
+//! Files that commands write beside their work: no link that another user planted is followed, and nothing that the command reads
+//! is overwritten.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+use clap::{Command, ValueHint};
+
+use crate::common::place::{Place, assert_contains, is_root};
+use crate::common::unprivileged::NOBODY;
+
+/// Every option that names an output: the command, the option, and the rest of a command line.
+const OUTPUTS: [(&str, &str, &str); 20] = [
+    ("bench", "export-columns", "read --size 1M --rounds 1"),
+    ("bench", "export-csv", "read --size 1M --rounds 1"),
+    ("bench", "export-json", "read --size 1M --rounds 1"),
+    ("bench", "export-markdown", "read --size 1M --rounds 1"),
+    ("bench", "report", "read --size 1M --rounds 1"),
+    ("cp", "checksums", "-T tree copy"),
+    ("dupes", "cache-file", "--cache tree"),
+    ("dupes", "plan-file", "--action remove --keep first tree"),
+    ("dupes act", "plan-file", "remove --keep first --from found"),
+    ("dupes catalogue", "output", "tree"),
+    ("generate man", "folder", ""),
+    ("profile", "report", "."),
+    ("profile export", "output", "."),
+    ("profile show", "report", "."),
+    ("report", "columns", "latest"),
+    ("report", "output", "latest"),
+    ("runs compare", "report", "first second"),
+    ("runs export", "output", "latest"),
+    ("sim show", "picture", "--virtual trace hdd-2009"),
+    ("sim start", "trace", "null --size 64M --fs none"),
+];
+
+/// All other arguments that are paths: what is read, changed, or made as the work itself.
+const OTHERS: [&str; 45] = [
+    "advise path",
+    "bench dir",
+    "bench file",
+    "bench first-touch",
+    "bench other",
+    "bench to",
+    "cache drop paths",
+    "cache lock paths",
+    "cache show paths",
+    "cache warm paths",
+    "cmp FILE1",
+    "cmp FILE2",
+    "cmp exclude-from",
+    "cp paths",
+    "cp target-directory",
+    "dupes act from",
+    "dupes act plan",
+    "dupes act to",
+    "dupes against",
+    "dupes catalogue files-from",
+    "dupes catalogue paths",
+    "dupes catalogue since",
+    "dupes files-from",
+    "dupes paths",
+    "dupes to",
+    "dupes undo journal",
+    "holes dig paths",
+    "holes fill paths",
+    "holes punch file",
+    "holes show paths",
+    "methods dir",
+    "profile export path",
+    "profile import files",
+    "profile path",
+    "profile remove path",
+    "profile show path",
+    "runs import files",
+    "sim show virtual",
+    "sim start at",
+    "sim start backing",
+    "sim start faults",
+    "storage paths",
+    "update file",
+    "update from",
+    // Files without names are made there.
+    "update spill",
+];
+
+/// The arguments of a command, and of those in it, that are paths.
+fn path_arguments(command: &Command, words: &str, found: &mut BTreeSet<String>) {
+    let is_path = |hint| [ValueHint::AnyPath, ValueHint::FilePath, ValueHint::DirPath].contains(&hint);
+    for argument in command
+        .get_arguments()
+        .filter(|argument| is_path(argument.get_value_hint()))
+    {
+        let name = argument.get_long().unwrap_or(argument.get_id().as_str());
+        found.insert(format!("{words}{name}"));
+    }
+    for inner in command.get_subcommands() {
+        path_arguments(inner, &format!("{words}{} ", inner.get_name()), found);
+    }
+}
+
+#[test]
+#[cfg_attr(not(all(feature = "catalogue", feature = "sim")), ignore = "needs all commands")]
+fn every_argument_that_is_a_path_is_a_known_output_or_none() {
+    let mut found = BTreeSet::new();
+    path_arguments(&seekless_cli::definition(), "", &mut found);
+    let known = OUTPUTS.iter().map(|(command, option, _)| format!("{command} {option}"));
+    let known: BTreeSet<String> = known.chain(OTHERS.into_iter().map(str::to_owned)).collect();
+    assert_eq!(found, known);
+}
+
+/// A place with something for every command to read.
+fn prepared() -> Place {
+    let place = Place::new();
+    for name in ["tree/a", "tree/b"] {
+        place.file(name, b"same");
+    }
+    place.file("trace", b"0 read 0 4096 1000000\n");
+    place.file("found", place.run("dupes --json tree").stdout.as_bytes());
+    for name in ["first", "second"] {
+        place.bench(&format!("--dir . --name {name}"));
+    }
+    place
+}
+
+#[test]
+#[cfg_attr(not(all(feature = "catalogue", feature = "sim")), ignore = "needs all commands")]
+fn no_output_goes_through_a_link_that_another_user_planted() {
+    if !is_root() {
+        return;
+    }
+    let place = prepared();
+    let victim = place.file("victim", b"");
+    place.directories("open");
+    fs::set_permissions(place.path("open"), Permissions::from_mode(0o1777)).unwrap();
+    for (command, option, rest) in OUTPUTS {
+        for target in ["victim", "missing"] {
+            let (name, value) = match option {
+                "folder" => ("open/seekless.1", "open"),
+                _ => ("open/planted", "open/planted"),
+            };
+            let link = place.path(name);
+            let _ = fs::remove_file(&link);
+            symlink(place.path(target), &link).unwrap();
+            lchown(&link, Some(NOBODY), None).unwrap();
+            let ended = place.run(&format!("{command} {rest} --{option} {value}"));
+            let told = format!("{command} --{option} to {target}: {}", ended.stderr);
+            assert_eq!(fs::read(&victim).unwrap(), b"", "{told}");
+            assert!(!place.path("missing").exists(), "{told}");
+            // A catalogue takes the place of the link, and a search goes on without digests that it would keep.
+            let goes_on = ["output", "cache-file"].contains(&option) && command.starts_with("dupes");
+            assert!(goes_on || ended.code != Some(0), "{told}");
+        }
+    }
+}
+
+#[test]
+fn checksums_of_copies_replace_no_file_that_is_copied_no_copy_and_no_other_file() {
+    let place = prepared();
+    let sum = format!("{}  tree/a\n", "0".repeat(64));
+    for (name, bytes) in [
+        ("tree/a", "precious"),
+        ("tree/sums", &sum),
+        ("into/tree/sums", &sum),
+        ("other", "other"),
+    ] {
+        place.file(name, bytes.as_bytes());
+    }
+    fs::hard_link(place.path("tree/sums"), place.path("again")).unwrap();
+    let before = place.content();
+    let refused = [
+        ("tree/a", "-T tree copy", "is not a list of checksums"),
+        ("other", "-T tree copy", "is not a list of checksums"),
+        ("tree/sums", "-T tree copy", "tree is copied"),
+        ("tree/new", "-T tree copy", "tree is copied"),
+        ("again", "tree/sums copy", "tree/sums is copied"),
+        ("into/tree/sums", "tree into", "is a copy"),
+        ("into/tree/sums", "-T tree into/tree", "is a copy"),
+        ("into/tree/sums", "tree/. into/tree", "is a copy"),
+        ("into/tree/a", "tree/a into/tree", "is a copy"),
+        ("copy", "tree/a copy", "is a copy"),
+        ("-", "--verbose tree into", "named twice"),
+    ];
+    for (list, words, why) in refused {
+        let said = place
+            .run(&format!("cp --checksums {list} {words}"))
+            .ended_with(1)
+            .stderr;
+        assert_contains(&said, &[why]);
+        assert_eq!(place.content(), before, "{list}: {said}");
+    }
+}
+
+#[test]
+fn checksums_of_copies_go_to_files_lists_streams_and_standard_output() {
+    let place = Place::new();
+    place.file("tree/a", b"a");
+    // The digest of `a`, as b3sum prints it.
+    let line = "17762fddd969a453925d65717ac3eea21320b66b54342fde15128d6caf21215f  into/tree/a\n";
+    place.directories("into");
+    // In the target, where no copy has the name; then again, in place of the older list.
+    for _ in 0..2 {
+        place.succeeds("cp --checksums into/sums tree into");
+        assert_eq!(fs::read_to_string(place.path("into/sums")).unwrap(), line);
+    }
+    let ended = place.succeeds("cp --checksums - tree into");
+    assert_eq!(ended.stdout, line);
+    assert_contains(&ended.stderr, &["Copied 1 file"]);
+    let ended = place.run("cp --checksums /dev/stdout tree/a into/tree/a").succeeded();
+    assert_eq!(ended.stdout, line);
+}
