@@ -43,7 +43,8 @@ pub struct Comparison {
     pub only_second: Vec<String>,
 }
 
-/// The result over all contests, each by its reference method, which was not chosen for its time, so neither run is favoured.
+/// The result over all contests, each by its reference method, which was not chosen for its time, so neither run is favoured; a contest
+/// of commands only, by all of them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// Seconds of the second run over those of the first: geometric means of the contests' ratios and of their bounds, so the
@@ -61,27 +62,31 @@ pub struct Answer {
 
 impl Answer {
     fn of(contests: &[ContestChange]) -> Self {
-        let times: Vec<Interval> = contests.iter().filter_map(ContestChange::reference_time).collect();
+        let times: Vec<Interval> = contests.iter().filter_map(ContestChange::time).collect();
         let count = |change: Change| times.iter().filter(|time| Change::of(time) == change).count();
-        let geometric_mean = |bound: fn(&Interval) -> f64| {
-            let logarithms: f64 = times.iter().map(|time| bound(time).ln()).sum();
-            (logarithms / times.len() as f64).exp()
-        };
-        let coverages = times.iter().filter_map(|time| time.coverage);
-        let time = coverages.min_by(f64::total_cmp).map(|coverage| Interval {
-            low: geometric_mean(|time| time.low),
-            median: geometric_mean(|time| time.median),
-            high: geometric_mean(|time| time.high),
-            coverage: Some(coverage),
-        });
         Self {
-            time,
+            time: geometric_mean(&times),
             contests: times.len(),
             faster: count(Change::Faster),
             slower: count(Change::Slower),
             too_few_rounds: contests.iter().filter(|contest| contest.sustained.is_none()).count() - times.len(),
         }
     }
+}
+
+/// Geometric means of ratios and of their bounds; `None` of nothing.
+fn geometric_mean(times: &[Interval]) -> Option<Interval> {
+    let coverage = times.iter().filter_map(|time| time.coverage).min_by(f64::total_cmp)?;
+    let mean = |bound: fn(&Interval) -> f64| {
+        let logarithms: f64 = times.iter().map(|time| bound(time).ln()).sum();
+        (logarithms / times.len() as f64).exp()
+    };
+    Some(Interval {
+        low: mean(|time| time.low),
+        median: mean(|time| time.median),
+        high: mean(|time| time.high),
+        coverage: Some(coverage),
+    })
 }
 
 /// What changed in one contest.
@@ -95,7 +100,7 @@ pub struct ContestChange {
     pub storage: Option<String>,
     /// The methods that both measured, in the order of the second run's medians.
     pub methods: Vec<MethodChange>,
-    /// The reference method: the first of those with the most rounds in both.
+    /// The reference method: the first of those with the most rounds in both; `None` where all are commands.
     pub reference: Option<String>,
     /// The recommended method, before and now.
     pub recommended: [Option<String>; 2],
@@ -111,13 +116,24 @@ pub struct ContestChange {
 }
 
 impl ContestChange {
-    /// How the time of the reference changed, if both runs have enough rounds of it.
-    fn reference_time(&self) -> Option<Interval> {
-        let reference = self.reference.as_ref()?;
-        let method = self.methods.iter().find(|method| method.method == *reference)?;
-        let Interval { low, median, high, .. } = method.time;
-        let is_sound = [low, median, high].into_iter().all(|bound| sound(bound).is_some());
-        (method.change != Change::TooFewRounds && is_sound).then_some(method.time)
+    /// How the time of the reference changed, or that of all commands where there is none, if both runs have enough rounds.
+    fn time(&self) -> Option<Interval> {
+        let is_counted = |method: &&MethodChange| {
+            let Interval { low, median, high, .. } = method.time;
+            let is_sound = [low, median, high].into_iter().all(|bound| sound(bound).is_some());
+            let is_asked = self
+                .reference
+                .as_ref()
+                .is_none_or(|reference| method.method == *reference);
+            is_asked && method.change != Change::TooFewRounds && is_sound
+        };
+        let counted: Vec<Interval> = self
+            .methods
+            .iter()
+            .filter(is_counted)
+            .map(|method| method.time)
+            .collect();
+        geometric_mean(&counted)
     }
 }
 

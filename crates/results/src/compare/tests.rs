@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless_record::{Contest, Storage, Trial};
 
-use seekless_record::Status;
+use seekless_record::{Command, ExitCode, Status, Subject};
 
 use super::*;
 use crate::same::objections;
@@ -82,8 +82,37 @@ fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
     let same = words(&before, &of_contests(50, &[0.1, 0.1, 0.1], 12));
     assert!(same.starts_with("No difference is shown: "), "{same}");
     let few = of_contests(50, &[0.05, 0.05, 0.05], 5);
-    let told = "Undecided: no method has 6 rounds in both runs.";
+    let told = "Undecided: no method or command has 6 rounds in both runs.";
     assert_eq!(words(&before, &few), told);
+}
+
+#[test]
+fn the_answer_of_a_contest_of_commands_is_that_of_its_rows() {
+    let of_commands = |seed, seconds: [f64; 2]| {
+        let [one, other] = seconds;
+        let mut run = noisy(seed, &[("read/mmap", one), ("read/sync,block=1M", other)], 12);
+        for (entry, name) in run.contests[0].entries.iter_mut().zip(["one", "other"]) {
+            entry.subject = Subject::Command(Command {
+                name: name.to_owned(),
+                argv: Vec::new(),
+                before: Vec::new(),
+                exit_code: ExitCode::default(),
+                same_output: false,
+                note: None,
+            });
+        }
+        run
+    };
+    let told = |now: [f64; 2]| compare(&of_commands(1, [0.1; 2]), &of_commands(2, now)).unwrap();
+    let slower = told([0.2, 0.2]);
+    assert_eq!((slower.answer.slower, slower.answer.contests), (1, 1));
+    let words = slower.answer_in_words();
+    assert!(words.starts_with("The second run takes "), "{words}");
+    // One row of two shows a difference.
+    let words = told([0.1, 0.4]).answer_in_words();
+    assert!(words.starts_with("The second run takes "), "{words}");
+    let words = told([0.1, 0.1]).answer_in_words();
+    assert!(words.starts_with("No difference is shown"), "{words}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Comparison {
             return "A sustained write is not ranked; see below what each run showed.".to_owned();
         }
         let Some(time) = &answer.time else {
-            return "Undecided: no method has 6 rounds in both runs.".to_owned();
+            return "Undecided: no method or command has 6 rounds in both runs.".to_owned();
         };
         let ratio = format!(
             "{:.2}x as long as the first ({:.2} to {:.2})",
