@@ -123,23 +123,23 @@ pub(super) fn compare_special(
     found: &mut Vec<TreeFinding>,
 ) {
     let look = |side: usize| Ok(StatFacts::at(directories[side], name)?);
-    match kind {
-        FileType::Symlink => {
-            let read = |side: usize| Ok(readlinkat(directories[side], name, Vec::new())?);
-            let read = in_each("read the link", &mut failures(found), read);
-            if let Some([one, other]) = read.filter(|[one, other]| one != other) {
-                let targets = [one, other].map(|target| PathBuf::from(OsString::from_vec(target.into_bytes())));
-                found.push(TreeFinding::Difference(EntryDifference::Targets(targets)));
-            }
+    if kind == FileType::Symlink {
+        let read = |side: usize| Ok(readlinkat(directories[side], name, Vec::new())?);
+        let read = in_each("read the link", &mut failures(found), read);
+        if let Some([one, other]) = read.filter(|[one, other]| one != other) {
+            let targets = [one, other].map(|target| PathBuf::from(OsString::from_vec(target.into_bytes())));
+            found.push(TreeFinding::Difference(EntryDifference::Targets(targets)));
         }
-        FileType::CharacterDevice | FileType::BlockDevice => {
-            let facts = in_each("stat", &mut failures(found), look);
-            let numbers = facts.map(|[one, other]: [StatFacts; 2]| [one.number, other.number]);
-            if let Some(numbers) = numbers.filter(|[one, other]| one != other) {
-                found.push(TreeFinding::Difference(EntryDifference::Devices(kind, numbers)));
+    } else {
+        let facts: Option<[StatFacts; 2]> = in_each("stat", &mut failures(found), look);
+        let difference = facts.and_then(|[one, other]| match kind {
+            FileType::CharacterDevice | FileType::BlockDevice if one.number != other.number => {
+                Some(EntryDifference::Devices(kind, [one.number, other.number]))
             }
-        }
-        _ => {}
+            // As with diff(1): what is read from two of them cannot be compared.
+            _ => (one.id() != other.id()).then_some(EntryDifference::Kinds([kind; 2])),
+        });
+        found.extend(difference.map(TreeFinding::Difference));
     }
     if with_metadata {
         let facts = in_each("stat", &mut failures(found), look);

@@ -91,7 +91,7 @@ pub struct TreeOptions<'a> {
 pub enum EntryDifference {
     /// The other side has no such name.
     OnlyIn(TreeSide, FileType),
-    /// The two sides have different types under this name.
+    /// The two sides have different types under this name, or two FIFOs, sockets or devices, which cannot be compared.
     Kinds([FileType; 2]),
     /// The bytes of files.
     Contents(ContentsDiffer),

@@ -30,7 +30,7 @@ use crate::signals::{Caught, stopping};
 ///
 /// Prints a line for each difference, as `diff -rq --no-dereference` does, with the first byte that differs; with -q,
 /// exactly its lines. If nothing differs, prints nothing. Symbolic links are not followed, except for the two operands.
-/// Directories of other file systems are entered. FIFOs and sockets of one name are equal. A file that cannot be read is
+/// Directories of other file systems are entered. Two FIFOs, sockets or devices of one name differ. A file that cannot be read is
 /// named on standard error, and the comparison continues. The exit code is 0 if nothing differs, 1 if something does,
 /// and 2 if something could not be compared.
 #[derive(Debug, Parser)]

@@ -102,7 +102,7 @@ fn links_are_not_followed_but_for_the_roots() {
 }
 
 #[test]
-fn what_is_no_file_is_never_opened_and_differs_from_one() {
+fn what_is_no_file_is_never_opened_and_differs_from_all_but_itself() {
     let (_all, one, other) = pair();
     for root in [&one, &other] {
         let _ = UnixListener::bind(root.join("socket")).unwrap();
@@ -110,13 +110,21 @@ fn what_is_no_file_is_never_opened_and_differs_from_one() {
     }
     let _ = UnixListener::bind(one.join("x")).unwrap();
     fs::write(other.join("x"), b"").unwrap();
+    // One FIFO under both names.
+    fs::hard_link(one.join("fifo"), one.join("linked")).unwrap();
+    fs::hard_link(one.join("fifo"), other.join("linked")).unwrap();
     let (_, found) = told(narrow(), &one, &other, TreeOptions::default());
-    let kinds = EntryDifference::Kinds([FileType::Socket, FileType::RegularFile]);
-    assert_eq!(found, [("x".into(), TreeFinding::Difference(kinds))]);
+    let kinds = [
+        ("fifo", [FileType::Fifo; 2]),
+        ("socket", [FileType::Socket; 2]),
+        ("x", [FileType::Socket, FileType::RegularFile]),
+    ];
+    let kinds = kinds.map(|(name, kinds)| (name.into(), TreeFinding::Difference(EntryDifference::Kinds(kinds))));
+    assert_eq!(found, kinds);
 }
 
 #[test]
-fn devices_are_compared_by_their_numbers() {
+fn devices_differ_and_their_numbers_are_told_if_they_do() {
     let (_all, one, other) = pair();
     let make = |root: &Path, name: &str, minor| {
         let number = rustix::fs::makedev(1, minor);
@@ -131,8 +139,15 @@ fn devices_are_compared_by_their_numbers() {
     make(&one, "zero", 3).unwrap();
     make(&other, "zero", 5).unwrap();
     let (_, found) = told(here(), &one, &other, TreeOptions::default());
-    let difference = EntryDifference::Devices(FileType::CharacterDevice, [(1, 3), (1, 5)]);
-    assert_eq!(found, [("zero".into(), TreeFinding::Difference(difference))]);
+    let kind = FileType::CharacterDevice;
+    let differences = [
+        ("same", EntryDifference::Kinds([kind; 2])),
+        ("zero", EntryDifference::Devices(kind, [(1, 3), (1, 5)])),
+    ];
+    assert_eq!(
+        found,
+        differences.map(|(name, found)| (name.into(), TreeFinding::Difference(found)))
+    );
 }
 
 #[test]
