@@ -451,7 +451,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Reports the progress of an update at each write, and can end it before a write. Undoing is not interrupted.
+/// Reports the progress of an update at each write, and can end it before a write, and while a new file is made. Undoing is not interrupted.
 struct Told<'a> {
     progress: Option<&'a dyn Progress>,
     done_bytes: AtomicU64,
@@ -464,7 +464,7 @@ impl Watch for Told<'_> {
         let Some(progress) = self.progress else {
             return Ok(());
         };
-        if step.kind != StepKind::Write || self.is_ended.load(Relaxed) {
+        if !matches!(step.kind, StepKind::Write | StepKind::Copy) || self.is_ended.load(Relaxed) {
             return Ok(());
         }
         let done = self.done_bytes.fetch_add(step.bytes, Relaxed);

@@ -6,4 +6,5 @@ mod common;
 mod hostile;
 mod other_users;
 mod outputs;
+mod stopped;
 mod unprivileged;

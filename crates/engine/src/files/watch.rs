@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 pub enum StepKind {
     /// Bytes are written.
     Write,
+    /// Some of the old file is copied into a new one.
+    Copy,
     /// A file or directory is synced.
     Sync,
     /// A file is created.

@@ -9,8 +9,9 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use seekless_sys::{self as sys, Access, LeaseKind, Opening, Support};
 
@@ -67,7 +68,7 @@ pub(super) fn replace(
     let new = NewFile::make(place, &found, watch)?;
     let prepared = attributes::keep_flags(&old, &new.file, &place.path);
     let made = prepared
-        .and_then(|()| copy(&old, &place.path, &new))
+        .and_then(|()| copy(&old, &place.path, &new, watch))
         .and_then(|copied_bytes| {
             let done = update(&new, found.len(), updates, method, watch)?;
             attributes::keep(&old, &new.file, &place.path)?;
@@ -133,7 +134,7 @@ fn update(
 }
 
 /// Shares the blocks if the file system can, otherwise copies them; returns the bytes copied.
-fn copy(from: &File, old_path: &Path, new: &NewFile<'_>) -> Result<u64> {
+fn copy(from: &File, old_path: &Path, new: &NewFile<'_>, watch: &dyn Watch) -> Result<u64> {
     let failed = |error: io::Error| Error::system(&new.path, "copy the file into it", error);
     match sys::clone_file(from, &new.file).map_err(failed)? {
         Support::Available(()) => Ok(0),
@@ -146,13 +147,19 @@ fn copy(from: &File, old_path: &Path, new: &NewFile<'_>) -> Result<u64> {
                 operation: Operation::Copy,
                 durability: Durability::None,
             });
+            let (ended, path) = (OnceLock::new(), &new.path);
+            let go_on = |_done, _of| match watch.announce(StepKind::Copy, path).map_err(|error| ended.set(error)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            };
             let written = Done::by_choice(
                 by_plan,
                 Operation::Copy,
                 |durability| Copier::plan(&source, &target, durability, false),
-                |method| Copier::prepare(method)?.copy(&source, &target, Destination::Overwrite),
-            )?;
-            Ok(written.bytes - written.hole_bytes)
+                |method| Copier::prepare(method)?.copy_told(&source, &target, Destination::Overwrite, Some(&go_on)),
+            );
+            ended.into_inner().map_or(Ok(()), |error| Err(failed(error)))?;
+            written.map(|written| written.bytes - written.hole_bytes)
         }
     }
 }

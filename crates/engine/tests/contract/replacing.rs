@@ -13,7 +13,7 @@ use seekless::update::{Commit, Look, Recovered, Safety, StepKind, Updates, Watch
 use seekless::update::{commit, commit_watched, recover};
 
 use super::pairs::is_long;
-use super::watches::{Before, LIMITS, assert_alone, at, by, updates_of};
+use super::watches::{Before, LIMITS, assert_alone, at, by, full, updates_of};
 use super::{directories, file_of, wait_until_closed};
 
 fn one_byte() -> Updates {
@@ -145,6 +145,26 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
             assert_eq!(done.requested_bytes, 2, "{first:?} {second:?}");
             assert_eq!(fs::read(&path).unwrap(), b"Before and More");
         }
+    }
+}
+
+#[test]
+fn a_copy_that_is_ended_leaves_the_old_file_and_nothing_else() {
+    for directory in directories() {
+        let before = vec![1; 40 << 20];
+        let path = file_of(&directory, "file", &before);
+        if !has_leases(&path) {
+            continue;
+        }
+        match commit_watched(&path, &one_byte(), &replace(), &at(StepKind::Copy, 1, full)) {
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains("the file is unchanged"), "{error}");
+                assert_eq!(fs::read(&path).unwrap(), before);
+            }
+            Ok(done) => assert_eq!(done.copied_bytes, 0, "its blocks are shared"),
+        }
+        assert_alone(&path);
     }
 }
 

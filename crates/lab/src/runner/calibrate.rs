@@ -182,7 +182,7 @@ impl Speeds {
         let path = storage.path("calibration");
         let mut reader = Reader::prepare(&plan::usual(Operation::Read))?;
         let start = Instant::now();
-        write_stream(&path, bytes, seed)?;
+        write_stream(Durability::Fsync, &path, bytes, seed, &|| false)?;
         let elapsed = start.elapsed();
         self.write = self.write.min(bytes as f64 / elapsed.as_secs_f64());
         let bytes_per_ms = bytes / elapsed.as_millis().max(1) as u64;

@@ -177,7 +177,7 @@ impl MeasuredStorage {
                 // Each file has its own bytes, because some storages de-duplicate blocks.
                 self.made_bytes += wanted.written_bytes() / u64::from(wanted.count);
                 let seed = seed.wrapping_add(wanted.bytes).wrapping_add(u64::from(index));
-                match wanted.create(&path, seed)? {
+                match wanted.create(&path, seed, &|| stop.is_requested())? {
                     Ok(file) => made.push(file),
                     Err(why) => {
                         // Earlier files of this set do no harm.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use seekless::full_text;
-use seekless::method::Operation;
+use seekless::method::{Durability, Operation};
 use seekless_record::{self as record, Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 
@@ -276,7 +276,14 @@ impl BenchSession<'_> {
             files.targets = targets.collect();
             for path in files.targets.iter().filter(|_| contest.target == Target::Overwrite) {
                 // Other bytes than the trial writes, so that missing writes are found.
-                write_stream(path, contest.size_bytes, target_seed(self.bench.seed))?;
+                let is_stopped = || self.stop.is_requested();
+                write_stream(
+                    Durability::Fsync,
+                    path,
+                    contest.size_bytes,
+                    target_seed(self.bench.seed),
+                    &is_stopped,
+                )?;
             }
         }
         Ok(files)

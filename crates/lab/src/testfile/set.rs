@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use seekless::method::{Durability, Operation};
-use seekless::{Destination, Writer, plan};
+use seekless::{Destination, Job, Producer, plan};
 use seekless_record::{Command, Contest, Differ, Entry, Target};
 
 use super::{Streams, TestFile};
@@ -107,7 +108,12 @@ impl TestFileSet {
     ///
     /// # Errors
     /// The engine's, or the system's.
-    pub fn create(&self, path: &Path, seed: u64) -> seekless::Result<Result<TestFile, String>> {
+    pub fn create(
+        &self,
+        path: &Path,
+        seed: u64,
+        is_stopped: IsStopped<'_>,
+    ) -> seekless::Result<Result<TestFile, String>> {
         let directory = path.parent().filter(|_| self.is_tree);
         if let Some(directory) = directory {
             fs::create_dir_all(directory).map_err(failed(path, "create its directory"))?;
@@ -125,10 +131,10 @@ impl TestFileSet {
             }
         } else if self.is_tree && matches!(self.role, TestFileRole::Source | TestFileRole::Second(Differ::None)) {
             // One of very many: they are synced together before each trial.
-            write_by(Durability::None, path, self.bytes, seed)?;
+            write_stream(Durability::None, path, self.bytes, seed, is_stopped)?;
         } else {
             // All bytes are written, so that the second file of a comparison shares no blocks with the first.
-            write_stream(path, self.bytes, seed)?;
+            write_stream(Durability::Fsync, path, self.bytes, seed, is_stopped)?;
         }
         if let Some(offset) = difference {
             change_byte(path, offset).map_err(failed(path, "change a byte"))?;
@@ -151,19 +157,34 @@ impl TestFileSet {
     }
 }
 
-/// Makes a file of the stream of a seed, written through to the device.
+/// Tells whether a file that is being made is no longer wanted.
+pub type IsStopped<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// Makes a file of the stream of a seed.
 ///
 /// # Errors
-/// The engine's.
-pub fn write_stream(path: &Path, bytes: u64, seed: u64) -> seekless::Result<()> {
-    write_by(Durability::Fsync, path, bytes, seed)
-}
-
-fn write_by(durability: Durability, path: &Path, bytes: u64, seed: u64) -> seekless::Result<()> {
+/// The engine's; [`seekless::Error::Stopped`] if it is stopped.
+pub fn write_stream(
+    durability: Durability,
+    path: &Path,
+    bytes: u64,
+    seed: u64,
+    is_stopped: IsStopped<'_>,
+) -> seekless::Result<()> {
     let plain = plan::usual(Operation::Write);
-    let method = plain.with(durability).unwrap_or(plain);
-    Writer::prepare(&method)?.write(path, Destination::New, bytes, &Generator::new(seed))?;
-    Ok(())
+    let job = Job::by(plain.with(durability).unwrap_or(plain)).over(Destination::New);
+    let go_on = |_, _| {
+        if is_stopped() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let generator = Generator::new(seed);
+    let written = job
+        .telling(&go_on)
+        .produce(path, bytes, |offset, piece| generator.produce(offset, piece));
+    written.map(drop)
 }
 
 /// The offset of the byte that differs in files of a size; `None` if none does.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 
+use seekless::method::Durability;
 use seekless_record::Differ;
 
 use super::check::*;
@@ -13,7 +14,7 @@ use crate::layout::Layout;
 fn made(path: &Path, bytes: u64, seed: u64, role: TestFileRole) -> TestFile {
     let mut set = TestFileSet::single(bytes);
     set.role = role;
-    set.create(path, seed).unwrap().unwrap()
+    set.create(path, seed, &|| false).unwrap().unwrap()
 }
 
 fn lines_in(bytes: &[u8]) -> u64 {
@@ -42,14 +43,14 @@ fn a_file_that_was_made_also_by_a_layout_has_the_answers_of_reading_it() {
     has_answers(&made, bytes);
     let mut tree = TestFileSet::single(bytes);
     tree.is_tree = true;
-    let of_tree = tree.create(&path("tree/0000/00"), 7).unwrap().unwrap();
+    let of_tree = tree.create(&path("tree/0000/00"), 7, &|| false).unwrap().unwrap();
     assert_eq!(fs::read(&made.path).unwrap(), fs::read(&of_tree.path).unwrap());
     let layout: Layout = "64K hole, 8K data, 3 x (64K hole, 4K zeros, 128K data), 64K hole"
         .parse()
         .unwrap();
     let mut set = TestFileSet::single(layout.bytes());
     set.layout = layout.clone();
-    let made = set.create(&path("file"), 9).unwrap().unwrap();
+    let made = set.create(&path("file"), 9, &|| false).unwrap().unwrap();
     has_answers(&made, layout.bytes());
 }
 
@@ -126,7 +127,7 @@ fn a_sample_has_both_ends_and_other_pieces_each_time() {
     let path = directory.path().join("file");
     let pieces = 64;
     let bytes = pieces * CHECK_BYTES as u64 + 5;
-    write_stream(&path, bytes, 3).unwrap();
+    write_stream(Durability::Fsync, &path, bytes, 3, &|| false).unwrap();
     let checked = |part| check_updated(&path, bytes, 3, &BTreeMap::new(), part).unwrap();
     assert_eq!(checked(TestPart::Whole), Ok(bytes));
     let sampled: Vec<u64> = (0..20).map(|seed| checked(TestPart::Sample(seed)).unwrap()).collect();

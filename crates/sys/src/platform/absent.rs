@@ -68,7 +68,7 @@ unavailable! {
     pub fn process_io() -> ProcessIo;
     pub fn memory() -> Memory;
     pub fn access_list(impl AsFd) -> Option<Vec<u8>>;
-    pub fn write_back(&File) -> ();
+    pub fn write_back(&File, u64, u64) -> ();
     pub fn drop_system_caches() -> ();
     pub fn may_drop_system_caches() -> ();
     pub fn allocate(&File, u64, u64) -> ();

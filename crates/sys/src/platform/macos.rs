@@ -103,8 +103,8 @@ pub fn sync_data(file: &File) -> io::Result<()> {
     sync(file)
 }
 
-/// Writes what is unwritten of a file, without the device's cache: fsync(2).
-pub fn write_back(file: &File) -> io::Result<Support<()>> {
+/// Writes what is unwritten of a file, whatever the range, without the device's cache: fsync(2).
+pub fn write_back(file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
     Ok(Support::Available(rustix::io::retry_on_intr(|| {
         rustix::fs::fsync(file)
     })?))

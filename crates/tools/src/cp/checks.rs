@@ -3,19 +3,27 @@
 use std::fs::File;
 use std::io;
 
-use seekless::files::{hexadecimal, read_full};
-use seekless_sys as sys;
+use seekless::files::{first_data, hexadecimal, read_full};
+use seekless_sys::{self as sys, Advice};
 use sha2::{Digest, Sha256};
 
 use super::Checksum;
 use super::copying::{Copying, Worker};
-use super::data::{BLOCK_BYTES, stopped};
+use super::data::{BLOCK_BYTES, DROPPED_BYTES, has_holes, stopped};
 use super::file::Failed;
 
 impl Copying<'_> {
     /// Compares a copy with its source, as it is read from the device.
     pub fn verify(&self, source: &File, new: &File, worker: &mut Worker) -> Result<(), Failed> {
-        sys::write_back(new).map_err(|error| ("write the copy to the device", error))?;
+        let metadata = new.metadata().map_err(|error| ("stat the copy", error))?;
+        // In pieces, so that a signal does not wait long.
+        for at in (0..metadata.len()).step_by(DROPPED_BYTES as usize) {
+            if self.stop.is_stopped() {
+                return Err(("verify the copy", stopped()));
+            }
+            sys::write_back(new, at, DROPPED_BYTES).map_err(|error| ("write the copy to the device", error))?;
+            let _ = sys::advise(new, Advice::DontNeed, at, DROPPED_BYTES);
+        }
         sys::drop_from_cache(new).map_err(|error| ("evict the copy from the page cache", error))?;
         if let Some(at) = self.first_difference(source, new, worker)? {
             let reason = format!("the copy differs at or after byte {at}");
@@ -25,13 +33,18 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// The offset of the block in which two files differ.
+    /// The offset of the block in which two files differ. What is a hole in both is not read.
     pub fn first_difference(&self, source: &File, copy: &File, worker: &mut Worker) -> Result<Option<u64>, Failed> {
         let (mut other, mut at) = (vec![0; BLOCK_BYTES], 0);
         worker.buffer.resize(BLOCK_BYTES, 0);
+        let metadata = source.metadata().map_err(|error| ("stat", error))?;
+        let end_of_holes = if has_holes(&metadata) { metadata.len() } else { 0 };
         loop {
             if self.stop.is_stopped() {
                 return Err(("compare the copy", stopped()));
+            }
+            if at < end_of_holes {
+                at = first_data(&[source, copy], at..end_of_holes).map_err(|error| ("find data", error))?;
             }
             let length = read_full(source, &mut worker.buffer, at).map_err(|error| ("read", error))?;
             let copied = read_full(copy, &mut other, at).map_err(|error| ("read the copy", error))?;
@@ -45,27 +58,39 @@ impl Copying<'_> {
         }
     }
 
-    /// The checksum of a file, in hexadecimal.
+    /// The checksum of a file, in hexadecimal. Holes count as zeros, without reading them.
     pub fn checksum(&self, file: &File, kind: Checksum, worker: &mut Worker) -> io::Result<String> {
         let (mut blake3, mut sha256, mut at) = (blake3::Hasher::new(), Sha256::new(), 0);
+        let zeros = vec![0; BLOCK_BYTES];
         worker.buffer.resize(BLOCK_BYTES, 0);
+        let metadata = file.metadata()?;
+        let end_of_holes = if has_holes(&metadata) { metadata.len() } else { 0 };
+        let mut data = 0;
         loop {
             if self.stop.is_stopped() {
                 return Err(stopped());
             }
-            let read = read_full(file, &mut worker.buffer, at)?;
-            let bytes = &worker.buffer[..read];
+            if (data..end_of_holes).contains(&at) {
+                data = first_data(&[file], at..end_of_holes)?;
+            }
+            let bytes = match data.saturating_sub(at).min(BLOCK_BYTES as u64) as usize {
+                0 => {
+                    let read = read_full(file, &mut worker.buffer, at)?;
+                    &worker.buffer[..read]
+                }
+                hole => &zeros[..hole],
+            };
             match kind {
                 Checksum::Blake3 => _ = blake3.update(bytes),
                 Checksum::Sha256 => sha256.update(bytes),
             }
-            if read == 0 {
+            if bytes.is_empty() {
                 return Ok(match kind {
                     Checksum::Blake3 => blake3.finalize().to_hex().to_string(),
                     Checksum::Sha256 => hexadecimal(&sha256.finalize()),
                 });
             }
-            at += read as u64;
+            at += bytes.len() as u64;
         }
     }
 }

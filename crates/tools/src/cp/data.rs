@@ -86,7 +86,7 @@ const CALL_BYTES: u64 = 64 << 20;
 /// The pieces in which a method copies a large file: a copy that is interrupted resumes after one of them.
 const PIECE_BYTES: u64 = 128 << 20;
 /// After so many bytes of a large file, the system is asked to write what is there, and to drop what was read.
-const DROPPED_BYTES: u64 = 16 << 20;
+pub(super) const DROPPED_BYTES: u64 = 16 << 20;
 /// Runs of zeros from this length on become holes.
 const ZEROS_BYTES: usize = 4 << 10;
 
@@ -138,7 +138,7 @@ impl Data {
         let is_cold = at.was_fetched || is_cold(source, shared.meets_cold())?;
         shared.meet(is_cold);
         let is_dropped = !options.keep_cached && is_cold;
-        let has_holes = metadata.blocks().saturating_mul(512) < metadata.len();
+        let has_holes = has_holes(metadata);
         let all = right_bytes..metadata.len();
         shared.watch.progress(right_bytes);
         let is_large = metadata.len() >= LARGE_BYTES;
@@ -207,6 +207,11 @@ pub(super) fn is_cold(file: &File, is_likely: bool) -> io::Result<bool> {
     }
     let first = sys::read_at_nowait(file, &mut [0], 0)?;
     Ok(matches!(first, Support::Available(None)))
+}
+
+/// Whether a file has fewer blocks than it needs without holes.
+pub(super) fn has_holes(metadata: &Metadata) -> bool {
+    metadata.blocks().saturating_mul(512) < metadata.len()
 }
 
 pub(super) fn stopped() -> io::Error {

@@ -100,7 +100,7 @@ impl Search<'_> {
     pub(super) fn may_keep(&self, number: u32, file: &File) -> bool {
         self.cache_of(number)
             .is_some_and(|cache| cache.is_settled(self.files.get(number)))
-            && matches!(write_back(file), Ok(Support::Available(())))
+            && matches!(write_back(file, 0, 0), Ok(Support::Available(())))
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use seekless::files::{allocated_bytes, read_some};
+use seekless::files::{allocated_bytes, data_ranges, read_full};
 use seekless_sys::{self as sys, MappedBytes, Support};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -142,7 +142,7 @@ pub(super) fn dig_held(held: &HeldFile<'_>, how: Dig, stop: &Stop, moved: &(dyn 
         allocated_bytes: before,
         ..Dug::default()
     };
-    let digest_before = digest(held, how, moved)?;
+    let digest_before = digest(held, how, stop, moved)?;
     let block_bytes = held.block_bytes()?;
     let zeros = Zeros {
         block_bytes,
@@ -177,7 +177,8 @@ pub(super) fn dig_held(held: &HeldFile<'_>, how: Dig, stop: &Stop, moved: &(dyn 
         dug.allocated_bytes = held.allocated_bytes()?;
         check_samples(held, &punched.samples)?;
     }
-    if digest_before != digest(held, how, moved)? {
+    let digest_after = digest(held, how, stop, moved)?;
+    if digest_after.is_some_and(|after| digest_before != Some(after)) {
         return Err(HoleErrorKind::Differs("its bytes have changed (SHA-256)".to_owned()));
     }
     Ok(dug)
@@ -253,21 +254,34 @@ fn check_samples(held: &HeldFile<'_>, runs: &[Range<u64>]) -> Worked<()> {
     Ok(())
 }
 
-/// The digest of all bytes, with `verify`.
-fn digest(held: &HeldFile<'_>, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Worked<Option<[u8; 32]>> {
+/// A digest of all bytes, with `verify`: of the blocks that are not zero, and their offsets, so that holes need not be read. `None` if
+/// it was stopped.
+fn digest(held: &HeldFile<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Worked<Option<[u8; 32]>> {
+    const BLOCK_BYTES: u64 = 256 << 10;
     if !how.verify {
         return Ok(None);
     }
-    let mut buffer = vec![0; 256 << 10];
-    let mut digest = Sha256::new();
-    let mut offset = 0;
-    loop {
-        let read = read_some(held.file(), &mut buffer, offset).map_err(cannot("read"))?;
-        if read == 0 {
-            return Ok(Some(digest.finalize().into()));
+    let bytes = held.metadata.len();
+    let mut buffer = vec![0; BLOCK_BYTES as usize];
+    let (mut digest, mut next, mut read_bytes) = (Sha256::new(), 0, 0);
+    for data in data_ranges(held.file(), 0..bytes) {
+        let data = data.map_err(cannot("find its data"))?;
+        let mut at = next.max(data.start - data.start % BLOCK_BYTES);
+        while at < data.end {
+            if stop.is_stopped() {
+                return Ok(None);
+            }
+            let read = read_full(held.file(), &mut buffer, at).map_err(cannot("read"))?;
+            if MappedBytes::from(&buffer[..read]).first_nonzero().is_some() {
+                digest.update(at.to_le_bytes());
+                digest.update(&buffer[..read]);
+            }
+            moved(read as u64);
+            read_bytes += read as u64;
+            at += BLOCK_BYTES;
+            next = at;
         }
-        digest.update(&buffer[..read]);
-        offset += read as u64;
-        moved(read as u64);
     }
+    moved(bytes.saturating_sub(read_bytes));
+    Ok(Some(digest.finalize().into()))
 }

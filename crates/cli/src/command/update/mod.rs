@@ -371,7 +371,7 @@ impl Watch for Caught {
             StepKind::Sync => show_step("syncing", step.path),
             _ => {}
         }
-        if step.kind == StepKind::Write && self.signal().is_some() {
+        if matches!(step.kind, StepKind::Write | StepKind::Copy) && self.signal().is_some() {
             return Err(std::io::Error::other("interrupted"));
         }
         Ok(())

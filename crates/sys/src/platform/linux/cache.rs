@@ -105,14 +105,14 @@ pub fn unwritten_bytes(file: &File) -> io::Result<Support<u64>> {
     }
 }
 
-/// Writes what is unwritten of a file, without the device's cache and what the file system keeps beside: `sync_file_range(2)`.
+/// Writes what is unwritten of a range of a file, or from `offset` to its end if `len` is 0, without the device's cache and what the file system keeps beside: `sync_file_range(2)`.
 /// Nobody who has mapped the file then writes to it without a new mtime. For a file that is clean, it takes a third of a
 /// microsecond. On overlayfs, which keeps pages elsewhere, it does nothing.
-pub fn write_back(file: &File) -> io::Result<Support<()>> {
+pub fn write_back(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     attempt(&[Errno::NOSYS], "the kernel has no sync_file_range(2)", || {
         // SAFETY: the call takes no pointers; `file` keeps the descriptor open.
-        checked(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) })
+        checked(unsafe { libc::sync_file_range(file.as_raw_fd(), offset.cast_signed(), len.cast_signed(), flags) })
     })
 }
 
@@ -236,7 +236,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 10_000]).unwrap();
         let (Support::Available(()), Support::Available(unwritten)) =
-            (write_back(&file).unwrap(), unwritten_bytes(&file).unwrap())
+            (write_back(&file, 0, 0).unwrap(), unwritten_bytes(&file).unwrap())
         else {
             return println!("skipped: sync_file_range or cachestat is unavailable");
         };
