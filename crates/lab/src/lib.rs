@@ -34,6 +34,7 @@ pub use kernel::{Kernel, KernelAnswer, Tally};
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Obstacle, RunWatch, run, unmeasured};
 pub use scratch::{Scratch, remove_scratch};
+pub use testfile::stored_otherwise;
 
 /// Whether tests try everything, however long it takes.
 #[cfg(test)]

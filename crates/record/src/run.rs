@@ -45,7 +45,7 @@ documents! {
         pub seed: u64 => Bounds::SEED,
         /// The budget, in seconds; `None` if a number of rounds was given instead.
         pub budget_seconds: Option<f64> => Bounds::SECONDS,
-        /// Whether it is not to be combined with other runs (`--alone`).
+        /// Whether it is not to be combined with other runs: `--alone`, or a file that is not stored as it is read.
         #[serde(default)]
         pub alone: bool,
         /// How the page cache was emptied.

@@ -25,10 +25,13 @@ pub const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
 
 /// A run as concluded from all sittings on its storages: itself, and the other runs that measured the same contests in
 /// the same way on the same storage. The samples are the run's own; figures, standings and conclusions rest on all
-/// sittings. Contests that no other sitting has are unchanged.
+/// sittings. Contests that no other sitting has are unchanged, and so are runs that are not to be combined.
 #[must_use]
 pub fn pool(run: &Run, others: &[Run]) -> Run {
     let mut pooled = run.clone();
+    if run.alone {
+        return pooled;
+    }
     let sittings = sittings(run, others);
     // Each sustained write changes the state of the device, so these are not combined.
     let contests = (0..run.contests.len()).filter(|&index| !run.contests[index].sustained);

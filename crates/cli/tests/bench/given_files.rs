@@ -7,7 +7,8 @@ use std::os::unix::fs::symlink;
 
 use seekless_record::Trial;
 
-use crate::common::place::{Ended, Place, assert_contains, resize, set_mode, wait_for};
+use crate::common::disks::disk;
+use crate::common::place::{Ended, Place, assert_contains, assert_lacks, prepared, resize, set_mode, wait_for};
 
 const READ: &str = "bench --tables --notes --rounds 1 --methods */sync* --file";
 
@@ -36,6 +37,46 @@ fn a_small_given_file_is_read_as_a_whole_within_a_budget() {
         let is_whole = run.trials.iter().all(|trial| trial.bytes == bytes as u64);
         assert!(!run.trials.is_empty() && is_whole, "{bytes} {experiment}: {ended:?}");
     }
+}
+
+/// Reads of a file that is not on the device as it is read say nothing about the device.
+#[test]
+fn a_run_of_a_file_with_holes_reserved_or_compressed_blocks_speaks_for_itself_only() {
+    let place = Place::new();
+    fs::File::create(place.path("holes")).unwrap().set_len(8 << 20).unwrap();
+    assert!(prepared(
+        "fallocate",
+        &[OsStr::new("-l"), OsStr::new("8M"), place.path("reserved").as_os_str()]
+    ));
+    let mut files = vec![
+        ("holes", "holes: of its 8.00 MiB, 8.00 MiB are holes."),
+        (
+            "reserved",
+            "reserved: of its 8.00 MiB, 8.00 MiB are reserved, never written.",
+        ),
+    ];
+    let disk = disk(&place, "btrfs");
+    if disk.is_some() {
+        assert!(prepared("chattr", &[OsStr::new("+c"), place.path("disk").as_os_str()]));
+        place.file("disk/text", &b"compressible ".repeat(1 << 20));
+        files.push(("disk/text", "are compressed or stored with the metadata"));
+    }
+    for (file, note) in files {
+        for _ in 0..2 {
+            let ended = place.run(&arguments(&READ, file.as_ref())).succeeded();
+            let of_itself = "this run speaks for this file only";
+            assert_contains(&ended.stdout.replace('\n', " "), &[note, of_itself]);
+            assert_lacks(&ended.stdout, &["was not cold", "sittings"]);
+            assert_lacks(&ended.stderr, &["will be combined"]);
+        }
+        let said = place.run(&["profile", file]).refused();
+        assert!(said.contains("nothing was measured"), "{file}: {said}");
+    }
+    assert!(place.saved().iter().all(|run| run.alone));
+    place.file("dense", &vec![7; 8 << 20]);
+    place.run(&arguments(&READ, "dense".as_ref())).succeeded();
+    assert_eq!(place.saved().iter().filter(|run| !run.alone).count(), 1);
+    assert!(place.succeeds("profile --json .").json()["sittings"] == 1);
 }
 
 /// Reads files of the directory by two methods, once.
@@ -127,7 +168,7 @@ fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
         &[
             " of 200 GiB",
             "each round reads another",
-            "large is sparse: 0 B of its 200 GiB",
+            "large: of its 200 GiB, 200 GiB are holes.",
         ],
     );
     assert_eq!(names(&place), before, "nothing is written");

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, ExtentFlags, Support};
 
 use crate::error::{Error, Result};
 use crate::files::open_regular;
@@ -19,6 +19,10 @@ pub struct ExtentSummary {
     pub count: u64,
     /// Bytes that have blocks; the rest of the size is holes.
     pub allocated_bytes: u64,
+    /// Bytes of these that were never written: they read as zeros, without the device.
+    pub reserved_bytes: u64,
+    /// Bytes of these that are stored in another form (compressed, for example) or with the metadata.
+    pub encoded_bytes: u64,
     /// Bytes in blocks that are shared with another file.
     pub shared_bytes: u64,
 }
@@ -29,14 +33,22 @@ pub struct ExtentSummary {
 /// The system's errors of opening and asking.
 pub fn extents(path: impl AsRef<Path>) -> Result<Option<ExtentSummary>> {
     let path = path.as_ref();
-    let (file, _) = open_regular(path)?;
+    let (file, metadata) = open_regular(path)?;
     let found = sys::extents(&file, sys::WHOLE_FILE).map_err(|error| Error::system(path, "list its extents", error))?;
     let Support::Available(found) = found else {
         return Ok(None);
     };
+    // Blocks past the end of the file do not count.
+    let bytes = |is_counted: fn(ExtentFlags) -> bool| {
+        let counted = found.iter().filter(|extent| is_counted(extent.flags));
+        let length = |extent: &sys::Extent| extent.length.min(metadata.len().saturating_sub(extent.logical));
+        counted.map(length).sum()
+    };
     Ok(Some(ExtentSummary {
         count: found.len() as u64,
-        allocated_bytes: found.iter().map(|extent| extent.length).sum(),
+        allocated_bytes: bytes(|_| true),
+        reserved_bytes: bytes(|flags| flags.contains(ExtentFlags::UNWRITTEN)),
+        encoded_bytes: bytes(|flags| flags.contains(ExtentFlags::ENCODED) || flags.is_inline()),
         shared_bytes: shared(&found),
     }))
 }

@@ -59,7 +59,7 @@ impl BenchSession<'_> {
             _ => cache_state::resident(setup.held(held)).unwrap_or(None),
         };
         // A part of the last block may be read.
-        let to_read = |file: &TestFile| file.allocated_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
+        let to_read = |file: &TestFile| file.stored_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
         let read_bytes = match contest.random {
             // A file that is updated warm must not be read from the device.
             None if contest.updates.is_some() => Some(all_bytes(contest)),

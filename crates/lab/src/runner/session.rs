@@ -18,7 +18,7 @@ use super::{Bench, BenchError, Event, RunWatch, new_run, resume};
 use crate::layout::Layout;
 use crate::noise::{self, Load};
 use crate::read_ahead::ReadAhead;
-use crate::testfile::{TestFile, TestFileSet};
+use crate::testfile::{TestFileSet, stored_otherwise};
 use crate::trial::LaunchStop;
 
 /// The number of trials that do nothing, which measure the lab's own cost.
@@ -169,7 +169,13 @@ impl<'a> BenchSession<'a> {
             self.storages[0].first_touch = Some(files);
         }
         self.find_trees();
-        self.run.warnings.extend(self.storages[0].given_file().and_then(sparse));
+        if let Some(note) = self.storages[0]
+            .given_file()
+            .and_then(|file| stored_otherwise(&file.path))
+        {
+            self.run.alone = true;
+            self.run.warnings.push(note);
+        }
         let plans = plans(self.bench, &self.storages);
         if plans.is_empty() {
             return Err(BenchError::NothingToRead);
@@ -432,17 +438,6 @@ fn missing_bytes(storages: &[MeasuredStorage], contest: &Contest) -> u64 {
     }
     let sets = TestFileSet::of(contest).filter(|(storage, files)| storages[*storage].made(files).is_empty());
     sets.fold(0, |all, (_, files)| all.saturating_add(files.written_bytes()))
-}
-
-/// A note about a file that has holes.
-fn sparse(file: &TestFile) -> Option<String> {
-    let allocated = file.allocated_bytes.filter(|&allocated| allocated < file.bytes)?;
-    Some(format!(
-        "{} is sparse: {} of its {} are allocated. Holes are read without the device.",
-        file.path.display(),
-        bytes(allocated),
-        bytes(file.bytes)
-    ))
 }
 
 /// The number of trials expected in a group that is mostly done.

@@ -4,11 +4,11 @@ mod check;
 mod set;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::{fs, io};
 
 use seekless::cache::CachedFile;
 use seekless::{Chunk, Consumer, Visits};
@@ -16,6 +16,8 @@ use seekless::{Chunk, Consumer, Visits};
 use self::check::CHECK_BYTES;
 pub use self::check::{TestPart, check_copy, check_updated};
 pub use self::set::{TestFileRole, TestFileSet, write_stream};
+use seekless_results::bytes;
+
 use crate::generator::Generator;
 use crate::kernel::{Kernel, KernelAnswer, Tally};
 
@@ -26,8 +28,8 @@ pub struct TestFile {
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Bytes that have blocks on the device; `None` if the file system does not report them.
-    pub allocated_bytes: Option<u64>,
+    /// Bytes that the device has as they are read; `None` if the file system does not report them.
+    pub stored_bytes: Option<u64>,
     /// The byte in which the second file of a comparison differs from the first; `None` if they are equal.
     pub difference: Option<u64>,
     /// The content of a file that the lab made; `None` for a file of the user, whose own bytes are the expected ones.
@@ -36,6 +38,27 @@ pub struct TestFile {
     part_start: Option<u64>,
     /// How often each byte occurs, counted when an answer is checked for the first time.
     histogram: Arc<OnceLock<Vec<u64>>>,
+}
+
+/// Why reading a file says nothing about its storage: not all of its bytes are on the device as they are read. `None` if they are, or
+/// the file system does not tell.
+#[must_use]
+pub fn stored_otherwise(path: &Path) -> Option<String> {
+    let all = fs::metadata(path).ok()?.len();
+    let extents = seekless::extents(path).ok().flatten()?;
+    let forms = [
+        (all.saturating_sub(extents.allocated_bytes), "holes"),
+        (extents.reserved_bytes, "reserved, never written"),
+        (extents.encoded_bytes, "compressed or stored with the metadata"),
+    ];
+    let told = forms.iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told
+        .map(|(count, form)| format!("{} are {form}", bytes(*count)))
+        .collect();
+    let of_itself = "They are not read as others are, so this run speaks for this file only: it is combined with no other, and is in \
+                     no profile.";
+    let (path, told) = (path.display(), told.join(", and "));
+    (!told.is_empty()).then(|| format!("{path}: of its {}, {told}. {of_itself}", bytes(all)))
 }
 
 /// Blocks of a size, for each the seed of its stream, and the ranges that are zeros instead, in order.
@@ -56,7 +79,9 @@ impl TestFile {
         Self {
             path: path.to_owned(),
             bytes,
-            allocated_bytes: extents.map(|extents| extents.allocated_bytes),
+            stored_bytes: extents.map(|extents| {
+                (extents.allocated_bytes - extents.reserved_bytes).saturating_sub(extents.encoded_bytes)
+            }),
             difference: None,
             made_of: None,
             part_start: None,
@@ -66,10 +91,10 @@ impl TestFile {
 
     /// A part of a file of the user. How much of it comes from the device is known only if the file has no holes.
     pub fn part(&self, start: u64, bytes: u64) -> Self {
-        let is_dense = self.allocated_bytes.is_none_or(|allocated| allocated >= self.bytes);
+        let is_dense = self.stored_bytes.is_none_or(|stored| stored >= self.bytes);
         Self {
             bytes,
-            allocated_bytes: (!is_dense).then_some(0),
+            stored_bytes: (!is_dense).then_some(0),
             part_start: Some(start),
             histogram: Arc::default(),
             ..self.clone()

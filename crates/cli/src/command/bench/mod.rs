@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
-use seekless_lab::Bench;
 use seekless_lab::experiment::Experiment;
 use seekless_lab::regret::{Withheld, regrets_of};
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
+use seekless_lab::{Bench, stored_otherwise};
 use seekless_record::{Cache, Drop, Run};
 use seekless_results::{Origin, pool, visible};
 #[cfg(feature = "sim")]
@@ -329,7 +329,12 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     );
     let lock = measuring(caught, arguments.no_wait)?;
     // Read only now, to include runs that were saved while this one waited.
-    if !arguments.alone {
+    let is_alone = arguments.alone
+        || bench
+            .file
+            .as_deref()
+            .is_some_and(|file| stored_otherwise(file).is_some());
+    if !is_alone {
         bench.earlier = known(&bench, arguments.quiet);
     }
     let document = resumed.as_ref().map(|(document, _)| document);
@@ -345,7 +350,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
         (run, _) => run?,
     };
     let run = Run {
-        alone: arguments.alone || run.alone,
+        alone: is_alone || run.alone,
         ..run
     };
     // Saved before anything is printed: a reader may close our output early.
@@ -365,11 +370,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     let regrets = (arguments.regret).then(|| regrets_of(&run, &bench.earlier, withheld));
     let run = Concluded {
         regrets: regrets.unwrap_or_default(),
-        shown: if arguments.alone {
-            run.clone()
-        } else {
-            pool(&run, &bench.earlier)
-        },
+        shown: pool(&run, &bench.earlier),
         alone: run,
     };
     let has_stdout = exports.iter().any(|(output, _)| output.is_stdout());
