@@ -69,8 +69,8 @@ pub use view::{
 pub use warnings::{busy, other_io, warnings};
 pub use windows::{WindowGain, window_gain};
 pub use words::{
-    description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,
-    series_title, short_name, state_words, task, title, why_missing,
+    description, ends_early, family, has_small_files, has_target, is_failed, is_told_in_times, may_read_less,
+    operations, rate_in, series_title, short_name, state_words, task, title, why_missing,
 };
 
 /// Whether tests try everything, however long it takes.

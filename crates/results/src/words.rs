@@ -85,6 +85,16 @@ pub fn why_missing(entry: &Entry, otherwise: &str) -> String {
     }
 }
 
+/// Whether an entry was asked for in vain: it failed, or is a command that is not there.
+#[must_use]
+pub fn is_failed(entry: &Entry) -> bool {
+    match entry.status {
+        Status::Failed(_) => true,
+        Status::Unavailable(_) => entry.command().is_some(),
+        Status::Unmeasured(_) | Status::Measured | Status::Dropped(_) => false,
+    }
+}
+
 /// The state that the files of a trial are in.
 #[must_use]
 pub fn state_words(cache: Cache, target: Target) -> &'static str {

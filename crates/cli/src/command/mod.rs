@@ -259,7 +259,7 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
     }
     let (input, output) = (|| BufReader::new(call::input()), || LineWriter::new(call::output()));
     match cli.command {
-        Command::Bench(arguments) => bench::run(&arguments)?,
+        Command::Bench(arguments) => return bench::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments)?,
         Command::Storage(arguments) => storage::run(&arguments)?,
         Command::Cache(arguments) => cache::run(&arguments)?,

@@ -49,7 +49,7 @@ const STEP: Duration = Duration::from_millis(500);
 pub fn sit(
     count: u32,
     every: Duration,
-    measure: impl Fn(&LaunchStop, &Caught) -> Result<(), Failure>,
+    measure: impl Fn(&LaunchStop, &Caught) -> Result<u8, Failure>,
 ) -> Result<(), Failure> {
     let every = SignedDuration::try_from(every).unwrap_or(SignedDuration::MAX);
     if !is_in_background() {
@@ -69,7 +69,7 @@ pub fn sit(
         let errors = match measure(&stop, &caught) {
             Err(Failure::Errors(errors)) => errors,
             Err(stopped) => return Err(stopped),
-            Ok(()) => Vec::new(),
+            Ok(_) => Vec::new(),
         };
         for error in errors {
             let _ = writeln!(stderr(), "seekless: {error:#}");

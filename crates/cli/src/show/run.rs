@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use seekless_record::{Contest, Ended, Entry, Run, Status, StorageId, Trial};
-use seekless_results::{ContestView, Row, View, Visible, short_name, sittings, visible};
+use seekless_results::{ContestView, Row, View, Visible, is_failed, short_name, sittings, visible, why_missing};
 
 use super::answers::show_answers;
 use super::contest::{cut, show_contest, show_left_out};
@@ -45,6 +45,12 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, parts: RunParts) -> io::Result<(
         show_tables(page, &view, parts.all)?;
     }
     show_answers(page, view.contests.iter().filter_map(|contest| contest.answer.as_ref()))?;
+    for contest in &view.contests {
+        for entry in contest.contest.entries.iter().filter(|entry| is_failed(entry)) {
+            let (name, why) = (short_name(&entry.name(), contest.contest), why_missing(entry, ""));
+            page.say(WARNING, &format!("{}: {name}: {why}", contest.title))?;
+        }
+    }
     for answer in &view.storages {
         page.say(PLAIN, answer)?;
     }

@@ -186,6 +186,35 @@ fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
 }
 
 #[test]
+fn a_command_that_fails_is_a_line_of_the_answer_and_a_contest_without_others_fails() {
+    let place = Place::new();
+    let contest = |size: &str, first: &str| {
+        format!(
+            "[[contest]]\noperation = \"read\"\nsizes = [\"{size}\"]\nfiles = 1\ncache = [\"warm\"]\n\
+             [[contest.command]]\nname = \"one\"\nargv = [\"{first}\", \"{{file}}\"]\n\
+             [[contest.command]]\nname = \"failing\"\nargv = [\"sh\", \"-c\", \"echo boom >&2; exit 22\", \"{{file}}\"]\n"
+        )
+    };
+    let head = "name = \"failing\"\nabout = \"One fails\"\n";
+    let failed = |size: &str| format!("read {size}, warm: failing: failed: `failing` failed: exit status: 22; boom");
+    for (name, contests, code) in [
+        ("some", contest("1M", "true"), 0),
+        ("all", contest("1M", "true") + &contest("2M", "false"), 1),
+    ] {
+        let file = format!("{name}.toml");
+        place.file(&file, [head, &contests].concat().as_bytes());
+        let ended = place.run(&format!("bench {file} --rounds 3 --quiet")).ended_with(code);
+        let told = ended.stdout.replace('\n', " ");
+        assert_contains(&told, &[&failed("1 MiB")]);
+        assert_eq!(told.contains(&failed("2 MiB")), code == 1, "{told}");
+        assert_contains(
+            &place.run("runs show latest").succeeded().stdout.replace('\n', " "),
+            &[&failed("1 MiB")],
+        );
+    }
+}
+
+#[test]
 fn an_experiment_may_have_a_name_that_is_not_utf_8() {
     let place = Place::new();
     let name = OsString::from_vec(b"caf\xe9.toml".to_vec());

@@ -17,7 +17,7 @@ use seekless_lab::regret::{Withheld, regrets_of};
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, stored_otherwise};
-use seekless_record::{Cache, Drop, Run};
+use seekless_record::{Cache, Contest, Drop, Entry, Run, Status};
 use seekless_results::{Origin, pool, visible};
 #[cfg(feature = "sim")]
 use seekless_sim::models::{DiskModel, MODELS};
@@ -296,9 +296,10 @@ fn parse_file_size(text: &str) -> Result<u64, String> {
     size_of_at_least(1, "a test file has at least 1 byte", text)
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     if arguments.list {
-        return Ok(list(arguments.json)?);
+        list(arguments.json)?;
+        return Ok(0);
     }
     if arguments.system {
         require_root()?;
@@ -306,14 +307,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(count) = arguments.sittings {
         // Errors in the arguments belong on the terminal, not in a log.
         seekless_lab::unmeasured(&bench(arguments, None)?)?;
-        return sittings::sit(count, arguments.every, |stop, caught| measure(arguments, stop, caught));
+        sittings::sit(count, arguments.every, |stop, caught| measure(arguments, stop, caught))?;
+        return Ok(0);
     }
     let (stop, caught) = stopping(LaunchStop::request)?;
     measure(arguments, &stop, &caught)
 }
 
-/// Measures once.
-fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<(), Failure> {
+/// Measures once. Returns the exit code: 1 if all of a contest failed.
+fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<u8, Failure> {
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = exports(arguments)?;
@@ -404,7 +406,13 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     failed.extend(saved.err().map(|error| error.context("cannot save the run")));
     unless_stopped(caught)?;
     unless_failed(failed)?;
-    Ok(shown?)
+    shown?;
+    let has_nothing = |contest: &Contest| {
+        let mut entries = contest.entries.iter();
+        let is_failed = |entry: &Entry| matches!(entry.status, Status::Failed(_));
+        entries.clone().all(|entry| entry.summary.is_none()) && entries.any(is_failed)
+    };
+    Ok(u8::from(run.alone.contests.iter().any(has_nothing)))
 }
 
 fn show_asked_regrets(arguments: &Arguments, run: &Concluded) -> io::Result<()> {
