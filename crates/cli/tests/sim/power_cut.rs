@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::place::{Place, assert_lacks, is_long, is_root, prepared};
-use crate::common::simulated::{SimulatedDisk, is_skipped};
+use crate::common::place::{Place, assert_contains, assert_lacks, is_long, is_root, prepared, wait_for};
+use crate::common::simulated::{SimulatedDisk, is_skipped, is_there};
 
 /// A disk with a file system; prints why and returns `None` where there is none.
 fn start<'a>(place: &'a Place, file_system: &str, options: &[&str]) -> Option<SimulatedDisk<'a>> {
@@ -92,6 +94,43 @@ fn a_cut_that_the_plan_begins_is_completed() {
         cut(&place, &disk, &[]);
     });
     assert!(has(&disk, "first"));
+}
+
+#[test]
+fn while_the_power_is_off_nothing_is_written_below_the_mount_point() {
+    let place = Place::new();
+    place.directories("point");
+    let at = place.path("point");
+    let Some(disk) = start(&place, "ext4", &["--at", at.to_str().unwrap()]) else {
+        return;
+    };
+    let is_over = AtomicBool::new(false);
+    let synced = std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let write = |path: PathBuf| fs::write(&path, "text").and_then(|()| File::open(&path)?.sync_all());
+            let numbers = (0..).take_while(|_| !is_over.load(Ordering::Relaxed));
+            numbers
+                .filter(|number| write(at.join(number.to_string())).is_ok())
+                .collect::<Vec<u32>>()
+        });
+        for _ in 0..if is_long() { 10 } else { 3 } {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            cut(&place, &disk, &["--lose", "kept"]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        writing.join().unwrap()
+    });
+    let lost = synced
+        .iter()
+        .filter(|number| !at.join(number.to_string()).exists())
+        .count();
+    assert_eq!((lost, synced.len() > 10), (0, true), "of {}", synced.len());
+    disk.kill_server();
+    place.run("sim list");
+    // Another test's command may have been the next one.
+    wait_for("nothing of the disk", || !is_there(&disk.name));
+    assert_eq!(fs::read_dir(&at).unwrap().count(), 0, "nothing stays below");
+    fs::write(at.join("file"), "it can be written to again").unwrap();
 }
 
 #[test]

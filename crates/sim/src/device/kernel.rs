@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::{DeviceError, DeviceState, Result, failed};
+use super::{DeviceError, DeviceName, DeviceState, Result, failed};
 use crate::models::Claims;
 
 /// Programs that look at new devices use them for a moment.
@@ -84,13 +84,29 @@ pub(super) fn mount(state: &DeviceState, device: &Path) -> Result<()> {
     rustix::fs::syncfs(&root).map_err(|errno| failed("sync", point)(errno.into()))
 }
 
+/// Covers the mount point of a device with an empty file system that cannot be written to: while the power is off, what is written by path
+/// would go to the directory below.
+pub(super) fn cover(name: &DeviceName, state: &DeviceState) -> Result<()> {
+    let Some(point) = &state.mount_point else {
+        return Ok(());
+    };
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let covered = rustix::mount::mount(cover_of(name), point, "tmpfs", flags, Some(c"size=4k,mode=755"));
+    covered.map_err(|errno| failed("cover", point)(errno.into()))
+}
+
+/// The source by which the cover of a device is found among all mounts.
+pub(super) fn cover_of(name: &DeviceName) -> PathBuf {
+    PathBuf::from(format!("seekless-sim-{}", name.as_str()))
+}
+
 /// Frees a loop device, or lets it end when it is closed.
 pub(super) fn detach(device: &Path) -> Result<()> {
     let detached = seekless_sys::detach_loop(device).map(drop);
     super::unless_gone(detached).map_err(failed("free", device))
 }
 
-/// Unmounts all that is mounted from a device. With `is_lazy`, what is in use disappears, and is unmounted when it no longer is.
+/// Unmounts all that is mounted from a device, or is of another source. With `is_lazy`, what is in use disappears, and is unmounted when it no longer is.
 pub(super) fn unmount_all(device: &Path, is_lazy: bool) -> Result<()> {
     for (_, point) in mounts().iter().rev().filter(|(source, _)| source == device) {
         unmount(point, is_lazy)?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 
 use super::control::{ControlRequest, ask};
-use super::kernel::{abort, detach, is_mount_point, loops_below, unmount, unmount_all};
+use super::kernel::{abort, cover_of, detach, is_mount_point, loops_below, unmount, unmount_all};
 use super::{DeviceError, DeviceName, PATIENCE, Result, devices, failed, hold_devices, unless_gone};
 use crate::trace::TRACE_END;
 
@@ -105,6 +105,7 @@ pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<File> {
         unmount_all(&device, is_lazy)?;
         detach(&device)?;
     }
+    unmount_all(&cover_of(name), is_lazy)?;
     // A device that is still open keeps the file system below it.
     let still_there = loops_below(&point);
     if let Some(device) = still_there.into_iter().next().filter(|_| !is_lazy) {

@@ -19,7 +19,7 @@ use super::control::{self, ControlRequest};
 use super::cut::plan_faults;
 use super::filesystem::file_of;
 use super::identity::fixed_uuid;
-use super::kernel::{is_mount_point, mount, set_queue};
+use super::kernel::{cover, is_mount_point, mount, set_queue};
 use super::pace::HostTime;
 use super::serve::UNNAMED_IN;
 use super::{DeviceError, DeviceName, DeviceState, Result, VERSION, failed, hold_devices, stale};
@@ -289,6 +289,7 @@ impl Starting<'_> {
         fs::create_dir(&fuse).map_err(failed("create", &fuse))?;
         self.prepare_mount_point()?;
         self.name.save(&self.state)?;
+        cover(&self.name, &self.state)?;
         self.start_server(server(&self.name))?;
 
         let device = attach(&self.name, 0, model)?;
