@@ -1,7 +1,7 @@
 //! A user's file is read and never written; paths are bytes.
 
-use std::ffi::OsString;
-use std::fs::{self};
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 
@@ -63,7 +63,7 @@ fn a_run_of_a_file_with_holes_reserved_or_compressed_blocks_speaks_for_itself_on
     }
     for (file, note) in files {
         for _ in 0..2 {
-            let ended = place.run(&arguments(&READ, file.as_ref())).succeeded();
+            let ended = place.succeeds((READ, file));
             let of_itself = "this run speaks for this file only";
             assert_contains(&ended.stdout.replace('\n', " "), &[note, of_itself]);
             assert_lacks(&ended.stdout, &["was not cold", "sittings"]);
@@ -74,7 +74,7 @@ fn a_run_of_a_file_with_holes_reserved_or_compressed_blocks_speaks_for_itself_on
     }
     assert!(place.saved().iter().all(|run| run.alone));
     place.file("dense", &vec![7; 8 << 20]);
-    place.run(&arguments(&READ, "dense".as_ref())).succeeded();
+    place.succeeds((READ, "dense"));
     assert_eq!(place.saved().iter().filter(|run| !run.alone).count(), 1);
     assert!(place.succeeds("profile --json .").json()["sittings"] == 1);
 }

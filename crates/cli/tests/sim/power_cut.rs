@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::place::{Place, assert_contains, assert_lacks, is_long, is_root, prepared, wait_for};
+use crate::common::place::{Place, assert_lacks, is_long, is_root, prepared, wait_for};
 use crate::common::simulated::{SimulatedDisk, is_skipped, is_there};
 
 /// A disk with a file system; prints why and returns `None` where there is none.
