@@ -167,7 +167,15 @@ impl Search<'_> {
         let nested = Nested::new(visited, trees, order, known);
         let (mut gone, mut is_done) = (told.to_vec(), grouped.to_vec());
         let mut contained = Vec::new();
-        for (place, &number) in (0..).zip(order) {
+        let gain = |number: &usize| self.freed_by(&[*number], trees, own);
+        let mut all: Vec<(u32, usize, u64)> = (0..)
+            .zip(order)
+            .map(|(place, number)| (place, *number, gain(number)))
+            .collect();
+        // The one that frees most goes, whatever it is called; a directory frees at least what those in it do. Of others, the one whose
+        // path was given last goes.
+        all.sort_by_key(|(place, number, gain)| (Reverse(*gain), Reverse(visited[*number].root), *place));
+        for (place, number, gain_bytes) in all {
             let (tree, root) = (&trees[number], visited[number].root);
             is_done[number] |= tree.parent.is_some_and(|parent| is_done[parent]);
             // Without a class, not all of its files are known.
@@ -207,7 +215,7 @@ impl Search<'_> {
                 directory: nested.name(place),
                 files: tree.sum.files,
                 bytes: tree.sum.bytes,
-                gain_bytes: self.freed_by(&[number], trees, own),
+                gain_bytes,
                 within: nested.name(holder),
                 more_files: files - equal_files,
                 more_bytes: bytes.saturating_sub(equal_bytes),

@@ -545,6 +545,43 @@ fn a_directory_is_looked_for_where_its_rarest_file_is() {
     assert_eq!(contained.collect::<Vec<_>>(), [[Path::new("one"), Path::new("all/7")]]);
 }
 
+#[test]
+fn of_directories_that_hold_each_other_the_one_that_frees_most_goes_then_the_one_given_last() {
+    for [card, photos] in [["card", "photos"], ["zcard", "photos"]] {
+        let place = tempfile::tempdir().unwrap();
+        let write = |name: String, number: u8| {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, vec![number; 5000]).unwrap();
+        };
+        for number in 0..10 {
+            write(format!("{card}/{number}"), number);
+            write(
+                format!("{photos}/{}/n{number}", if number < 6 { 2019 } else { 2020 }),
+                number,
+            );
+        }
+        write(format!("{photos}/own"), 10);
+        let found = find_directories(place.path(), true, &Filter::default());
+        let [told] = &found.contained[..] else {
+            panic!("{:?}", found.contained)
+        };
+        assert_eq!(
+            [&told.directory.path, &told.within.path],
+            [card, photos].map(|name| place.path().join(name)).each_ref()
+        );
+        // Both hold the other, and free as much.
+        fs::remove_file(place.path().join(photos).join("own")).unwrap();
+        for roots in [[card, photos], [photos, card]] {
+            let roots = roots.map(|root| place.path().join(root));
+            let options = options(|options| options.with_directories = true);
+            let selection = Selection::new(&roots, true);
+            let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
+            assert_eq!(found.contained[0].directory.path, roots[1]);
+        }
+    }
+}
+
 /// Searches below a directory, for equal directories, too.
 fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> FoundDuplicates {
     let selection = Selection::new([root], other_file_systems);
