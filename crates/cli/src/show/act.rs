@@ -33,6 +33,8 @@ pub struct Acts {
     directories_done: u64,
     refused: u64,
     left: u64,
+    /// Space that files left alone keep: those that the plan leaves alone, and others.
+    left_bytes: [u64; 2],
     /// Steps that would gain nothing, by the reason.
     needless: BTreeMap<Needless, u64>,
     failed: u64,
@@ -56,6 +58,7 @@ impl Acts {
             directories_done: 0,
             refused: 0,
             left: 0,
+            left_bytes: [0; 2],
             needless: BTreeMap::new(),
             failed: 0,
             ran: None,
@@ -117,15 +120,21 @@ impl Acts {
             let _ = write!(words, ", {most}{} to gain", bytes(self.planned_bytes));
         }
         page.say(PLAIN, &(words + "."))?;
+        let alone = left_alone(self.left_bytes[0]);
         page.left_out(&[
             (
                 chosen.whole,
                 "group in which every file stays",
                 "groups in which every file stays",
             ),
-            (self.left, "file left alone", "files left alone"),
+            (self.left, &format!("file {alone}"), &format!("files {alone}")),
             (self.refused, "refused entry", "refused entries"),
         ])?;
+        if chosen.apart_bytes > 0 {
+            let apart = bytes(chosen.apart_bytes);
+            let why = "they are on several file systems, which hard links and shared blocks cannot cross";
+            page.say(DIM, &format!("{apart} of equal files stay: {why}."))?;
+        }
         page.flush()?;
         self.needless()
     }
@@ -161,7 +170,10 @@ impl Acts {
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
             match outcome {
                 Some(StepOutcome::Needless { why }) => *self.needless.entry(*why).or_default() += 1,
-                Some(_) => self.left += 1,
+                Some(_) => {
+                    self.left += 1;
+                    self.left_bytes[0] += step.own_bytes;
+                }
                 None => {
                     self.planned[usize::from(step.file.is_directory)] += 1;
                     self.planned_bytes += match self.action {
@@ -283,6 +295,7 @@ impl Acts {
             StepOutcome::Left { why } => {
                 tell("left alone", why);
                 self.left += 1;
+                self.left_bytes[1] += step.own_bytes;
             }
             StepOutcome::Failed { why } => {
                 tell("failed", why);
@@ -361,6 +374,7 @@ impl Acts {
                 "done": ran.done,
                 "gained_bytes": ran.gained_bytes,
                 "left": self.left,
+                "left_bytes": self.left_bytes.iter().sum::<u64>(),
                 "needless": self.needless.values().sum::<u64>(),
                 "failed": self.failed,
                 "refused": self.refused,
@@ -378,7 +392,8 @@ impl Acts {
         let done = subjects(ran.done.saturating_sub(self.directories_done), self.directories_done);
         let gained = (!self.action.moves()).then(|| format!(", {} gained", bytes(ran.gained_bytes)));
         let needless = (ran.needless, "with nothing to gain");
-        let counts = [needless, (ran.left, "left alone"), (ran.failed, "failed")];
+        let left = left_alone(self.left_bytes[1]);
+        let counts = [needless, (ran.left, &left), (ran.failed, "failed")];
         let counts = counts.map(|(number, what)| and_also(number, what)).concat();
         let gained = gained.unwrap_or_default();
         let stopped = if ran.is_stopped { "; stopped before the end" } else { "" };
@@ -412,6 +427,12 @@ impl Acts {
         }
         json
     }
+}
+
+/// What is said of files that were left alone, and of the space that they keep.
+fn left_alone(kept_bytes: u64) -> String {
+    let space = (kept_bytes > 0).then(|| format!(" ({})", bytes(kept_bytes)));
+    "left alone".to_owned() + &space.unwrap_or_default()
 }
 
 fn page() -> Page<'static> {

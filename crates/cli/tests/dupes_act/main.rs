@@ -6,6 +6,7 @@ mod common;
 mod act;
 mod by_hand;
 mod directories;
+mod file_systems;
 mod refused_in_plans;
 mod trash;
 mod without_leases;

@@ -265,17 +265,16 @@ impl Cache {
     }
 }
 
-/// What identifies the file system of a file or directory, whatever number its device has: its UUID; and on btrfs the ID that
+/// What identifies the file system of a file or directory, whatever number its device has: its UUID; on btrfs the ID that
 /// statfs(2) reports, which is made of the UUID and the number of the subvolume, as inode numbers are those of a subvolume. Images may have
 /// a UUID of zeros: then the number of the device identifies it. `None` if it has no UUID.
 pub(super) fn identity_of(file: &File) -> Option<u64> {
-    let mut identity = file_system_uuid(file)
-        .ok()
-        .and_then(Support::available)
-        .unwrap_or_default();
-    if file_system_of(file).is_ok_and(|found| found.type_name == "btrfs") {
-        identity.extend(rustix::fs::fstatvfs(file).ok()?.f_fsid.to_le_bytes());
-    }
+    let mut identity = if file_system_of(file).is_ok_and(|found| found.type_name == "btrfs") {
+        rustix::fs::fstatvfs(file).ok()?.f_fsid.to_le_bytes().to_vec()
+    } else {
+        let uuid = file_system_uuid(file).ok().and_then(Support::available);
+        uuid.unwrap_or_default()
+    };
     if identity.iter().all(|byte| *byte == 0) && !identity.is_empty() {
         identity.extend(file.metadata().ok()?.dev().to_le_bytes());
     }

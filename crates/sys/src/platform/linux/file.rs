@@ -323,17 +323,39 @@ struct FsUuid {
     bytes: [u8; 16],
 }
 
-/// The UUID of the file system that holds `file`: `FS_IOC_GETFSUUID` (Linux 6.9). 16 bytes; fewer on some file systems.
+/// `struct btrfs_ioctl_fs_info_args` (linux/btrfs.h).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct BtrfsInfo {
+    max_id: u64,
+    devices: u64,
+    uuid: [u8; 16],
+    rest: [u64; 124],
+}
+
+/// The UUID of the file system that holds `file`: `FS_IOC_GETFSUUID` (Linux 6.9), or `BTRFS_IOC_FS_INFO`. 16 bytes; fewer on some
+/// file systems. All subvolumes of a btrfs have one.
 ///
 /// `Unavailable` where the kernel is older, or the file system has none.
 pub fn file_system_uuid(file: &File) -> io::Result<Support<Vec<u8>>> {
     const FS_IOC_GETFSUUID: rustix::ioctl::Opcode = opcode::read::<FsUuid>(0x15, 0);
+    const BTRFS_IOC_FS_INFO: rustix::ioctl::Opcode = opcode::read::<BtrfsInfo>(0x94, 31);
     const SILENT: &str = "the file system has no UUID, or does not report it";
     let answer = attempt(ABSENT, SILENT, || {
         // SAFETY: the call fills a `struct fsuuid2`, which has the size and layout of `FsUuid`; all bytes are a valid value
         // of it.
         unsafe { rustix::ioctl::ioctl(file, Getter::<FS_IOC_GETFSUUID, FsUuid>::new()) }
     })?;
+    if let Support::Unavailable(_) = answer
+        && super::file_system_of(file)?.type_name == "btrfs"
+    {
+        let info = attempt(ABSENT, SILENT, || {
+            // SAFETY: on btrfs, the call fills a `struct btrfs_ioctl_fs_info_args`, which has the size and layout of `BtrfsInfo`;
+            // all bytes are a valid value of it.
+            unsafe { rustix::ioctl::ioctl(file, Getter::<BTRFS_IOC_FS_INFO, BtrfsInfo>::new()) }
+        })?;
+        return Ok(info.map(|info| info.uuid.to_vec()));
+    }
     Ok(answer.map(|uuid| uuid.bytes[..usize::from(uuid.len).min(16)].to_vec()))
 }
 

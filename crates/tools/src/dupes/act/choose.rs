@@ -36,6 +36,10 @@ pub struct Copy {
     pub own_bytes: u64,
     /// Why it is not acted on, whatever the rules are.
     pub fixed: Option<Fixed>,
+    /// A number that copies have in common that may be linked.
+    pub file_system: u64,
+    /// Whether others can share its blocks, and it cannot share theirs.
+    pub is_read_only: bool,
 }
 
 /// Why a file is not acted on.
@@ -67,6 +71,8 @@ pub enum KeepReason {
     LastCopy,
     /// No other copy stays on its file system, and links cannot cross file systems.
     LastThere,
+    /// Others can share its blocks, and it cannot share theirs.
+    ReadOnly,
     /// It is the directory above one that acting leaves empty.
     Emptied,
 }
@@ -83,6 +89,7 @@ impl fmt::Display for KeepReason {
             Self::Planned => "as planned",
             Self::LastCopy => "last copy",
             Self::LastThere => "last copy on this file system",
+            Self::ReadOnly => "read-only",
             Self::Emptied => "left empty",
         })
     }
@@ -126,6 +133,8 @@ pub struct GroupChoice {
     pub directories: Vec<(PathBuf, Option<RefusalReason>)>,
     /// The steps, those for the files of directories included.
     pub steps: Vec<Step>,
+    /// The space of files that stay because links cannot cross file systems.
+    pub apart_bytes: u64,
 }
 
 /// What is to be done with all groups.
@@ -135,6 +144,8 @@ pub struct Chosen {
     pub choices: Vec<GroupChoice>,
     /// Groups in which every file stays.
     pub whole: u64,
+    /// The space of files that stay because links cannot cross file systems.
+    pub apart_bytes: u64,
     /// Files that cannot be acted on.
     pub refused: Vec<RefusedPart>,
     /// Rules that keep none of these files, perhaps because they are mistyped.
@@ -160,7 +171,7 @@ impl Chosen {
         groups.sort_by_key(|group| Reverse(nodes(group)));
         let mut chosen = Self::default();
         let (mut going, mut staying) = (HashSet::new(), HashSet::new());
-        let (mut places, mut agreed) = (CopyPlaces::new(origin), Agreed::of(action));
+        let (mut places, mut agreed) = (CopyPlaces::new(origin, action), Agreed::of(action));
         let mut unmatched: Vec<&Rule> = rules.iter().filter(|rule| rule.is_pattern()).collect();
         for group in &groups {
             let (mut copies, gone) = places.copies(group);
@@ -190,6 +201,7 @@ impl Chosen {
                 let added = agreed.add(step);
                 added.map_err(|why| chosen.refuse(&step.file.paths[0], why)).is_ok()
             });
+            chosen.apart_bytes += choice.apart_bytes;
             if choice.steps.is_empty() && choice.directories.is_empty() {
                 chosen.whole += 1;
             } else {
@@ -283,10 +295,15 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
     let mut reasons: Vec<Option<KeepReason>> = copies.iter().map(protected).collect();
     let mut order: Vec<usize> = (0..copies.len()).collect();
     order.sort_by(|&one, &other| {
-        by_rules(rules, &copies[one], &copies[other])
+        let is_first = copies[other].is_read_only.cmp(&copies[one].is_read_only);
+        is_first
+            .then_with(|| by_rules(rules, &copies[one], &copies[other]))
             .then_with(|| reasons[one].is_none().cmp(&reasons[other].is_none()))
             .then_with(|| by_path(&copies[one], &copies[other]))
     });
+    if let Some(&best) = order.first().filter(|best| copies[**best].is_read_only) {
+        reasons[best].get_or_insert(KeepReason::ReadOnly);
+    }
     let first = rules.iter().find(|rule| matches!(rule, Rule::Order(_)));
     if let (Some(first), Some(&best)) = (first, order.first()) {
         reasons[best].get_or_insert_with(|| KeepReason::Rule(first.to_string()));
@@ -312,7 +329,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
         }
     }
     // The copy that the others rely on: the best of all, or of each file system.
-    let device = |number: usize| if is_linked { copies[number].state.device } else { 0 };
+    let device = |number: usize| if is_linked { copies[number].file_system } else { 0 };
     let mut keepers = HashMap::new();
     for among in [&order[..poor], &order[poor..]] {
         for &number in among.iter().filter(|number| reasons[**number].is_some()) {
@@ -333,6 +350,9 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
     for &number in &order {
         let copy = &copies[number];
         if let Some(reason) = &reasons[number] {
+            if *reason == KeepReason::LastThere {
+                choice.apart_bytes += copy.own_bytes;
+            }
             let mut paths: Vec<_> = copy.names.iter().map(|name| name.path.clone()).collect();
             paths.sort();
             choice.kept.push(KeptCopy {

@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use seekless::files::FileState;
+use seekless_sys::Directory;
 
 use super::choose::{Copy, Fixed};
 use super::origin::{GivenRoot, SearchOrigin};
+use super::place::Systems;
 use super::rules::CopyName;
-use super::{RefusalReason, TEMPORARY, cannot};
+use super::{Action, RefusalReason, TEMPORARY, cannot};
 use crate::dupes::{Equal, EqualFiles};
 use crate::walk::is_in_trash;
 
@@ -31,6 +33,9 @@ pub struct CopyPlaces<'a> {
     /// Whether all given paths are in memory: then no copy is safer than one there.
     is_all_in_memory: bool,
     known: HashMap<PathBuf, ResolvedDirectory>,
+    /// Whether files are to share blocks. Then nothing goes: every copy counts, and one that cannot be changed is the one to keep.
+    is_sharing: bool,
+    systems: Systems,
 }
 
 /// What a directory is, by one of its paths.
@@ -40,12 +45,14 @@ struct ResolvedDirectory {
     path: PathBuf,
     /// Whether it is in the trash, in a read-only snapshot, or in memory.
     is_poor: bool,
+    /// Whether nothing can be written there, as in a read-only snapshot or mount.
+    is_read_only: bool,
 }
 
 impl<'a> CopyPlaces<'a> {
-    /// For files of a search.
+    /// For files of a search on which this is done.
     #[must_use]
-    pub fn new(origin: &'a SearchOrigin) -> Self {
+    pub fn new(origin: &'a SearchOrigin, action: &Action) -> Self {
         let roots = origin.roots.iter();
         let references = roots.clone().filter(|root| root.is_reference);
         Self {
@@ -55,6 +62,8 @@ impl<'a> CopyPlaces<'a> {
             references: references.map(|root| root.path.as_path()).collect(),
             is_all_in_memory: origin.roots.iter().all(|root| is_in_memory(&root.path)),
             known: HashMap::new(),
+            is_sharing: *action == Action::Reflink,
+            systems: Systems::default(),
         }
     }
 
@@ -77,6 +86,8 @@ impl<'a> CopyPlaces<'a> {
             files: file.contents.map(|contents| contents.files),
             own_bytes: file.own_bytes,
             fixed: None,
+            file_system: file.state.device,
+            is_read_only: false,
         };
         for name in &file.names {
             let lost = |reason| (name.path.clone(), reason);
@@ -102,6 +113,10 @@ impl<'a> CopyPlaces<'a> {
             if copy.fixed.is_none() && (is_link || root.and_then(below).as_ref() != Some(&path)) {
                 copy.fixed = Some(Fixed::Link);
             }
+            let is_directory = file.contents.is_some();
+            copy.file_system = self.file_system(&path, is_directory, file.state.device);
+            let directory = directory_of(&path, is_directory);
+            copy.is_read_only |= self.is_sharing && self.place(directory).is_ok_and(|place| place.is_read_only);
             // A report may write one path in several ways.
             if copy.names.iter().any(|known| known.path == path) {
                 continue;
@@ -139,7 +154,18 @@ impl<'a> CopyPlaces<'a> {
         let is_temporary = path
             .file_name()
             .is_some_and(|name| name.as_bytes().starts_with(TEMPORARY.as_bytes()));
-        is_temporary || !self.devices.contains(&device) || path.parent().is_none_or(|parent| self.is_poor_in(parent))
+        !self.is_sharing
+            && (is_temporary
+                || !self.devices.contains(&device)
+                || path.parent().is_none_or(|parent| self.is_poor_in(parent)))
+    }
+
+    /// A number that files have in common that may be linked: that of the device or, where blocks are shared, of the file system.
+    pub(super) fn file_system(&self, path: &Path, is_directory: bool, device: u64) -> u64 {
+        let open = || Directory::open(directory_of(path, is_directory)).ok();
+        let look = || self.systems.of(device, &open()?).ok();
+        let behind = (self.is_sharing).then(|| self.systems.known(device).or_else(look));
+        behind.flatten().map_or(device, |behind| behind.sharing)
     }
 
     /// The same for a directory and everything in it.
@@ -165,8 +191,12 @@ impl<'a> CopyPlaces<'a> {
             return Ok(place.clone());
         }
         let path = fs::canonicalize(directory)?;
+        let is_read_only = accessat(CWD, &path, Access::WRITE_OK, AtFlags::empty()) == Err(Errno::ROFS);
+        // Its file system is mounted read-write.
+        let is_snapshot = || is_read_only && seekless_sys::file_system(&path).is_ok_and(|found| !found.read_only);
         let place = ResolvedDirectory {
-            is_poor: is_in_trash(&path) || is_snapshot(&path) || !self.is_all_in_memory && is_in_memory(&path),
+            is_poor: is_in_trash(&path) || is_snapshot() || !self.is_all_in_memory && is_in_memory(&path),
+            is_read_only,
             path,
         };
         self.known.insert(directory.to_owned(), place.clone());
@@ -174,13 +204,12 @@ impl<'a> CopyPlaces<'a> {
     }
 }
 
+/// The directory that a path is, or that holds its file.
+fn directory_of(path: &Path, is_directory: bool) -> &Path {
+    path.parent().filter(|_| !is_directory).unwrap_or(path)
+}
+
 /// Whether the files of a directory are gone after a restart.
 fn is_in_memory(directory: &Path) -> bool {
     seekless_sys::file_system(directory).is_ok_and(|found| ["tmpfs", "ramfs"].contains(&found.type_name.as_str()))
-}
-
-/// Whether a directory is read-only although its file system is mounted read-write, as in a read-only btrfs snapshot.
-fn is_snapshot(directory: &Path) -> bool {
-    accessat(CWD, directory, Access::WRITE_OK, AtFlags::empty()) == Err(Errno::ROFS)
-        && seekless_sys::file_system(directory).is_ok_and(|found| !found.read_only)
 }

@@ -298,7 +298,8 @@ impl Session<'_> {
         if kept_facts.id() == facts.id() {
             return Some(RefusalReason::IsKept(keep()));
         }
-        if kept_facts.device == facts.device {
+        // A file that shares blocks with itself loses nothing.
+        if kept_facts.device == facts.device || *self.action == Action::Reflink {
             return None;
         }
         // An overlay shows files of its layers, perhaps with metadata of its own.

@@ -85,6 +85,9 @@ pub(super) struct Behind {
     pub system: System,
     /// What identifies it, whichever device shows it; `None` if it has no identity, or no directory of it can be read.
     pub identity: Option<u64>,
+    /// A number that all have in common whose files may share blocks: that of the device or, as each subvolume of a btrfs has another
+    /// one, the beginning of the UUID.
+    pub sharing: u64,
     pub is_read_only: bool,
     /// What a lease proves, or why nothing.
     pub leases: Result<LeaseScope, String>,
@@ -107,7 +110,7 @@ impl Default for Directories {
 }
 
 /// What file systems are like, by their `st_dev`.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Systems(Mutex<HashMap<u64, Behind>>);
 
 impl Directories {
@@ -187,10 +190,14 @@ impl Systems {
             return Ok(behind.clone());
         }
         let found = file_system_of(directory)?;
-        let readable = directory.open_plain(OsStr::new("."), Access::Read);
+        let readable = directory.open_plain(OsStr::new("."), Access::Read).ok();
+        let btrfs = readable.as_ref().filter(|_| found.type_name == "btrfs");
+        let uuid = btrfs.and_then(|btrfs| sys::file_system_uuid(btrfs).ok()?.available());
+        let sharing = uuid.and_then(|uuid| uuid.first_chunk().copied().map(u64::from_le_bytes));
         let behind = Behind {
             leases: Lease::scope_with_mappings(directory).map_err(|why| why.to_string()),
-            identity: readable.ok().as_ref().and_then(identity_of),
+            identity: readable.as_ref().and_then(identity_of),
+            sharing: sharing.unwrap_or(device),
             system: System::of(&found),
             is_read_only: found.read_only,
         };

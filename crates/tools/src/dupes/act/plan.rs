@@ -285,7 +285,7 @@ pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
     let mut reading = Reading {
         action: &action,
         origin: &origin,
-        places: CopyPlaces::new(&origin),
+        places: CopyPlaces::new(&origin, &action),
         marks,
         kept: HashMap::new(),
         agreed: Agreed::of(&action),
@@ -421,14 +421,17 @@ impl Reading<'_> {
         if let Some(line) = self.kept.get(&state.id()).filter(|_| !is_of_names) {
             return Err(RefusalReason::KeptByLine(*line));
         }
+        let is_linked = self.action.is_on_one_file_system();
+        let file_system = |line: &ProvenLine| self.places.file_system(&line.path, is_directory, line.state.device);
+        let is_near = |keep: &&ProvenLine| !is_linked || file_system(keep) == file_system(&file[0]);
+        let near: Vec<&ProvenLine> = kept.iter().filter(is_near).collect();
         let places = &mut self.places;
         let mut is_poor = |line: &ProvenLine| !line.is_directory && places.is_poor(&line.path, line.state.device);
         let fits = |keep: &&ProvenLine| {
-            let is_near = !self.action.is_on_one_file_system() || keep.state.device == state.device;
             let is_equal = keep.state.bytes == state.bytes && (!is_of_names || keep.state.id() == state.id());
-            is_near && keep.is_directory == is_directory && (is_directory || is_equal)
+            keep.is_directory == is_directory && (is_directory || is_equal)
         };
-        let fitting = || kept.iter().filter(fits);
+        let fitting = || near.iter().copied().filter(fits);
         let keep = fitting().find(|keep| !is_poor(keep)).or_else(|| fitting().next());
         let keep = keep.ok_or(RefusalReason::NothingKept)?;
         let is_keep_poor = is_poor(keep);

@@ -61,20 +61,29 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
     }
     let is_reflink = *session.action == Action::Reflink;
+    if is_reflink
+        && is_doubtful(step)
+        && let (Ok(own), Ok(kept)) = (examined.places[0].open(), examined.kept.open())
+    {
+        require_own_blocks(&own, &kept)?;
+    }
     if *session.action == Action::Hardlink {
         require_changeable(&step.keep.path).map_err(of_kept(&step.keep.path))?;
     }
-    match session.systems.known(examined.facts.device) {
-        Some(behind) if behind.is_read_only => return Err(RefusalReason::ReadOnly.into()),
-        Some(behind) if is_reflink && !behind.system.may_share => return Err(RefusalReason::CannotShare.into()),
-        _ => {}
+    if let Some(behind) = session.systems.known(examined.facts.device) {
+        if is_reflink && !behind.system.may_share {
+            return Err(RefusalReason::CannotShare.into());
+        }
+        if behind.is_read_only {
+            return Err(RefusalReason::ReadOnly.into());
+        }
     }
     for place in &examined.places {
         require_changeable(&place.path)?;
         if !is_reflink {
             require_changeable_directory(&place.path)?;
         }
-        session.require_access(place)?;
+        session.require_access(place, examined.facts.owner)?;
     }
     // They are read again from the open files.
     if session.action.is_undone_by_copying() {
@@ -92,12 +101,6 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
     if session.action.makes_links() && examined.facts.names > step.file.paths.len() as u64 {
         let why = Needless::OtherNames;
         return Err(StepOutcome::Needless { why });
-    }
-    if is_reflink
-        && is_doubtful(step)
-        && let (Ok(own), Ok(kept)) = (examined.places[0].open(), examined.kept.open())
-    {
-        require_own_blocks(&own, &kept)?;
     }
     Ok(())
 }
@@ -159,7 +162,7 @@ fn examine(
             _ => &[&facts],
         };
         session.require_removable(&place, touched)?;
-        if action.is_on_one_file_system() && facts.device != kept_facts.device {
+        if action.is_on_one_file_system() && !session.are_on_one_file_system(&facts, &kept_facts) {
             return Err(RefusalReason::KeptOnOtherFileSystem.into());
         }
         places.push(place);
@@ -430,7 +433,7 @@ fn require_room(
     }
     require_project(place, &there)?;
     session
-        .require_access(&there)
+        .require_access(&there, session.user)
         .map_err(|why| RefusalReason::Of(path.to_owned(), why.into()))
 }
 

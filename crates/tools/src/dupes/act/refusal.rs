@@ -137,7 +137,7 @@ pub enum RefusalReason {
     #[error("on its file system, inode numbers do not identify files")]
     InodesDoNotIdentify,
     /// Its file system.
-    #[error("its file system is mounted read-only")]
+    #[error("nothing can be written there: a read-only mount or snapshot")]
     ReadOnly,
     /// Its file system.
     #[error("its file system cannot share blocks between files")]

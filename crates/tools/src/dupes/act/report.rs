@@ -9,9 +9,9 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use super::RefusalReason;
 use super::copies::CopyPlaces;
 use super::origin::{GivenRoot, SearchOrigin};
+use super::{Action, RefusalReason};
 use crate::dupes::{Equal, EqualFiles, FoundName, Proof, ReportedGroup};
 use crate::json;
 
@@ -49,7 +49,7 @@ pub fn read(text: &[u8], with_directories: bool) -> Result<ReadReport, String> {
     let origin =
         SearchOrigin::read(&summary.ok_or("it has no summary: it is incomplete, or not a report of seekless dupes")?)?;
     let (mut groups, mut refused) = (Vec::new(), Vec::new());
-    let mut places = CopyPlaces::new(&origin);
+    let mut places = CopyPlaces::new(&origin, &Action::Remove);
     let is_contained = |part: &Value| part.get("kind").is_some_and(|kind| kind == "contained");
     // A directory that is contained in another does not equal it.
     for (place, part) in parts

@@ -30,7 +30,7 @@ pub(super) struct Session<'a> {
     pub watch: &'a dyn Watch,
     pub systems: Systems,
     pub large: Large,
-    user: u32,
+    pub user: u32,
     is_root: bool,
     /// The groups that this user may give files to.
     groups: Vec<u32>,
@@ -184,14 +184,16 @@ impl<'a> Session<'a> {
         may.then_some(()).ok_or(RefusalReason::NoLease)
     }
 
-    /// Fails if this user may not make and remove names in a directory, or may not write to a file that is to share blocks.
-    pub fn require_access(&self, place: &ExaminedName) -> Result<(), RefusalReason> {
+    /// Fails if this user may not make and remove names in a directory, or may not let a file of this owner share blocks: its owner
+    /// may, whatever its mode is (ioctl_fideduperange(2), Linux 4.20).
+    pub fn require_access(&self, place: &ExaminedName, owner: u32) -> Result<(), RefusalReason> {
         let (name, access) = match self.action {
             Action::Reflink => (place.name.as_os_str(), Access::WRITE_OK),
             _ => (OsStr::new("."), Access::WRITE_OK | Access::EXEC_OK),
         };
         match accessat(place.directory.as_fd(), name, access, AtFlags::EACCESS) {
             Err(Errno::ROFS) => Err(RefusalReason::ReadOnly),
+            Err(Errno::ACCESS) if *self.action == Action::Reflink && owner == self.user => Ok(()),
             Err(Errno::ACCESS | Errno::PERM) if *self.action == Action::Reflink => Err(RefusalReason::MayNotWrite),
             Err(Errno::ACCESS | Errno::PERM) => Err(RefusalReason::MayNotRename),
             _ => Ok(()),
@@ -223,6 +225,12 @@ impl<'a> Session<'a> {
         self.systems
             .known(facts.device)
             .is_some_and(|behind| behind.system.is_overlay)
+    }
+
+    /// Whether two files may be hard links of one file or, if that is asked for, share blocks. Their file systems are known.
+    pub fn are_on_one_file_system(&self, one: &StatFacts, other: &StatFacts) -> bool {
+        let sharing = |facts: &StatFacts| self.systems.known(facts.device).map(|behind| behind.sharing);
+        one.device == other.device || *self.action == Action::Reflink && sharing(one) == sharing(other)
     }
 
     /// Whether a file is what it was at the search, but for what our own links changed.

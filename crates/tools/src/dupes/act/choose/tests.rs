@@ -29,6 +29,8 @@ fn copy(inode: u64, modified_ns: i64, paths: &[&str]) -> Copy {
         files: None,
         own_bytes: 4096,
         fixed: None,
+        file_system: 1,
+        is_read_only: false,
     }
 }
 
@@ -172,13 +174,25 @@ fn ties_references_and_copies_that_do_not_count_decide_what_stays() {
 #[test]
 fn links_need_a_copy_on_each_file_system() {
     let mut copies = three();
-    copies[2].state.device = 2;
+    copies[2].file_system = 2;
     let choice = choose(&copies, &rules(&["oldest"]), true);
     let kept: Vec<_> = choice.kept.iter().map(|kept| kept.why.to_string()).collect();
     assert_eq!(kept, ["oldest", "last copy on this file system"]);
     assert_eq!(choice.steps.len(), 1);
     assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
+    assert_eq!(choice.apart_bytes, 4096);
     assert_eq!(choose(&copies, &rules(&["oldest"]), false).steps.len(), 2);
+}
+
+#[test]
+fn a_copy_that_cannot_be_changed_is_the_one_whose_blocks_the_others_share() {
+    let mut copies = three();
+    copies[1].is_read_only = true;
+    assert_eq!(kept(&copies, &["oldest"]), ["/work/a/x.raw read-only"]);
+    assert_eq!(
+        kept(&copies, &["under:/work/c"]),
+        ["/work/a/x.raw read-only", "/work/c under:/work/c"]
+    );
 }
 
 fn some_rule() -> impl Strategy<Value = Rule> {
@@ -217,6 +231,8 @@ fn some_copies() -> impl Strategy<Value = Vec<Copy>> {
                     files: None,
                     own_bytes: 1,
                     fixed,
+                    file_system: device,
+                    is_read_only: false,
                 }
             });
         copies.collect()

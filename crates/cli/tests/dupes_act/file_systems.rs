@@ -1,0 +1,107 @@
+//! Acting where several file systems, subvolumes and mounts show files.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+
+use seekless::files::shared_layout;
+
+use crate::common::disks::{btrfs, bytes, disk, sync};
+use crate::common::place::{Ended, Place, is_root};
+use crate::common::unprivileged::{Common, NOBODY};
+
+/// Whether two files have the same blocks.
+fn share(place: &Place, names: [&str; 2]) -> bool {
+    let [one, other] = names.map(|name| {
+        sync(&place.path(name));
+        shared_layout(&fs::File::open(place.path(name)).unwrap()).unwrap()
+    });
+    one.is_some() && one == other
+}
+
+#[test]
+fn files_of_two_subvolumes_share_blocks_and_one_in_a_read_only_snapshot_gives_them() {
+    let place = Place::new();
+    let Some(_disk) = disk(&place, "btrfs") else { return };
+    for name in ["disk/one", "disk/two", "disk/three"] {
+        assert!(btrfs(&place, &["create", name]));
+        place.file(format!("{name}/file"), &bytes(1, 300_000));
+    }
+    let acted = place.succeeds("dupes --action reflink --keep first --yes disk/one disk/two");
+    acted.says("1 file now shares blocks, 296 KiB gained");
+    assert!(share(&place, ["disk/one/file", "disk/two/file"]));
+    // The file of the snapshot cannot be changed, so it is the one to keep, although another comes first.
+    assert!(btrfs(&place, &["snapshot", "-r", "disk/three", "disk/frozen"]));
+    fs::remove_file(place.path("disk/three/file")).unwrap();
+    let acted = place.succeeds("dupes --action reflink --keep first --yes disk/one disk/two disk/frozen");
+    acted.says("disk/frozen/file  (read-only)");
+    acted.says("2 files now share blocks");
+    for name in ["disk/one/file", "disk/two/file"] {
+        assert!(share(&place, [name, "disk/frozen/file"]));
+    }
+    let again = place.succeeds("dupes --action reflink --keep first --yes disk/one disk/two disk/frozen");
+    again.says("Nothing to do");
+    // Of two that cannot be changed, one keeps its blocks, and that is said.
+    place.file("disk/three/file", &bytes(1, 300_000));
+    assert!(btrfs(&place, &["snapshot", "-r", "disk/three", "disk/frozen_too"]));
+    fs::remove_file(place.path("disk/three/file")).unwrap();
+    let left = place.run("dupes --action reflink --keep first --yes disk/frozen disk/frozen_too");
+    left.says("(nothing can be written there: a read-only mount or snapshot)");
+    left.says("1 file left alone (296 KiB)");
+    assert_eq!(left.code, Some(1));
+}
+
+#[test]
+fn a_plan_lets_files_of_two_subvolumes_share_blocks() {
+    let place = Place::new();
+    let Some(_disk) = disk(&place, "btrfs") else { return };
+    for name in ["disk/one", "disk/two"] {
+        assert!(btrfs(&place, &["create", name]));
+        place.file(format!("{name}/file"), &bytes(1, 300_000));
+    }
+    place.succeeds("dupes --action reflink --keep first --plan-file plan disk/one disk/two");
+    place.succeeds("dupes act --plan plan --yes");
+    assert!(share(&place, ["disk/one/file", "disk/two/file"]));
+    // Hard links cannot lead from one to the other.
+    place.file("disk/two/file", &bytes(1, 300_000));
+    let apart = place.succeeds("dupes --action hardlink --keep first --yes disk/one disk/two");
+    apart.says("Nothing to do");
+    apart.says("of equal files stay: they are on several file systems");
+}
+
+#[test]
+fn a_user_lets_read_only_files_of_his_own_share_blocks_and_none_of_others() {
+    let place = Place::new();
+    if !is_root() {
+        return;
+    }
+    let Some(_disk) = disk(&place, "btrfs") else { return };
+    for directory in [place.directory().parent().unwrap(), &place.directory()] {
+        fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+    }
+    let common = Common::new();
+    for name in ["disk/a", "disk/b"] {
+        let path = place.file(name, &bytes(1, 300_000));
+        fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let run = || {
+        let mut command = common.command(common.directory().join("seekless"));
+        command.args(["dupes", "--action", "reflink", "--keep", "first", "--yes"]);
+        let command = command.arg(place.path("disk"));
+        Ended::of(
+            command
+                .env("XDG_STATE_HOME", common.directory().join("open"))
+                .spawn()
+                .unwrap(),
+        )
+    };
+    chown(place.path("disk/b"), Some(0), Some(0)).unwrap();
+    run().ended_with(1).says("may not write");
+    chown(place.path("disk/b"), Some(NOBODY), Some(NOBODY)).unwrap();
+    run().succeeded();
+    assert!(share(&place, ["disk/a", "disk/b"]));
+    assert_eq!(
+        fs::metadata(place.path("disk/b")).unwrap().permissions().mode() & 0o777,
+        0o444
+    );
+}
