@@ -5,6 +5,7 @@ use seekless::error::{Beside, Error, UpdateErrorKind};
 use seekless_lab::store::StoreError;
 use seekless_lab::{BenchError, Obstacle};
 use seekless_results::NotComparable;
+use seekless_tools::dupes::act::RefusalReason;
 use seekless_tools::holes::{self, HoleErrorKind};
 
 /// A hint for each error of a chain that has one, the outermost first.
@@ -20,8 +21,16 @@ pub fn hints(error: &anyhow::Error) -> impl Iterator<Item = &'static str> {
             .or_else(|| cause.downcast_ref().and_then(of_resuming))
             .or_else(|| cause.downcast_ref().and_then(of_store))
             .or_else(|| cause.downcast_ref().map(|_: &NotComparable| SIZES_DIFFER))
+            .or_else(|| cause.downcast_ref().and_then(of_acting))
             .or_else(|| of_device(cause))
     })
+}
+
+/// How to act on files where no lease keeps other processes out.
+pub const WITHOUT_LEASES: &str = "with --without-leases, remove, move and trash act there, too (see --help)";
+
+fn of_acting(why: &RefusalReason) -> Option<&'static str> {
+    why.is_of_file_system().then_some(WITHOUT_LEASES)
 }
 
 const SIZES_DIFFER: &str = "if only the sizes differ, set them with --size, because the lab chooses them for each run";

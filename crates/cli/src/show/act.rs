@@ -139,6 +139,12 @@ impl Acts {
         self.needless()
     }
 
+    /// What the action does with files, as in `move files`.
+    pub fn wish(&self) -> String {
+        let [verb, _, how] = self.words();
+        format!("{verb} files{how}")
+    }
+
     /// What is to be done with how many files.
     fn to_do(&self) -> String {
         let [verb, _, how] = self.words();

@@ -1,4 +1,4 @@
-//! Acting where several file systems, subvolumes and mounts show files.
+//! Acting where several file systems, subvolumes and mounts show files, and where one lacks what is asked for.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use seekless::files::shared_layout;
 
 use crate::common::disks::{btrfs, bytes, disk, sync};
-use crate::common::place::{Ended, Place, is_root};
+use crate::common::place::{Ended, Mount, Place, is_root, prepared};
 use crate::common::unprivileged::{Common, NOBODY};
 
 /// Whether two files have the same blocks.
@@ -104,4 +104,50 @@ fn a_user_lets_read_only_files_of_his_own_share_blocks_and_none_of_others() {
         fs::metadata(place.path("disk/b")).unwrap().permissions().mode() & 0o777,
         0o444
     );
+}
+
+#[test]
+fn what_a_file_system_lacks_is_said_once_before_the_search_or_once_for_all_its_files() {
+    let place = Place::new();
+    let image = place.path("image");
+    fs::File::create(&image).unwrap().set_len(48 << 20).unwrap();
+    if !prepared("mkfs.exfat", &[image.as_os_str()]) {
+        return println!("skipped: no mkfs.exfat");
+    }
+    let Some(_mount) = Mount::exfat(&image, &place.path("stick")) else {
+        return;
+    };
+    fs::create_dir(place.path("here")).unwrap();
+    for number in 0..20 {
+        for name in ["a", "b"] {
+            place.file(format!("stick/{name}{number}"), &bytes(number, 9000));
+            place.file(format!("here/{name}{number}"), &bytes(number, 9000));
+        }
+    }
+    let before = place.content();
+    for action in ["hardlink", "reflink"] {
+        for last in ["--yes", "--dry-run"] {
+            let told = place.run(&["dupes", "--action", action, "--keep", "first", last, "stick"][..]);
+            assert_eq!(
+                (told.code, told.stderr.lines().count()),
+                (Some(2), 2),
+                "{}{}",
+                told.stdout,
+                told.stderr
+            );
+        }
+    }
+    assert_eq!(place.content(), before);
+    place
+        .run("dupes --action hardlink --keep first --yes stick")
+        .warns("stick: cannot replace files with hard links: on its file system, inode numbers");
+    // What can be done elsewhere is done.
+    let acted = place
+        .run("dupes --action hardlink --keep first --yes stick here")
+        .ended_with(1);
+    acted.says("20 files replaced with hard links");
+    acted.warns("40 files there are left alone");
+    assert_eq!(acted.stderr.lines().count(), 1, "{}", acted.stderr);
+    let names = |name: &str| std::os::unix::fs::MetadataExt::nlink(&fs::metadata(place.path(name)).unwrap());
+    assert_eq!((names("here/a1"), names("stick/a1")), (2, 1));
 }

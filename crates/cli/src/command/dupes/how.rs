@@ -5,17 +5,18 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use seekless_tools::dupes::act::rules::{RULES, Rule};
-use seekless_tools::dupes::act::{ActingOptions, Action};
+use seekless_tools::dupes::act::{self, ActingOptions, Action};
 
 use crate::call::UserDirectories;
 use crate::command::values::{JsonOptions, Word};
-use crate::show::{JsonForm, visible_path};
+use crate::show::{Acts, JsonForm, visible_path};
 
 /// How duplicates are acted on.
 #[derive(Debug, Args)]
@@ -119,6 +120,21 @@ impl ActOptions {
         self.require_answer(json.form())
     }
 
+    /// Fails before a search if the file systems of all paths lack what the action needs.
+    pub fn require_able(&self, action: &Action, paths: &[PathBuf]) -> anyhow::Result<()> {
+        let (action, _) = self.action(action)?;
+        let devices: Vec<_> = paths
+            .iter()
+            .filter_map(|path| Some((fs::metadata(path).ok()?.dev(), path.as_path())))
+            .collect();
+        let lacking = act::lacking(&action, &self.options(true)?, devices.iter().copied());
+        let mut is_able = devices.iter().filter(|(device, _)| !lacking.contains_key(device));
+        if let (Some((device, path)), None) = (devices.first(), is_able.next()) {
+            return Err(lacking[device].clone()).with_context(|| told_lacking(&action, path));
+        }
+        Ok(())
+    }
+
     /// The action with what else it needs, and the rules. Fails if a directory of theirs does not exist.
     pub fn action(&self, action: &Action) -> anyhow::Result<(Action, Vec<Rule>)> {
         let action = match (action, &self.to) {
@@ -189,6 +205,11 @@ impl ActOptions {
             state_directory: state_directory()?,
         })
     }
+}
+
+/// That nothing can be done with files of a file system.
+pub fn told_lacking(action: &Action, path: &Path) -> String {
+    format!("{}: cannot {}", visible_path(path), Acts::new(action, None).wish())
 }
 
 /// The same of a directory that may be missing, with others above it: it is made when a file is moved there.

@@ -270,10 +270,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
                        directories; omit --dirs to act on the files in them";
             return Err(anyhow!(why).into());
         }
-        let has_references = !arguments.against.is_empty();
-        arguments.how.check(action, has_references, &arguments.json)?;
+        arguments
+            .how
+            .check(action, !arguments.against.is_empty(), &arguments.json)?;
     }
     let paths = arguments.chosen.paths()?;
+    if let Some(action) = &arguments.action {
+        arguments.how.require_able(action, &paths)?;
+    }
     let against: Vec<PathBuf> = arguments.against.iter().map(|path| tidy(path)).collect();
     if against.iter().any(|path| catalogue::is_catalogue(path)) {
         return catalogue::against(arguments, &paths, &against);

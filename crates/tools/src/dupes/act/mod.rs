@@ -47,7 +47,7 @@ use crate::json;
 use crate::visible::visible_path;
 use choose::KeepReason;
 pub use directory::emptied;
-pub use prepare::check;
+pub use prepare::{check, lacking};
 pub use refusal::RefusalReason;
 use refusal::{cannot, of_kept};
 pub use run::run;

@@ -2,6 +2,7 @@
 //!
 //! Not here: doing it (`change`).
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use seekless::facts::ProcessFacts;
 use seekless::files::{self, Attributes, shared_bytes};
-use seekless_sys::{self as sys, Protection, Support};
+use seekless_sys::{self as sys, Directory, Protection, Support};
 
 use super::held::{HeldFile, HeldKept};
 use super::place::{Directories, ExaminedName};
@@ -50,6 +51,31 @@ pub fn check(action: &Action, steps: &[Step], options: &ActingOptions) -> Vec<(u
     parts.flatten().collect()
 }
 
+/// What file systems lack without which nothing can be done with their files: a reason for each of these paths, by its `st_dev`.
+#[must_use]
+pub fn lacking<'p>(
+    action: &Action,
+    options: &ActingOptions,
+    paths: impl IntoIterator<Item = (u64, &'p Path)>,
+) -> BTreeMap<u64, RefusalReason> {
+    let stop = Stop::default();
+    let session = Session::new(action, options, &stop, &Unwatched);
+    let mut lacking = BTreeMap::new();
+    for (device, path) in paths {
+        if session.systems.known(device).is_some() {
+            continue;
+        }
+        let opened = Directory::open(path).or_else(|_| Directory::open(path.parent().unwrap_or(path)));
+        // What cannot be opened is refused later, with its reason.
+        if let Ok(behind) = opened.and_then(|directory| session.systems.of(device, &directory))
+            && let Err(why) = session.require_ability(&behind)
+        {
+            lacking.insert(device, why);
+        }
+    }
+    lacking
+}
+
 /// Fails with the reason why a step will not be done.
 fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<(), StepOutcome> {
     if step.file.is_directory {
@@ -71,9 +97,7 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         require_changeable(&step.keep.path).map_err(of_kept(&step.keep.path))?;
     }
     if let Some(behind) = session.systems.known(examined.facts.device) {
-        if is_reflink && !behind.system.may_share {
-            return Err(RefusalReason::CannotShare.into());
-        }
+        session.require_ability(&behind)?;
         if behind.is_read_only {
             return Err(RefusalReason::ReadOnly.into());
         }

@@ -220,6 +220,13 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Fails where a file system lacks what the action needs.
+    pub fn require_ability(&self, behind: &Behind) -> Result<(), RefusalReason> {
+        self.require_proof(behind)?;
+        let is_able = *self.action != Action::Reflink || behind.system.may_share;
+        is_able.then_some(()).ok_or(RefusalReason::CannotShare)
+    }
+
     /// Whether a file is shown by an overlay. Its file system is known.
     pub fn is_overlay(&self, facts: &StatFacts) -> bool {
         self.systems
