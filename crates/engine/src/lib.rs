@@ -154,6 +154,7 @@ pub use storage::direct::direct_alignment;
 pub use storage::facts::StorageFacts;
 #[cfg(feature = "profile")]
 pub use storage::identity::identity;
+pub use storage::mount::{Mount, Mounts};
 pub use transfer::Visits;
 pub use transfer::{Destination, Progress, Transfer};
 pub use write::Writer;

@@ -7,4 +7,4 @@ pub(crate) mod facts;
 #[cfg(feature = "profile")]
 pub(crate) mod identity;
 mod memory_groups;
-mod mount;
+pub(crate) mod mount;

@@ -13,9 +13,13 @@ const ROOM_BYTES: usize = 16 << 10;
 
 /// A line of mountinfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
+    /// The number of the mount ([`seekless_sys::mount_id`]).
+    pub id: u64,
     /// The device number as `MAJOR:MINOR`. Without a block device, it names no device.
     pub device: String,
+    /// The directory of the file system that is mounted.
+    pub root: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
     /// The mount's own options, and those of the file system that are not among them.
@@ -28,10 +32,11 @@ pub(crate) struct Mount {
 
 /// The mounts that this process sees, in the order of mounting.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mounts(Vec<Mount>);
+pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
     /// The mounts of this process; none without `/proc`.
+    #[must_use]
     pub fn of_this_process() -> Self {
         // Files of `/proc` do not tell their size: without room, they would be read in many small pieces.
         let mut text = Vec::with_capacity(ROOM_BYTES);
@@ -40,7 +45,7 @@ impl Mounts {
     }
 
     /// Parses the text of mountinfo; malformed lines are skipped.
-    pub fn parse(mountinfo: &[u8]) -> Self {
+    pub(crate) fn parse(mountinfo: &[u8]) -> Self {
         Self(mountinfo.split(|&byte| byte == b'\n').filter_map(parse_line).collect())
     }
 
@@ -51,7 +56,7 @@ impl Mounts {
 
     /// The mount of a path without links: the one with the longest mount point, the last of equals. A mount with the
     /// path's device number takes precedence, because others may be hidden below it.
-    pub fn holding(&self, path: &Path, device_number: u64) -> Option<&Mount> {
+    pub(crate) fn holding(&self, path: &Path, device_number: u64) -> Option<&Mount> {
         let device = number_text(device_number);
         let holding = || self.0.iter().filter(|mount| path.starts_with(&mount.point));
         let deepest = |mount: &&Mount| mount.point.components().count();
@@ -71,6 +76,8 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let own = text(left.get(5)?);
     let of_file_system = right.get(2).map(|options| text(options)).unwrap_or_default();
     Some(Mount {
+        id: text(left.first()?).parse().ok()?,
+        root: path(left.get(3)?),
         device: text(left.get(2)?),
         point: path(left.get(4)?),
         options: joined_options(&own, &of_file_system),
@@ -125,6 +132,7 @@ no line of it
         let expected = ("btrfs", "ro,ssd");
         assert_eq!((mount.file_system.as_str(), mount.options.as_str()), expected);
         assert_eq!(mount.source, Path::new("/dev/loop0"));
+        assert_eq!((mount.id, mount.root.as_path()), (31, Path::new("/x")));
         assert_eq!(mounts.holding(Path::new("/mnt/ab"), 0).unwrap().file_system, "ext4");
         assert!(Mounts::default().holding(Path::new("/"), 0).is_none());
     }

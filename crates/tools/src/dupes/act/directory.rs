@@ -301,8 +301,11 @@ pub(super) fn prepare(
     let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
     old.modified = (modified_ns.div_euclid(1_000_000_000), nanoseconds);
     Ok(ProvenStep {
+        entry: StepRecord {
+            volume: Some(place.limits.volume.to_string()),
+            ..StepRecord::new(session.action, run, number, step, (vec![made], None), old)
+        },
         places: vec![place],
-        entry: StepRecord::new(session.action, run, number, step, (vec![made], None), old),
         files: None,
     })
 }

@@ -63,7 +63,11 @@ impl Foreseeing<'_> {
     fn name(&mut self, entry: &StepRecord, name: &NameOf) -> Option<Undone> {
         let was_undone = self.lines.undone.get(&entry.number) == Some(&true);
         let may_be_old = was_undone || !self.lines.outcomes.contains_key(&entry.number);
-        let place = match self.names.directories.place(&name.path) {
+        // Undoing does not look at them.
+        if *self.names.action == Action::Reflink {
+            return (!was_undone).then_some(Undone::Nothing);
+        }
+        let place = match entry.place(&name.path, self.names.directories) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_remade(&name.path) => Ok(None),
             place => place.map(Some).map_err(cannot("open its directory")),
         };
@@ -80,7 +84,6 @@ impl Foreseeing<'_> {
                     (Undone::Restored, !is_there)
                 })
             }
-            Action::Reflink => Ok((Undone::Nothing, !was_undone)),
             action if action.moves() => self.moved(entry, name, place.as_ref()),
             _ => self.made_again(entry, name, place.as_ref()),
         });
@@ -96,10 +99,8 @@ impl Foreseeing<'_> {
 
     fn moved(&self, entry: &StepRecord, name: &NameOf, place: Option<&ExaminedName>) -> Foreseen {
         let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-        let there = self
-            .names
-            .directories
-            .place(to)
+        let there = entry
+            .place(to, self.names.directories)
             .map_err(cannot("open its new directory"));
         let is_at = |place: &ExaminedName| entry.is_at(place, &place.name);
         if place.is_some_and(is_at) {

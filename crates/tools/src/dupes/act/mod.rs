@@ -36,6 +36,7 @@ mod trash;
 mod twin;
 pub mod undo;
 mod undone;
+mod volume;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -130,7 +130,7 @@ impl Names<'_> {
         }
         // The path of the kept file may be another name of this one.
         let (keep, was) = (&entry.step.keep.path, &entry.step.keep.state);
-        let kept = self.directories.place(keep).and_then(|kept| kept.facts());
+        let kept = entry.place(keep, self.directories).and_then(|kept| kept.facts());
         let is_there = matches!(kept, Ok(Some(kept)) if kept.id() == found.id());
         if is_there && found.names > 1 && *keep != place.beside(called) {
             let is_as_old = (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns);
@@ -255,7 +255,7 @@ impl Names<'_> {
 
     /// Opens the kept file.
     pub fn kept(&self, entry: &StepRecord) -> io::Result<File> {
-        let kept = self.directories.place(&entry.step.keep.path)?;
+        let kept = entry.place(&entry.step.keep.path, self.directories)?;
         // Opening a device may have effects.
         let is_file = kept.facts()?.is_none_or(|found| found.kind == FileType::RegularFile);
         is_file

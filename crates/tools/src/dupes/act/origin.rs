@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::directory::ListedDirectory;
+use super::volume::system_at;
 use super::{RefusalReason, cannot};
 use crate::dupes::contents::Contents;
 use crate::json;
@@ -50,7 +51,7 @@ impl NamedFileSystem {
     /// Whether what was found at a path is on it.
     fn is_of(&self, path: &Path, found: &fs::Metadata) -> bool {
         // Without an identity, only the device number can be compared.
-        let is_same = || self.name == system_of(path) && (self.name.contains(' ') || found.dev() == self.device);
+        let is_same = || self.name == system_at(path) && (self.name.contains(' ') || found.dev() == self.device);
         self.device_now.get().map_or_else(is_same, |now| *now == found.dev())
     }
 }
@@ -106,7 +107,7 @@ impl SearchOrigin {
         if !self.file_systems.iter().any(|system| system.device == device) {
             self.file_systems.push(NamedFileSystem {
                 device,
-                name: system_of(path),
+                name: system_at(path),
                 device_now: device.into(),
             });
         }
@@ -263,15 +264,6 @@ fn unchanged(now: FileState, was: &FileState) -> Result<FileState, RefusalReason
     let device = now.device;
     let is_same = now == FileState { device, ..*was };
     is_same.then_some(now).ok_or(RefusalReason::Changed)
-}
-
-/// The type of a file system, and its identity on this machine, whatever its device number: statvfs(3), `f_fsid`.
-fn system_of(path: &Path) -> String {
-    let name = seekless_sys::file_system(path).map_or_else(|_| "unknown".to_owned(), |found| found.type_name);
-    match rustix::fs::statvfs(path).map_or(0, |found| found.f_fsid) {
-        0 => name,
-        id => format!("{name} {id:016x}"),
-    }
 }
 
 /// Where this machine's ID is: machine-id(5).

@@ -16,6 +16,7 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Directory, LeaseScope, Support, file_system_of};
 
 use super::kept_time::keeping_times;
+use super::volume::{is_volume, volume_of};
 use crate::dupes::cache::identity_of;
 use crate::walk::{StatFacts, System};
 
@@ -77,6 +78,8 @@ pub(super) struct DirectoryLimits {
     pub project: Option<u32>,
     /// The owner of the directory, if it has the sticky bit.
     pub sticky_of: Option<u32>,
+    /// The volume that the directory is on, as journals say it.
+    pub volume: Arc<str>,
 }
 
 /// What a file system is like.
@@ -96,6 +99,8 @@ pub(super) struct Behind {
 /// Open directories, each opened once.
 pub(super) struct Directories {
     open: Mutex<HashMap<PathBuf, (Arc<Directory>, DirectoryLimits)>>,
+    /// Volumes by mount and device.
+    volumes: Mutex<HashMap<(Option<u64>, u64), Arc<str>>>,
     /// How many files this process may open.
     open_files_max: usize,
 }
@@ -104,6 +109,7 @@ impl Default for Directories {
     fn default() -> Self {
         Self {
             open: Mutex::default(),
+            volumes: Mutex::default(),
             open_files_max: sys::open_files_max(),
         }
     }
@@ -131,6 +137,25 @@ impl Directories {
         Ok(ExaminedName { of, limits })
     }
 
+    /// The place that a path of a journal names.
+    ///
+    /// # Errors
+    /// As [`Self::place`]; also if the volume that it was on is not mounted there: its nearest directory that exists is on another one.
+    pub fn place_on(&self, path: &Path, volume: Option<&str>) -> io::Result<ExaminedName> {
+        let place = self.place(path);
+        let Some(volume) = volume else { return place };
+        let nearest = path.ancestors().skip(1).find_map(|above| match self.opened(above) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened),
+        });
+        let (_, limits) = nearest.ok_or_else(not_plain)??;
+        if !is_volume(&limits.volume, volume) {
+            let why = format!("it was on {volume}, which is not mounted there now");
+            return Err(io::Error::new(io::ErrorKind::CrossesDevices, why));
+        }
+        place
+    }
+
     fn opened(&self, path: &Path) -> io::Result<(Arc<Directory>, DirectoryLimits)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = open.get(path) {
@@ -152,11 +177,13 @@ impl Directories {
         }
         let directory = Arc::new(directory.ok_or_else(not_plain)?);
         let readable = directory.open_plain(OsStr::new("."), Access::Read);
+        let (facts, mount) = (StatFacts::of(&*directory)?, sys::mount_id(&*directory));
+        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let volume = volumes.entry((mount, facts.device));
         let limits = DirectoryLimits {
-            mount: sys::mount_id(&*directory),
-            sticky_of: Some(StatFacts::of(&*directory)?)
-                .filter(|facts| facts.mode & 0o1000 != 0)
-                .map(|facts| facts.owner),
+            mount,
+            volume: Arc::clone(volume.or_insert_with(|| volume_of(&directory, mount).into())),
+            sticky_of: Some(facts.owner).filter(|_| facts.mode & 0o1000 != 0),
             project: readable.ok().and_then(|readable| sys::inherited_project(&readable)),
             exposed,
         };

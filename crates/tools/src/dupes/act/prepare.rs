@@ -331,6 +331,8 @@ pub(super) fn prepare(
     let entry = StepRecord {
         digest: kept.digest.clone(),
         keep_born_ns: kept.born_ns,
+        volume: Some(first.limits.volume.to_string()),
+        keep_volume: Some(examined.kept.limits.volume.to_string()),
         ..StepRecord::new(action, run, number, step, (examined.made, examined.trash), old)
     };
     session.require_trial(first, &entry)?;

@@ -3,6 +3,7 @@
 //! Not here: the file that holds it (`journal`).
 
 use std::fs::{File, FileTimes};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
 
 use super::change::time;
-use super::place::relative;
+use super::place::{Directories, ExaminedName, relative};
 use super::twin::{KnownFile, born_ns_of};
 use super::{Action, RefusalReason, Step, TEMPORARY, cannot, trash};
 use crate::json;
@@ -29,6 +30,11 @@ pub(super) struct StepRecord {
     pub digest: String,
     /// When the kept file was made, if its file system records this.
     pub keep_born_ns: Option<i64>,
+    /// The volumes that the file and the kept file are on; journals of earlier versions do not say them.
+    #[serde(default)]
+    pub volume: Option<String>,
+    #[serde(default)]
+    pub keep_volume: Option<String>,
     pub old: OldFile,
     /// For each name of a file that is moved, how many of the last directories of its new path are made for it.
     pub made: Vec<u64>,
@@ -184,6 +190,8 @@ impl StepRecord {
             step: step.clone(),
             digest: String::new(),
             keep_born_ns: None,
+            volume: None,
+            keep_volume: None,
             old,
             made,
             names: Vec::new(),
@@ -198,6 +206,13 @@ impl StepRecord {
         for (name, made) in self.names.iter_mut().zip(&self.made) {
             name.made = *made;
         }
+    }
+
+    /// The place that one of its paths names. Fails if the volume that it was on is not mounted there.
+    pub fn place(&self, path: &Path, directories: &Directories) -> io::Result<ExaminedName> {
+        let is_kept = *path == self.step.keep.path;
+        let volume = if is_kept { &self.keep_volume } else { &self.volume };
+        directories.place_on(path, volume.as_deref())
     }
 
     /// The file that was acted on.

@@ -88,7 +88,7 @@ pub(super) fn settle(
         let outcome = match settling.step(entry, told) {
             Ok(outcome) => outcome,
             // Perhaps its directory was removed since.
-            Err(_) if told.is_some() => outcome(told, true),
+            Err(error) if told.is_some() && error.kind() != io::ErrorKind::CrossesDevices => outcome(told, true),
             Err(error) => {
                 // Its file system may be mounted again later.
                 waiting.push((entry, error));
@@ -168,10 +168,10 @@ impl Settling<'_> {
             // All names of a file are acted on, or none.
             Some(old) if is_copied && !is_partly_meant && !acted.is_empty() => {
                 let directories = self.names.directories;
-                let file = directories.place(&entry.names[old].path)?.open()?;
+                let file = entry.place(&entry.names[old].path, directories)?.open()?;
                 for at in acted {
                     let path = &entry.names[at].path;
-                    let place = directories.place(path)?;
+                    let place = entry.place(path, directories)?;
                     let wanted = WantedName { at, place, torn: None };
                     match self.names.give_name(entry, &wanted, &file, false) {
                         Ok(()) => (self.tell)(path, &Settled::PutBack),
@@ -197,7 +197,7 @@ impl Settling<'_> {
     /// What a name leads to, and whether that was just put back.
     fn name(&mut self, entry: &StepRecord, name: &NameOf, told: Option<&StepOutcome>) -> io::Result<(NameState, bool)> {
         let directories = self.names.directories;
-        let found = |path: &Path| match directories.place(path) {
+        let found = |path: &Path| match entry.place(path, directories) {
             // A run that was killed may have removed the directory, too, or not yet made it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             place => place.map(Some),
@@ -221,7 +221,7 @@ impl Settling<'_> {
             None if entry.step.file.is_directory || self.is_emptied(&name.path) => {
                 return Ok((NameState::Acted, false));
             }
-            None => directories.place(&name.path)?,
+            None => entry.place(&name.path, directories)?,
         };
         self.written.note(&place);
         match self.names.action {

@@ -32,6 +32,7 @@ mod directories;
 mod emptied;
 mod moved_apart;
 mod names;
+mod volumes;
 
 /// A tree of files below one directory, and a state directory beside it.
 struct Tree {

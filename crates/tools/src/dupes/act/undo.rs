@@ -225,7 +225,7 @@ impl Undoing<'_> {
             match undone {
                 Undone::Failed { .. } => is_undone = false,
                 Undone::Restored | Undone::Apart { .. } => {
-                    if let Ok(place) = self.directories.place(&name.path) {
+                    if let Ok(place) = entry.place(&name.path, &self.directories) {
                         self.written.note(&place);
                     }
                     self.has_restored |= has_changed;
@@ -254,9 +254,8 @@ impl Undoing<'_> {
     /// Makes a directory again that was removed. Another one that has its name stays.
     fn restore_directory(&mut self, entry: &StepRecord, lines: &RunRecord) -> Result<(), RefusalReason> {
         let name = &entry.names[0];
-        let place = self
-            .directories
-            .place(&name.path)
+        let place = entry
+            .place(&name.path, &self.directories)
             .map_err(cannot("open its directory"))?;
         let made = lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
         let is_new = place.facts().map_err(cannot("stat"))?.is_none();
@@ -295,20 +294,20 @@ impl Undoing<'_> {
     /// Whether something is where the run moved it.
     fn is_moved(&self, entry: &StepRecord) -> bool {
         let moved_to = entry.names.iter().filter_map(|name| name.moved_to.as_deref());
-        let mut places = moved_to.filter_map(|to| self.directories.place(to).ok());
+        let mut places = moved_to.filter_map(|to| entry.place(to, &self.directories).ok());
         places.any(|there| entry.is_moved_to(self.action, &there))
     }
 
     fn move_back(&self, entry: &StepRecord, name: &NameOf) -> Undone {
         let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
         let shown = visible_path(to);
-        let place = match self.directories.place(&name.path) {
+        let place = match entry.place(&name.path, &self.directories) {
             Ok(place) => place,
             Err(error) => return failed(cannot("open its directory")(error)),
         };
         let is_target = |place: &ExaminedName| entry.is_at(place, &place.name);
         // A killed undo may have removed the directory.
-        let there = match self.directories.place(to) {
+        let there = match entry.place(to, &self.directories) {
             Ok(there) if entry.is_moved_to(self.action, &there) => there,
             _ if is_target(&place) => return self.unmake(name),
             Ok(_) => return failed(RefusalReason::NotMoved(to.to_owned())),
@@ -328,7 +327,7 @@ impl Undoing<'_> {
         let entry = restoring.entry;
         let made = lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
         for (at, name) in entry.names.iter().enumerate() {
-            let known = self.directories.place(&name.path).and_then(|place| {
+            let known = entry.place(&name.path, &self.directories).and_then(|place| {
                 let state = self.now(entry, name, &place, made)?;
                 Ok((place, state))
             });

@@ -1,0 +1,115 @@
+//! Which file system a directory is on, as reports, plans and journals say it: after a restart, a device number may mean another
+//! one, and a path may lead below a mount point whose volume is not there.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::fstatvfs;
+use seekless::Mounts;
+use seekless::files::hexadecimal;
+use seekless_sys::{self as sys, Access, Directory, Support};
+
+use crate::visible::visible_path;
+use crate::walk::StatFacts;
+
+/// The type of a file system, and what identifies it on this machine: `f_fsid` of statvfs(3), which on btrfs is that of the subvolume,
+/// or its UUID. Where both are missing, as on FUSE and NFS, its type only. A tmpfs has another identity whenever it is mounted.
+pub(super) fn system_of(directory: &Directory) -> String {
+    let name = sys::file_system_of(directory).map_or_else(|_| "unknown".to_owned(), |found| found.type_name);
+    let device = StatFacts::of(directory.as_fd()).map_or(0, |facts| facts.device);
+    let id = fstatvfs(directory).map_or(0, |found| found.f_fsid);
+    // XFS and exFAT report the number of their device.
+    if id != 0 && id != device {
+        return format!("{name} {id:016x}");
+    }
+    let readable = directory.open_plain(OsStr::new("."), Access::Read).ok();
+    let uuid = readable.and_then(|readable| sys::file_system_uuid(&readable).ok().and_then(Support::available));
+    match uuid.filter(|uuid| uuid.iter().any(|byte| *byte != 0)) {
+        Some(uuid) => format!("{name} {}", hexadecimal(&uuid)),
+        None => name,
+    }
+}
+
+/// The same of the directory that a path is, or that holds it.
+pub(super) fn system_at(path: &Path) -> String {
+    let opened = Directory::open(path).or_else(|_| Directory::open(path.parent().unwrap_or(path)));
+    opened.map_or_else(|_| "unknown".to_owned(), |directory| system_of(&directory))
+}
+
+/// What a mount shows of a file system: [`system_of`], the directory that is mounted, and where.
+pub(super) fn volume_of(directory: &Directory, mount: Option<u64>) -> String {
+    let system = system_of(directory);
+    let mounts = Mounts::of_this_process();
+    let Some(mount) = mounts.iter().find(|shown| Some(shown.id) == mount) else {
+        return system;
+    };
+    // A directory that is mounted on itself, as services and containers do, has the paths that it would have without the mount.
+    let (mut root, mut point) = (mount.root.as_path(), mount.point.as_path());
+    while let (Some(name), Some(above), Some(there)) = (root.file_name(), root.parent(), point.parent())
+        && point.file_name() == Some(name)
+    {
+        (root, point) = (above, there);
+    }
+    match root.parent() {
+        Some(_) => format!("{system}{ON}{} ({})", visible_path(point), visible_path(root)),
+        None => format!("{system}{ON}{}", visible_path(point)),
+    }
+}
+
+/// What stands between a file system and its mount point.
+const ON: &str = " on ";
+
+/// Whether a volume is one that a journal names. What one of them does not say is not compared.
+pub(super) fn is_volume(now: &str, was: &str) -> bool {
+    let [now, was] = [now, was].map(|volume| {
+        let (system, place) = volume.split_once(ON).unwrap_or((volume, ""));
+        let (name, id) = system.split_once(' ').unwrap_or((system, ""));
+        [name, id, place]
+    });
+    now.iter()
+        .zip(was)
+        .all(|(now, was)| now.is_empty() || was.is_empty() || **now == *was)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Mounted, mounts};
+
+    #[test]
+    fn a_volume_is_the_one_that_was_unless_something_known_of_both_differs() {
+        for (now, was, expected) in [
+            ("ext4 1 on /a", "ext4 1 on /a", true),
+            ("ext4 2 on /a", "ext4 1 on /a", false),
+            ("ext4 1 on /a (/x)", "ext4 1 on /a", false),
+            ("xfs 1 on /a", "ext4 1 on /a", false),
+            ("xfs 1 on /a", "xfs on /a", true),
+            ("fuse on /a", "fuse on /a", true),
+            ("ext4 1", "ext4 1 on /a", true),
+        ] {
+            assert_eq!(is_volume(now, was), expected, "{now}, {was}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_mounted_on_itself_is_where_it_was() {
+        let place = tempfile::tempdir().unwrap();
+        let [own, other] = ["own", "other"].map(|name| place.path().join(name));
+        let volume = |path: &Path| {
+            let directory = Directory::open(path).unwrap();
+            volume_of(&directory, sys::mount_id(&directory))
+        };
+        std::fs::create_dir(&own).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        let before = volume(&own);
+        let bind = |target: &Path| {
+            let words = ["--bind".as_ref(), own.as_os_str(), target.as_os_str()];
+            mounts("mount", &words).then(|| Mounted(target.to_owned()))
+        };
+        let Some(_itself) = bind(&own) else { return };
+        assert_eq!(volume(&own), before);
+        let _again = bind(&other);
+        assert_ne!(volume(&other), before);
+    }
+}
