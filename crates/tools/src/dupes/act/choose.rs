@@ -181,6 +181,12 @@ impl Chosen {
                     copy.stay_below(to);
                 }
             }
+            if *action == Action::Names {
+                // Two paths of one directory entry are one name.
+                let mut met = HashSet::new();
+                let all = |copy: &Copy| copy.names.iter().map(|name| name.path.clone()).collect::<Vec<_>>();
+                copies.retain(|copy| all(copy).into_iter().filter(|path| !met.insert(path.clone())).count() == 0);
+            }
             copies.retain(|copy| !copy.is_in(&going));
             for copy in copies.iter_mut().filter(|copy| copy.is_in(&staying)) {
                 copy.fixed.get_or_insert(Fixed::Whole);
@@ -273,9 +279,18 @@ impl Copy {
         self.names.iter().all(|name| name.is_poor)
     }
 
+    /// The paths of its names, a path for each directory entry.
+    fn paths(&self) -> Vec<PathBuf> {
+        let names = self.names.iter().filter(|name| !name.is_again);
+        let mut paths: Vec<_> = names.map(|name| name.path.clone()).collect();
+        paths.sort();
+        paths
+    }
+
     /// The name to rely on.
     fn best_name(&self) -> Option<&CopyName> {
-        self.names.iter().min_by_key(|name| (name.is_poor, &name.path))
+        let names = self.names.iter().filter(|name| !name.is_again);
+        names.min_by_key(|name| (name.is_poor, &name.path))
     }
 
     fn least<T: Ord>(&self, key: impl Fn(&CopyName) -> T) -> Option<T> {
@@ -353,10 +368,8 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
             if *reason == KeepReason::LastThere {
                 choice.apart_bytes += copy.own_bytes;
             }
-            let mut paths: Vec<_> = copy.names.iter().map(|name| name.path.clone()).collect();
-            paths.sort();
             choice.kept.push(KeptCopy {
-                paths,
+                paths: copy.paths(),
                 state: copy.state,
                 why: reason.clone(),
                 is_fixed: copy.fixed.is_some(),
@@ -368,11 +381,9 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
             Some((&copies[keeper], copies[keeper].best_name()?, reason))
         });
         if let Some((kept, name, reason)) = kept {
-            let mut paths: Vec<_> = copy.names.iter().map(|name| name.path.clone()).collect();
-            paths.sort();
             choice.steps.push(Step {
                 file: ActedOn {
-                    paths,
+                    paths: copy.paths(),
                     state: copy.state,
                     is_directory: copy.files.is_some(),
                 },

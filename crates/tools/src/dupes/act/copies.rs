@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
-use seekless::files::FileState;
+use seekless::Mounts;
+use seekless::files::{FileId, FileState};
 use seekless_sys::Directory;
 
 use super::choose::{Copy, Fixed};
@@ -33,6 +34,10 @@ pub struct CopyPlaces<'a> {
     /// Whether all given paths are in memory: then no copy is safer than one there.
     is_all_in_memory: bool,
     known: HashMap<PathBuf, ResolvedDirectory>,
+    /// The directories of given paths and of mounts below them, each with the number of the given path: a bind mount shows in them what
+    /// is found elsewhere, too.
+    shown: HashMap<FileId, Vec<(PathBuf, u32)>>,
+    ids: HashMap<PathBuf, Option<FileId>>,
     /// Whether files are to share blocks. Then nothing goes: every copy counts, and one that cannot be changed is the one to keep.
     is_sharing: bool,
     systems: Systems,
@@ -62,6 +67,8 @@ impl<'a> CopyPlaces<'a> {
             references: references.map(|root| root.path.as_path()).collect(),
             is_all_in_memory: origin.roots.iter().all(|root| is_in_memory(&root.path)),
             known: HashMap::new(),
+            shown: shown_directories(origin),
+            ids: HashMap::new(),
             is_sharing: *action == Action::Reflink,
             systems: Systems::default(),
         }
@@ -121,14 +128,41 @@ impl<'a> CopyPlaces<'a> {
             if copy.names.iter().any(|known| known.path == path) {
                 continue;
             }
-            copy.names.push(CopyName {
-                is_poor: self.is_poor(&path, file.state.device) || file.contents.is_some() && self.is_poor_in(&path),
+            let is_poor = self.is_poor(&path, file.state.device) || file.contents.is_some() && self.is_poor_in(&path);
+            let name_of = |path, given, root, is_again| CopyName {
                 path,
-                given: name.path.clone(),
-                root: name.root,
-            });
+                given,
+                root,
+                is_poor,
+                is_again,
+            };
+            for (path, root) in self.again(&path, is_directory) {
+                let GivenRoot { path: below, given, .. } = &self.origin.roots[root as usize];
+                let given = given.join(path.strip_prefix(below).unwrap_or(&path));
+                if self.is_root_reference(root) || self.is_reference(&path) {
+                    copy.fixed = Some(Fixed::Reference);
+                }
+                copy.names.push(name_of(path, given, root, true));
+            }
+            copy.names.push(name_of(path, name.path.clone(), name.root, false));
         }
         Ok(copy)
+    }
+
+    /// The other paths of a file or directory below given ones, and the numbers of those: bind mounts show them.
+    fn again(&mut self, path: &Path, is_directory: bool) -> Vec<(PathBuf, u32)> {
+        let mut found = Vec::new();
+        for above in path.ancestors().skip(usize::from(!is_directory)) {
+            let id = *(self.ids.entry(above.to_owned())).or_insert_with(|| directory_id(above));
+            let rest = path.strip_prefix(above).unwrap_or(path);
+            for (shown, root) in id.and_then(|id| self.shown.get(&id)).into_iter().flatten() {
+                let again: PathBuf = shown.components().chain(rest.components()).collect();
+                if again != path && again.starts_with(&self.origin.roots[*root as usize].path) {
+                    found.push((again, *root));
+                }
+            }
+        }
+        found
     }
 
     /// Whether the path with this number is a reference.
@@ -202,6 +236,31 @@ impl<'a> CopyPlaces<'a> {
         self.known.insert(directory.to_owned(), place.clone());
         Ok(place)
     }
+}
+
+/// The directories of given paths and of mounts below them, by their identities.
+fn shown_directories(origin: &SearchOrigin) -> HashMap<FileId, Vec<(PathBuf, u32)>> {
+    let mounts = Mounts::of_this_process();
+    let mut shown: HashMap<_, Vec<_>> = HashMap::new();
+    for (number, root) in (0..).zip(&origin.roots) {
+        let below = mounts
+            .iter()
+            .map(|mount| &*mount.point)
+            .filter(|point| point.starts_with(&root.path));
+        for directory in below.chain([directory_of(&root.path, root.path.is_dir())]) {
+            if let Some(id) = directory_id(directory) {
+                shown.entry(id).or_default().push((directory.to_owned(), number));
+            }
+        }
+    }
+    shown
+}
+
+/// The identity of a directory, unless numbers do not identify it.
+fn directory_id(path: &Path) -> Option<FileId> {
+    let found = fs::metadata(path).ok().filter(fs::Metadata::is_dir)?;
+    let is_sure = seekless_sys::file_system(path).is_ok_and(|system| system.inodes_identify);
+    is_sure.then(|| FileId::of(&found))
 }
 
 /// The directory that a path is, or that holds its file.

@@ -71,6 +71,9 @@ pub struct CopyName {
     /// Whether nobody should rely on it: it is in a trash directory or a read-only snapshot, or on a file system without a given
     /// path.
     pub is_poor: bool,
+    /// Whether it is another path of the directory entry of a name before, as a bind mount shows it. Rules count it; a file has it
+    /// no more once the other path is gone.
+    pub is_again: bool,
 }
 
 /// The words of the orders.

@@ -16,6 +16,7 @@ fn copy(inode: u64, modified_ns: i64, paths: &[&str]) -> Copy {
         given: Path::new(path).strip_prefix("/work").unwrap_or(Path::new(path)).into(),
         root: 0,
         is_poor: false,
+        is_again: false,
     };
     Copy {
         names: paths.iter().map(name).collect(),
@@ -218,6 +219,7 @@ fn some_copies() -> impl Strategy<Value = Vec<Copy>> {
                     given: format!("d{root}/{name}{number}{at}").into(),
                     root,
                     is_poor,
+                    is_again: false,
                 };
                 Copy {
                     names: names.into_iter().enumerate().map(name).collect(),
