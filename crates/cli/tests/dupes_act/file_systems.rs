@@ -153,6 +153,21 @@ fn what_a_file_system_lacks_is_said_once_before_the_search_or_once_for_all_its_f
     assert_eq!((names("here/a1"), names("stick/a1")), (2, 1));
 }
 
+#[test]
+fn files_that_are_named_without_a_directory_are_found_again_by_a_report_and_a_plan() {
+    let place = Place::new();
+    for name in ["a", "b", "c"] {
+        place.file(name, b"same");
+    }
+    let report = place.succeeds("dupes --json a b").stdout;
+    place.file("report", report.as_bytes());
+    place.succeeds("dupes act remove --keep first --yes --from report");
+    assert!(!place.path("b").exists());
+    place.succeeds("dupes --action remove --keep first --plan-file plan a c");
+    place.succeeds("dupes act --plan plan --yes");
+    assert!(!place.path("c").exists());
+}
+
 /// A directory that a bind mount shows below another given path, too, and a copy between both.
 #[test]
 fn rules_know_all_paths_of_a_directory_that_a_bind_mount_shows_again() {

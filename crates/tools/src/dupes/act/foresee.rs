@@ -31,6 +31,7 @@ pub fn foresee(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), 
         names: Names {
             action: &lines.header.action,
             directories: &directories,
+            stop,
             watch: &Unwatched,
         },
         remade: HashSet::new(),
@@ -38,6 +39,9 @@ pub fn foresee(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), 
     let of = lines.undoable().count() as u64;
     for entry in lines.undoable().take_while(|_| !stop.is_stopped()) {
         let outcomes: Vec<_> = entry.names.iter().map(|name| foreseeing.name(entry, name)).collect();
+        if stop.is_stopped() {
+            break;
+        }
         tell(&UndoneStep {
             file: &entry.step.file,
             outcomes: &outcomes,
@@ -102,11 +106,12 @@ impl Foreseeing<'_> {
         let there = entry
             .place(to, self.names.directories)
             .map_err(cannot("open its new directory"));
-        let is_at = |place: &ExaminedName| entry.is_at(place, &place.name);
-        if place.is_some_and(is_at) {
+        let (stop, failed) = (self.names.stop, cannot("compare"));
+        let is_at = |place: &ExaminedName| entry.is_at(place, &place.name, stop);
+        if place.map_or(Ok(false), is_at).map_err(&failed)? {
             return Ok((Undone::Restored, false));
         }
-        if !entry.is_moved_to(self.names.action, &there?) {
+        if !entry.is_moved_to(self.names.action, &there?, stop).map_err(failed)? {
             return Err(RefusalReason::NotMoved(to.to_owned()));
         }
         match place.map(|place| place.facts()) {
@@ -138,7 +143,9 @@ impl Foreseeing<'_> {
         let kept = kept.map_err(|error| of_kept(cannot("open")(error)))?;
         let found = StatFacts::of(&kept).map_err(|error| of_kept(cannot("stat")(error)))?;
         let was = &entry.step.keep.state;
-        if (found.bytes, found.modified_ns) != (was.bytes, was.modified_ns) && !entry.has_digest(&found, &kept) {
+        let is_as_old = (found.bytes, found.modified_ns) == (was.bytes, was.modified_ns);
+        let has_digest = || entry.has_digest(&found, &kept, self.names.stop);
+        if !is_as_old && !has_digest().map_err(cannot("compare"))? {
             return Err(RefusalReason::KeptChanged(entry.step.keep.path.clone()));
         }
         match entry.old.links.saturating_sub(entry.names.len() as u64) {

@@ -17,6 +17,7 @@ use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, StepRecord};
 use super::twin::{KnownFile, opened};
 use super::{Action, RefusalReason, cannot, kept_time, of_kept};
+use crate::Stop;
 use crate::walk::StatFacts;
 
 /// What a name leads to.
@@ -67,6 +68,7 @@ pub(super) struct WantedName {
 pub(super) struct Names<'a> {
     pub action: &'a Action,
     pub directories: &'a Directories,
+    pub stop: &'a Stop,
     pub watch: &'a dyn Watch,
 }
 
@@ -134,12 +136,12 @@ impl Names<'_> {
         let is_there = matches!(kept, Ok(Some(kept)) if kept.id() == found.id());
         if is_there && found.names > 1 && *keep != place.beside(called) {
             let is_as_old = (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns);
-            return Ok(link(is_as_old || entry.has_digest(&found, &file), true));
+            return Ok(link(is_as_old || entry.has_digest(&found, &file, self.stop)?, true));
         }
         // This may be the last name of the kept file.
         if entry.kept().is(&found, Some(&file)) {
             let lease = Lease::take(&file, LeaseKind::AgainstWriters, None);
-            let is_unchanged = lease.is_ok() && entry.has_digest(&found, &file);
+            let is_unchanged = lease.is_ok() && entry.has_digest(&found, &file, self.stop)?;
             return Ok(link(is_unchanged, false));
         }
         Ok(NamedFile::Other)
@@ -158,7 +160,9 @@ impl Names<'_> {
             NamedFile::Nothing if self.action.leaves_nothing() => Ok(NameState::Acted),
             NamedFile::Nothing => other(RefusalReason::LinkGone),
             NamedFile::ActedOn { is_as_old: true } => Ok(NameState::Old),
-            NamedFile::Made(file) if entry.has_digest(&StatFacts::of(&file)?, &file) => Ok(NameState::Restored(file)),
+            NamedFile::Made(file) if entry.has_digest(&StatFacts::of(&file)?, &file, self.stop)? => {
+                Ok(NameState::Restored(file))
+            }
             NamedFile::Made(file) if self.is_torn(entry, &file)? => Ok(NameState::Torn(file)),
             NamedFile::Made(_) => other(RefusalReason::RestoredChanged),
             NamedFile::Link { is_unchanged: true, .. } => Ok(NameState::Acted),
@@ -193,7 +197,7 @@ impl Names<'_> {
             // Another copy may not be possible any more.
             NamedFile::Made(copy) => match self.look(entry, name, place, &place.name, made)? {
                 NamedFile::ActedOn { is_as_old: true } | NamedFile::Made(_) => true,
-                _ if !entry.has_digest(&StatFacts::of(&copy)?, &copy) => true,
+                _ if !entry.has_digest(&StatFacts::of(&copy)?, &copy, self.stop)? => true,
                 _ => {
                     let given = entry.old.give_attributes(&copy);
                     given.map_err(io::Error::other).and_then(|()| copy.sync_all())?;
@@ -240,6 +244,9 @@ impl Names<'_> {
         let kept = self.kept(entry)?;
         let (mut own, mut theirs) = (vec![0; TORN_BLOCK_BYTES], vec![0; TORN_BLOCK_BYTES]);
         for at in (0..).step_by(TORN_BLOCK_BYTES) {
+            if self.stop.is_stopped() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let read = read_full(file, &mut own, at)?;
             let wanted = read_full(&kept, &mut theirs, at)?;
             let is_like = |(own, theirs): (&u8, &u8)| *own == 0 || own == theirs;
@@ -307,7 +314,12 @@ impl Names<'_> {
         };
         let remove = || {
             if !is_expected() {
-                return Err(RefusalReason::ReplacedNow);
+                let is_stopped = self.stop.is_stopped();
+                return Err(if is_stopped {
+                    RefusalReason::Stopped
+                } else {
+                    RefusalReason::ReplacedNow
+                });
             }
             place.remove(temporary, self.watch).map_err(cannot("remove the link"))
         };

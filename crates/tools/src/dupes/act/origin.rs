@@ -107,7 +107,7 @@ impl SearchOrigin {
         if !self.file_systems.iter().any(|system| system.device == device) {
             self.file_systems.push(NamedFileSystem {
                 device,
-                name: system_at(path),
+                name: system_at(&self.directory.join(path)),
                 device_now: device.into(),
             });
         }

@@ -14,12 +14,13 @@ use std::sync::Arc;
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use seekless::facts::ProcessFacts;
 use seekless::files::{self, Attributes, shared_bytes};
-use seekless_sys::{self as sys, Directory, Protection, Support};
+use seekless_sys::{self as sys, Protection, Support};
 
 use super::held::{HeldFile, HeldKept};
 use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, OldFile, StepRecord};
 use super::session::{Session, require_project};
+use super::volume::directory_at;
 use super::{
     ActingOptions, Action, Needless, RefusalReason, Step, StepOutcome, Unwatched, cannot, directory, of_kept, trash,
 };
@@ -51,7 +52,8 @@ pub fn check(action: &Action, steps: &[Step], options: &ActingOptions) -> Vec<(u
     parts.flatten().collect()
 }
 
-/// What file systems lack without which nothing can be done with their files: a reason for each of these paths, by its `st_dev`.
+/// What file systems lack without which nothing can be done with their files: a reason for each of these absolute paths, by its
+/// `st_dev`.
 #[must_use]
 pub fn lacking<'p>(
     action: &Action,
@@ -65,9 +67,8 @@ pub fn lacking<'p>(
         if session.systems.known(device).is_some() {
             continue;
         }
-        let opened = Directory::open(path).or_else(|_| Directory::open(path.parent().unwrap_or(path)));
         // What cannot be opened is refused later, with its reason.
-        if let Ok(behind) = opened.and_then(|directory| session.systems.of(device, &directory))
+        if let Ok(behind) = directory_at(path).and_then(|directory| session.systems.of(device, &directory))
             && let Err(why) = session.require_ability(&behind)
         {
             lacking.insert(device, why);

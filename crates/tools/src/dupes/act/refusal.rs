@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -405,6 +406,15 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
+    /// Whether a stop came before.
+    pub(super) fn is_stopped(&self) -> bool {
+        match self {
+            Self::Stopped => true,
+            Self::OfKept(_, why) => why.is_stopped(),
+            _ => false,
+        }
+    }
+
     /// Whether the file system has no leases, or does not number its files.
     #[must_use]
     pub fn is_of_file_system(&self) -> bool {
@@ -437,6 +447,15 @@ impl<'d> Deserialize<'d> for RefusalReason {
 pub(super) fn cannot<E: Display>(action: impl Into<Cow<'static, str>>) -> impl Fn(E) -> RefusalReason {
     let action = action.into();
     move |error| RefusalReason::Cannot(action.clone(), error.to_string())
+}
+
+/// The same of a call that a stop may end.
+pub(super) fn unless_stopped(action: impl Into<Cow<'static, str>>) -> impl Fn(io::Error) -> RefusalReason {
+    let failed = cannot(action);
+    move |error| match error.kind() {
+        io::ErrorKind::Interrupted => RefusalReason::Stopped,
+        _ => failed(error),
+    }
 }
 
 /// The same, of the kept file.

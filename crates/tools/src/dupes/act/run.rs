@@ -57,6 +57,7 @@ pub(crate) fn run_watched(
     let directory = journal::directory(&options.state_directory);
     settle::all(
         &directory,
+        stop,
         &|path, settled| tell(RunEvent::Settled(path, settled)),
         watch,
     )?;

@@ -4,6 +4,7 @@
 //! Not here: undoing what was done.
 
 use std::io;
+use std::io::ErrorKind::{CrossesDevices, Interrupted};
 use std::path::Path;
 
 use seekless::update::Watch;
@@ -18,13 +19,17 @@ use super::run_record::{JournalLine, RunRecord};
 use super::undo::finish_undo;
 use super::undone::{Undone, UndoneStep};
 use super::{Action, Error, Ran, RefusalReason, Settled, StepOutcome};
+use crate::Stop;
 
 /// Receives how a file or a journal was settled.
 pub(super) type TellSettled<'a> = &'a dyn Fn(&Path, &Settled);
 
 /// Settles all journals of killed runs in a directory, as far as that can be done now.
-pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) -> Result<(), Error> {
+pub(super) fn all(directory: &Path, stop: &Stop, tell: TellSettled<'_>, watch: &dyn Watch) -> Result<(), Error> {
     for path in journal::all(directory)? {
+        if stop.is_stopped() {
+            break;
+        }
         // A journal that cannot be read must not keep others from being settled, or this run from starting.
         let Ok(Some(journal)) = RunJournal::open(&path) else {
             continue;
@@ -45,9 +50,9 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
                         }
                     }
                 };
-                finish_undo(journal, &lines, &told, watch)?;
+                finish_undo(journal, &lines, stop, &told, watch)?;
             }
-            Ok(lines) => settle(&journal, &lines, tell, watch)?,
+            Ok(lines) => settle(&journal, &lines, stop, tell, watch)?,
             Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {
                 let why = RefusalReason::Journal(error.source.to_string());
                 tell(&path, &Settled::Failed { why });
@@ -62,6 +67,7 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
 pub(super) fn settle(
     journal: &RunJournal,
     lines: &RunRecord,
+    stop: &Stop,
     tell: TellSettled<'_>,
     watch: &dyn Watch,
 ) -> Result<(), Error> {
@@ -70,6 +76,7 @@ pub(super) fn settle(
         names: Names {
             action: &lines.header.action,
             directories: &directories,
+            stop,
             watch,
         },
         written: Written::default(),
@@ -88,7 +95,9 @@ pub(super) fn settle(
         let outcome = match settling.step(entry, told) {
             Ok(outcome) => outcome,
             // Perhaps its directory was removed since.
-            Err(error) if told.is_some() && error.kind() != io::ErrorKind::CrossesDevices => outcome(told, true),
+            Err(error) if told.is_some() && ![CrossesDevices, Interrupted].contains(&error.kind()) => {
+                outcome(told, true)
+            }
             Err(error) => {
                 // Its file system may be mounted again later.
                 waiting.push((entry, error));
@@ -207,8 +216,9 @@ impl Settling<'_> {
         {
             // It may have been moved on since.
             let is_at = |place: &ExaminedName| entry.acted_on().is_at(place, &place.name);
-            let is_moved = |place: &ExaminedName| is_at(place) || entry.is_moved_to(self.names.action, place);
-            if found(to)?.as_ref().is_some_and(is_moved)
+            let (action, stop) = (self.names.action, self.names.stop);
+            let is_moved = |place: &ExaminedName| Ok(is_at(place) || entry.is_moved_to(action, place, stop)?);
+            if found(to)?.as_ref().map_or(io::Result::Ok(false), is_moved)?
                 || told.is_some() && !found(&name.path)?.as_ref().is_some_and(is_at)
             {
                 return Ok((NameState::Acted, false));

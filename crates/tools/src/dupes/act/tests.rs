@@ -21,12 +21,14 @@ use seekless::update::{StepKind, Watch, WatchedStep};
 use seekless_sys::{self as sys, Support};
 use tempfile::TempDir;
 
+use super::journal::RunJournal;
 use super::record::moved_to;
 use super::run::run_watched;
 use super::undo::{Undone, UndoneStep, undo_watched};
 use super::*;
 use crate::Stop;
 use crate::testing::{Mounted, cases, is_long, long_or, mounts, naive_walk};
+use crate::walk::StatFacts;
 
 mod directories;
 mod emptied;
@@ -1319,6 +1321,50 @@ fn a_stopped_run_says_so_of_all_that_is_left() {
     assert_eq!(told.into_inner().unwrap().len(), 3);
     tree.undo();
     assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn an_undo_that_is_stopped_at_any_moment_leaves_nothing_half_done_and_goes_on_later() {
+    let tree = tree();
+    for action in actions(&tree).into_iter().filter(|action| *action != Action::Reflink) {
+        let prepare = || {
+            forget_all(&tree);
+            let steps = sample(&tree);
+            let before = tree.snapshot();
+            tree.does(&action, &steps);
+            before
+        };
+        prepare();
+        let changes = changes_of(|watch| tree.undo_with(watch));
+        for left in some_moments(changes) {
+            let before = prepare();
+            let stop = Stop::default();
+            let stopping = meanwhile(left, |_| stop.stop());
+            let journal = tree.journals()[0].path.clone();
+            undo_watched(&journal, &stop, &|_| (), &stopping).unwrap();
+            assert_eq!(tree.settle(), [], "{action:?} {left}");
+            require_nothing_left_over(&tree);
+            tree.undo_with(&Unwatched);
+            require_same(&tree, &before, &format!("{action:?} {left}"));
+        }
+    }
+    forget_all(&tree);
+}
+
+#[test]
+fn a_long_file_is_not_read_to_its_end_once_undo_or_settling_is_stopped() {
+    let tree = tree();
+    let steps = sample(&tree);
+    tree.does(&Action::Remove, &steps);
+    let lines = RunJournal::read_only(&tree.journals()[0].path).unwrap().read().unwrap();
+    let entry = lines.entries.first().unwrap();
+    let file = File::open(tree.path("keep")).unwrap();
+    let found = StatFacts::of(&file).unwrap();
+    let stop = Stop::default();
+    assert!(entry.has_digest(&found, &file, &stop).unwrap());
+    stop.stop();
+    let stopped = entry.has_digest(&found, &file, &stop).unwrap_err();
+    assert_eq!(stopped.kind(), io::ErrorKind::Interrupted);
 }
 
 #[test]

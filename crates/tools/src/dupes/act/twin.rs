@@ -17,6 +17,7 @@ use super::Action;
 use super::held::digest_of;
 use super::place::ExaminedName;
 use super::record::StepRecord;
+use crate::Stop;
 use crate::walk::StatFacts;
 
 /// Birth time of a file, in ns since 1970, if its file system has it. A new file with the inode number of a removed one was
@@ -79,22 +80,28 @@ impl KnownFile {
 impl StepRecord {
     /// Whether a name leads to the file that was acted on, with the bytes and the time that it had, or to its copy that
     /// undoing another journal made.
-    pub fn is_at(&self, place: &ExaminedName, called: &OsStr) -> bool {
-        let Some((found, Some(file))) = opened(place, called) else {
-            return false;
-        };
-        found.kind == FileType::RegularFile
-            && self.is_as_old(&found)
-            && (self.acted_on().is(&found, Some(&file)) || self.has_digest(&found, &file))
+    ///
+    /// # Errors
+    /// As [`Self::has_digest`].
+    pub fn is_at(&self, place: &ExaminedName, called: &OsStr, stop: &Stop) -> io::Result<bool> {
+        match opened(place, called) {
+            Some((found, Some(file))) if found.kind == FileType::RegularFile && self.is_as_old(&found) => {
+                Ok(self.acted_on().is(&found, Some(&file)) || self.has_digest(&found, &file, stop)?)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Whether the file that was acted on is where it was moved to. In a place that only it can have, it may have changed since.
-    pub fn is_moved_to(&self, action: &Action, there: &ExaminedName) -> bool {
+    ///
+    /// # Errors
+    /// As [`Self::has_digest`].
+    pub fn is_moved_to(&self, action: &Action, there: &ExaminedName, stop: &Stop) -> io::Result<bool> {
         let is_file = || matches!(there.facts(), Ok(Some(found)) if found.kind == FileType::RegularFile);
         if action.moves_apart() {
-            is_file()
+            Ok(is_file())
         } else {
-            self.is_at(there, &there.name)
+            self.is_at(there, &there.name, stop)
         }
     }
 
@@ -105,9 +112,17 @@ impl StepRecord {
     }
 
     /// Whether a file has the bytes that both files had.
-    pub fn has_digest(&self, found: &StatFacts, file: &File) -> bool {
-        let digest = || digest_of(file, found.bytes, &mut Vec::new(), &|| true);
-        found.bytes == self.step.file.state.bytes && digest().is_ok_and(|digest| digest == self.digest)
+    ///
+    /// # Errors
+    /// It was stopped before that was known.
+    pub fn has_digest(&self, found: &StatFacts, file: &File, stop: &Stop) -> io::Result<bool> {
+        if found.bytes != self.step.file.state.bytes {
+            return Ok(false);
+        }
+        match digest_of(file, found.bytes, &mut Vec::new(), &|| !stop.is_stopped()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            digest => Ok(digest.is_ok_and(|digest| digest == self.digest)),
+        }
     }
 }
 

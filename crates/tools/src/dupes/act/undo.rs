@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use super::past::own;
 use super::place::{Directories, ExaminedName};
 use super::prepare::{require_changeable_directory, require_undoable};
 use super::record::{NameOf, OldFile, StepRecord};
+use super::refusal::unless_stopped;
 use super::run_record::{JournalLine, RunRecord};
 use super::settle::settle;
 use super::twin::KnownFile;
@@ -45,7 +47,7 @@ pub fn undo(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), Err
 pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch: &dyn Watch) -> Result<(), Error> {
     let (journal, mut lines) = opened(path)?;
     if !lines.is_complete {
-        settle(&journal, &lines, &|_, _| (), watch)?;
+        settle(&journal, &lines, stop, &|_, _| (), watch)?;
         lines = journal.read()?;
     }
     undo_steps(journal, &lines, &|_| true, stop, tell, watch)
@@ -68,13 +70,14 @@ pub(super) fn opened(path: &Path) -> Result<(RunJournal, RunRecord), Error> {
 pub(super) fn finish_undo(
     journal: RunJournal,
     lines: &RunRecord,
+    stop: &Stop,
     tell: TellUndone<'_>,
     watch: &dyn Watch,
 ) -> Result<(), Error> {
     let is_begun = |entry: &StepRecord| {
         lines.restored.contains_key(&entry.number) && lines.undone.get(&entry.number) != Some(&true)
     };
-    undo_steps(journal, lines, &is_begun, &Stop::default(), tell, watch)
+    undo_steps(journal, lines, &is_begun, stop, tell, watch)
 }
 
 fn undo_steps(
@@ -90,6 +93,7 @@ fn undo_steps(
         journal,
         directories: Directories::default(),
         block: Vec::new(),
+        stop,
         watch,
         written: Written::default(),
         made_directories: Vec::new(),
@@ -101,7 +105,7 @@ fn undo_steps(
     let mut named = Vec::new();
     loop {
         // New files are durable before they have names, and names before the record of them: one sync serves both.
-        let batch = undoing.make_all(&mut entries, lines, stop);
+        let batch = undoing.make_all(&mut entries, lines);
         undoing.record(std::mem::take(&mut named))?;
         if batch.is_empty() {
             break;
@@ -122,6 +126,7 @@ struct Undoing<'a> {
     journal: RunJournal,
     directories: Directories,
     block: Vec<u8>,
+    stop: &'a Stop,
     watch: &'a dyn Watch,
     written: Written,
     /// Directories that are there again, and what those that were made get when their files are back.
@@ -143,11 +148,20 @@ struct Restoring<'e> {
     is_named: bool,
 }
 
+impl Restoring<'_> {
+    /// Whether a stop came before the outcome of a name was known.
+    fn is_stopped(&self) -> bool {
+        let is_stopped = |told: &Option<Undone>| matches!(told, Some(Undone::Failed { why }) if why.is_stopped());
+        self.told.iter().any(is_stopped)
+    }
+}
+
 impl Undoing<'_> {
     fn names(&self) -> Names<'_> {
         Names {
             action: self.action,
             directories: &self.directories,
+            stop: self.stop,
             watch: self.watch,
         }
     }
@@ -157,12 +171,11 @@ impl Undoing<'_> {
         &mut self,
         entries: &mut dyn Iterator<Item = &'e StepRecord>,
         lines: &RunRecord,
-        stop: &Stop,
     ) -> Vec<Restoring<'e>> {
         let open_max = (sys::open_files_max() / 4).max(1);
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < BATCH && bytes < BATCH_BYTES && batch.len() + self.directories.len() < open_max {
-            let Some(entry) = entries.next().filter(|_| !stop.is_stopped()) else {
+            let Some(entry) = entries.next().filter(|_| !self.stop.is_stopped()) else {
                 break;
             };
             bytes = entry.step.file.state.bytes.saturating_add(bytes);
@@ -209,7 +222,8 @@ impl Undoing<'_> {
         Some(restoring)
     }
 
-    /// Gives names to what was made for a step. Returns its number, and whether nothing is left to undo.
+    /// Gives names to what was made for a step. Returns its number, and whether nothing is left to undo. Of a step in which it was
+    /// stopped, nothing is told.
     fn finish(&mut self, mut restoring: Restoring<'_>, of: u64, tell: TellUndone<'_>) -> (u64, bool) {
         let entry = restoring.entry;
         let is_moved = self.action.moves();
@@ -217,8 +231,14 @@ impl Undoing<'_> {
             let moved = entry.names.iter().map(|name| Some(self.move_back(entry, name)));
             restoring.told = moved.collect();
         }
+        if restoring.is_stopped() {
+            return (entry.number, false);
+        }
         let has_changed = !restoring.wanted.is_empty() || is_moved || entry.step.file.is_directory;
         self.give_names(&mut restoring);
+        if restoring.is_stopped() {
+            return (entry.number, false);
+        }
         let mut is_undone = true;
         for (name, undone) in entry.names.iter().zip(&restoring.told) {
             let Some(undone) = undone else { continue };
@@ -295,7 +315,8 @@ impl Undoing<'_> {
     fn is_moved(&self, entry: &StepRecord) -> bool {
         let moved_to = entry.names.iter().filter_map(|name| name.moved_to.as_deref());
         let mut places = moved_to.filter_map(|to| entry.place(to, &self.directories).ok());
-        places.any(|there| entry.is_moved_to(self.action, &there))
+        // If it was stopped, moving it back says so.
+        places.any(|there| entry.is_moved_to(self.action, &there, self.stop).unwrap_or(true))
     }
 
     fn move_back(&self, entry: &StepRecord, name: &NameOf) -> Undone {
@@ -305,13 +326,18 @@ impl Undoing<'_> {
             Ok(place) => place,
             Err(error) => return failed(cannot("open its directory")(error)),
         };
-        let is_target = |place: &ExaminedName| entry.is_at(place, &place.name);
+        let there = entry.place(to, &self.directories);
+        let is_there = |there: &ExaminedName| entry.is_moved_to(self.action, there, self.stop);
+        let known = there.as_ref().map_or(Ok(false), is_there);
+        let known =
+            known.and_then(|is_there| Ok((is_there, !is_there && entry.is_at(&place, &place.name, self.stop)?)));
         // A killed undo may have removed the directory.
-        let there = match entry.place(to, &self.directories) {
-            Ok(there) if entry.is_moved_to(self.action, &there) => there,
-            _ if is_target(&place) => return self.unmake(name),
-            Ok(_) => return failed(RefusalReason::NotMoved(to.to_owned())),
-            Err(error) => return failed(cannot(format!("open the directory of {shown}"))(error)),
+        let there = match (known.map_err(unless_stopped("compare")), there) {
+            (Err(why), _) => return failed(why),
+            (Ok((_, true)), _) => return self.unmake(name),
+            (Ok((true, _)), Ok(there)) => there,
+            (Ok(_), Ok(_)) => return failed(RefusalReason::NotMoved(to.to_owned())),
+            (Ok(_), Err(error)) => return failed(cannot(format!("open the directory of {shown}"))(error)),
         };
         if let Err(why) = require_undoable(self.action, name) {
             return failed(why);
@@ -349,7 +375,7 @@ impl Undoing<'_> {
                 // It was restored, and is another program's now.
                 Ok((_, NameState::Other(_) | NameState::Aside(_))) | Err(_) if restoring.was_undone => None,
                 Ok((_, NameState::Other(why) | NameState::Aside(why))) => Some(failed(why)),
-                Err(error) => Some(failed(cannot("open its directory")(error))),
+                Err(error) => Some(failed(unless_stopped("open its directory")(error))),
             };
         }
         let (None, Some(WantedName { at, place, .. })) = (&restoring.file, restoring.wanted.first()) else {
@@ -460,12 +486,20 @@ impl Undoing<'_> {
         self.write_down(entry, new)?;
         entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
-            let planned = Job::new().over(Destination::Overwrite);
+            let goes_on = |_, _| match self.stop.is_stopped() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            };
+            let planned = Job::new().over(Destination::Overwrite).telling(&goes_on);
             let done = planned.copy(Part::of_file(kept), Part::of_file(new));
-            done.map_err(|error| cannot("copy")(seekless::full_text(&error)))?;
+            done.map_err(|error| match error {
+                seekless::Error::Stopped { .. } => RefusalReason::Stopped,
+                error => cannot("copy")(seekless::full_text(&error)),
+            })?;
         }
         let length = new.metadata().map_err(cannot("stat the new file"))?.len();
-        let digest = digest_of(new, length, &mut self.block, &|| true).map_err(cannot("read the new file"))?;
+        let digest = digest_of(new, length, &mut self.block, &|| !self.stop.is_stopped());
+        let digest = digest.map_err(unless_stopped("read the new file"))?;
         if (length, &digest) != (entry.step.file.state.bytes, &entry.digest) {
             return Ok(false);
         }

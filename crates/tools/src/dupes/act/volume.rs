@@ -2,6 +2,7 @@
 //! one, and a path may lead below a mount point whose volume is not there.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -31,10 +32,14 @@ pub(super) fn system_of(directory: &Directory) -> String {
     }
 }
 
-/// The same of the directory that a path is, or that holds it.
+/// The same of the directory that an absolute path is, or that holds it.
 pub(super) fn system_at(path: &Path) -> String {
-    let opened = Directory::open(path).or_else(|_| Directory::open(path.parent().unwrap_or(path)));
-    opened.map_or_else(|_| "unknown".to_owned(), |directory| system_of(&directory))
+    directory_at(path).map_or_else(|_| "unknown".to_owned(), |directory| system_of(&directory))
+}
+
+/// Opens the directory that an absolute path is, or that holds it. Nothing else is opened, as that may have effects.
+pub(super) fn directory_at(path: &Path) -> io::Result<Directory> {
+    Directory::open(path).or_else(|_| Directory::open(path.parent().unwrap_or(path)))
 }
 
 /// What a mount shows of a file system: [`system_of`], the directory that is mounted, and where.
