@@ -582,6 +582,45 @@ fn of_directories_that_hold_each_other_the_one_that_frees_most_goes_then_the_one
     }
 }
 
+#[test]
+fn a_named_path_that_leads_elsewhere_by_then_is_a_failure() {
+    for is_file in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        for name in ["named", "theirs"] {
+            fs::create_dir(path(name)).unwrap();
+            fs::write(path(name).join("a"), "same").unwrap();
+            fs::write(path(name).join("b"), "same").unwrap();
+        }
+        let roots = if is_file {
+            ["named/a", "named/b"].map(path).to_vec()
+        } else {
+            vec![path("named")]
+        };
+        let selection = Selection::new(&roots, true);
+        fs::rename(path("named"), path("aside")).unwrap();
+        std::os::unix::fs::symlink("theirs", path("named")).unwrap();
+        let found = find(
+            &selection,
+            &Filter::default(),
+            &SearchOptions::default(),
+            &Stop::default(),
+            &|_| (),
+        );
+        assert_eq!(
+            (found.groups().count(), found.failures.len()),
+            (0, roots.len()),
+            "{:?}",
+            found.failures
+        );
+        assert!(
+            found.failures[0].1.contains("leads to something else"),
+            "{:?}",
+            found.failures
+        );
+    }
+}
+
 /// Searches below a directory, for equal directories, too.
 fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> FoundDuplicates {
     let selection = Selection::new([root], other_file_systems);

@@ -193,6 +193,7 @@ impl<'a> Shared<'a> {
 
     fn begin_below(&self, root: &'a Root) -> Result<(), Failure> {
         let opened = open_root(&root.path).map_err(|error| ("open", error))?;
+        root.require_same(&StatFacts::of(&opened).map_err(|error| ("stat", error.into()))?)?;
         self.lock().waiting.push(Waiting {
             directory: Directory::root([opened], &root.path, self.limit, ()),
             root,
@@ -224,6 +225,7 @@ impl<'a> Shared<'a> {
         found: &mut WalkFound,
     ) -> Result<(), Failure> {
         let facts = FileAt::named(&root.path).facts()?;
+        root.require_same(&facts)?;
         let entry = Named {
             name: Path::new(root.path.file_name().unwrap_or_default()),
             path: &|| root.path.clone(),
@@ -377,7 +379,7 @@ impl<'a> Shared<'a> {
         directory: BorrowedFd<'_>,
         found: &mut WalkFound,
     ) -> Option<System> {
-        if facts.device != next.root.device && !self.selection.other_file_systems {
+        if facts.device != next.root.id.device && !self.selection.other_file_systems {
             found.left.other_file_systems += 1;
             return None;
         }

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 use seekless::files::{FileId, FileState, kind_of, with_article};
-use seekless::walk::{Directory, FileAt, StatFacts, Walk, WalkRules, is_sure, open_root};
+use seekless::walk::{Directory, Failure, FileAt, StatFacts, Walk, WalkRules, is_sure, open_root};
 use seekless_sys::{FileSystem, file_system, file_system_of, mount_id};
 use serde::Serialize;
 
@@ -42,7 +43,8 @@ pub(crate) struct Root {
     /// Its position among the named paths.
     pub number: u32,
     pub is_directory: bool,
-    pub(super) device: u64,
+    /// What it led to when it was looked at; default if it is refused.
+    pub(super) id: FileId,
     pub(super) system: System,
     /// Why it is refused.
     pub(super) refused: Option<String>,
@@ -141,6 +143,15 @@ impl WalkRules for SelectionRules<'_> {
     }
 }
 
+impl Root {
+    /// Fails if a path that is opened leads to something else by now.
+    pub(super) fn require_same(&self, now: &StatFacts) -> Result<(), Failure> {
+        let is_same = now.id() == self.id || !self.system.inodes_identify;
+        let why = "it leads to something else than before";
+        is_same.then_some(()).ok_or_else(|| ("open", io::Error::other(why)))
+    }
+}
+
 impl Selection {
     /// Stats all paths, following links, but opens nothing. A path that is named twice counts once.
     /// `other_file_systems` sets whether directories of other file systems are entered. A path that is missing, neither
@@ -195,7 +206,7 @@ impl Selection {
             path: path.to_owned(),
             number: self.paths,
             is_directory: false,
-            device: 0,
+            id: FileId::new(0, 0),
             system: System::default(),
             refused: None,
         };
@@ -207,7 +218,7 @@ impl Selection {
                 }
                 root.is_directory = metadata.is_dir();
                 self.has_files |= !root.is_directory;
-                root.device = metadata.dev();
+                root.id = FileId::of(&metadata);
                 root.system = System::of(&system);
                 if root.is_directory && !system.inodes_identify && self.mounts.show_again(path) {
                     return;
@@ -270,7 +281,7 @@ impl Selection {
     pub(crate) fn walk<'a>(&'a self, root: &Root, stop: &'a Stop) -> Walk<SelectionRules<'a>> {
         let rules = SelectionRules {
             selection: self,
-            device: root.device,
+            device: root.id.device,
             stop,
             left: Left::default(),
         };
@@ -329,5 +340,7 @@ fn look(path: &Path) -> Result<(Metadata, FileSystem), String> {
     if system.is_pseudo {
         return Err(format!("not a storage file system ({})", system.type_name));
     }
+    // Unlike stat(2), statfs(2) mounts what is mounted on demand.
+    let metadata = fs::metadata(path).map_err(|error| format!("cannot stat: {error}"))?;
     Ok((metadata, system))
 }

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use seekless::files::{FileState, allocated_bytes, own_bytes, with_article};
 use seekless::update::{StepKind, Watch};
-use seekless::walk::{Directory, Walk, WalkRules};
-use seekless_sys::Access;
+use seekless::walk::{self, Walk, WalkRules};
+use seekless_sys::{Access, Directory};
 
 use super::change::{destination, unmake};
 use super::choose::KeepReason;
@@ -39,12 +39,12 @@ pub(super) struct ListedDirectory {
 }
 
 impl WalkRules for ListedDirectory {
-    fn enters(&mut self, directory: &Directory<1>, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+    fn enters(&mut self, directory: &walk::Directory<1>, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
         self.add(&directory.path_of(b""), Inside::Directory, facts.state);
         true
     }
 
-    fn pass(&mut self, directory: &Directory<1>, name: &CStr, kind: FileType) {
+    fn pass(&mut self, directory: &walk::Directory<1>, name: &CStr, kind: FileType) {
         let path = directory.path_of(name.to_bytes());
         let link = || Ok::<_, io::Error>((fs::read_link(&path)?, FileState::of(&fs::symlink_metadata(&path)?)));
         match link() {
@@ -208,7 +208,7 @@ pub fn emptied<'a>(steps: impl Iterator<Item = &'a Step>, roots: &[PathBuf]) -> 
 
 /// Whether a directory can be read, and has no other entries.
 fn has_only(directory: &Path, paths: &HashSet<PathBuf>) -> bool {
-    let names = seekless_sys::Directory::open(directory).and_then(|open| open.names());
+    let names = Directory::open(directory).and_then(|open| open.names());
     names.is_ok_and(|names| names.iter().all(|name| paths.contains(&directory.join(name))))
 }
 
@@ -245,7 +245,13 @@ fn first_difference(one: &ListedDirectory, other: &ListedDirectory) -> Option<Pa
 
 /// The space that a file shares with no other, as far as the file system tells; 0 if it cannot be opened.
 pub(super) fn unshared_bytes(path: &Path) -> u64 {
-    let Ok(file) = File::open(path) else { return 0 };
+    let open = || {
+        Directory::open(path.parent()?)
+            .ok()?
+            .open_plain(path.file_name()?, Access::Read)
+            .ok()
+    };
+    let Some(file) = open() else { return 0 };
     let own = own_bytes(&file).ok().flatten();
     let all = || file.metadata().map_or(0, |found| allocated_bytes(&found));
     own.unwrap_or_else(all)
@@ -276,6 +282,9 @@ pub(super) fn examine(
     let opened = place.directory.open_directory(&place.name);
     let file = opened.and_then(|directory| directory.open_plain(OsStr::new("."), Access::Read));
     let file = file.map_err(cannot("open"))?;
+    if StatFacts::of(&file).map_err(cannot("stat"))?.id() != found.id() {
+        return Err(RefusalReason::OtherInode);
+    }
     if seekless_sys::is_mount_root(&file) {
         return Err(RefusalReason::MountPoint(path.clone()));
     }

@@ -130,7 +130,7 @@ struct Undoing<'a> {
     watch: &'a dyn Watch,
     written: Written,
     /// Directories that are there again, and what those that were made get when their files are back.
-    made_directories: Vec<(NameOf, Option<OldFile>)>,
+    made_directories: Vec<(NameOf, Option<(KnownFile, OldFile)>)>,
     has_restored: bool,
     has_failed: bool,
 }
@@ -277,25 +277,26 @@ impl Undoing<'_> {
         let place = entry
             .place(&name.path, &self.directories)
             .map_err(cannot("open its directory"))?;
-        let made = lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
-        let is_new = place.facts().map_err(cannot("stat"))?.is_none();
-        if is_new {
+        let mut made = lines.restored.get(&entry.number).cloned().unwrap_or_default();
+        if place.facts().map_err(cannot("stat"))?.is_none() {
             require_changeable_directory(&name.path)?;
             let directory = make_again(entry, &place, self.watch)?;
-            self.write_down(entry, &directory)?;
+            made.push(self.write_down(entry, &directory)?);
             name_again(entry, &place, self.watch)?;
         }
-        let is_ours = is_new || made.iter().any(|made| made.is_at(&place, &place.name));
-        let old = is_ours.then(|| entry.old.clone());
-        self.made_directories.push((name.clone(), old));
+        let ours = made.into_iter().find(|made| made.is_at(&place, &place.name));
+        self.made_directories
+            .push((name.clone(), ours.map(|made| (made, entry.old.clone()))));
         Ok(())
     }
 
     /// Gives directories their times, which changed when their files came back, and removes those that the files were moved to.
     fn finish_directories(&self) {
-        for (name, old) in self.made_directories.iter().rev() {
+        for (name, ours) in self.made_directories.iter().rev() {
             unfollow(name, &self.directories);
-            if let (Some(old), Ok(directory)) = (old, File::open(&name.path)) {
+            let Some((made, old)) = ours else { continue };
+            let directory = self.directories.place(&name.path).and_then(|place| place.open());
+            if let Some(directory) = directory.ok().filter(|directory| made.is_open(directory)) {
                 // A time that cannot be set is no reason to undo again.
                 let _ = old.give_times(&directory);
             }
@@ -470,15 +471,16 @@ impl Undoing<'_> {
         }
     }
 
-    /// Writes in the journal which file or directory is made to undo a step, before it has its name.
-    fn write_down(&mut self, entry: &StepRecord, new: &File) -> Result<(), RefusalReason> {
+    /// Writes in the journal which file or directory is made to undo a step, before it has its name, and returns that.
+    fn write_down(&mut self, entry: &StepRecord, new: &File) -> Result<KnownFile, RefusalReason> {
         let made = KnownFile::of(new).map_err(cannot("stat the new file"))?;
         self.journal.add(&JournalLine::Restoring {
             step: entry.number,
             file: made,
         });
         let written = self.journal.write(self.watch);
-        written.map_err(|error| RefusalReason::Journal(error.to_string()))
+        written.map_err(|error| RefusalReason::Journal(error.to_string()))?;
+        Ok(made)
     }
 
     /// Fills a new file, after the journal says which it is; returns whether its bytes are those of the removed file.

@@ -178,7 +178,8 @@ impl<'a> Sorter<'_, 'a> {
             FileType::RegularFile => {
                 let target = openat(self.handle, name, NAMED_FILE | seekless_sys::PATH_ONLY, Mode::empty());
                 let system = target.map(|target| self.shared.system(facts.device, target.as_fd()));
-                let is_elsewhere = facts.device != self.next.root.device && !self.shared.selection.other_file_systems;
+                let is_elsewhere =
+                    facts.device != self.next.root.id.device && !self.shared.selection.other_file_systems;
                 match system {
                     Err(error) => self.failed(name, "open", error),
                     Ok(system) if !is_elsewhere && system.inodes_identify && !system.is_pseudo => {

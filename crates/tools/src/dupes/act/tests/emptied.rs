@@ -45,6 +45,35 @@ fn attributes(path: &Path) -> (u32, Option<Vec<u8>>) {
 }
 
 #[test]
+fn a_directory_that_is_swapped_for_a_link_while_it_is_made_again_changes_no_other() {
+    let tree = tree();
+    let prepare = || {
+        forget_all(&tree);
+        write_nested(&tree);
+        let theirs = tree.write("theirs/f", b"precious").with_file_name("");
+        age(&theirs, 1);
+        let (action, steps) = steps(&tree, 0);
+        tree.does(&action, &steps);
+        fs::metadata(theirs).unwrap().modified().unwrap()
+    };
+    prepare();
+    let changes = changes_of(|watch| tree.undo_with(watch));
+    for left in some_moments(changes) {
+        let before = prepare();
+        let swap = |_: &WatchedStep<'_>| {
+            if fs::rename(tree.path("a"), tree.path("aside")).is_ok() {
+                symlink("theirs", tree.path("a")).unwrap();
+            }
+        };
+        tree.undo_with(&meanwhile(left, swap));
+        let now = fs::metadata(tree.path("theirs")).unwrap().modified().unwrap();
+        assert_eq!(now, before, "{left}");
+        assert_eq!(fs::read_dir(tree.path("theirs")).unwrap().count(), 1, "{left}");
+    }
+    forget_all(&tree);
+}
+
+#[test]
 fn only_directories_that_acting_leaves_empty_go_and_never_those_that_were_named() {
     for tree in trees() {
         for number in EMPTYING {
