@@ -2,7 +2,9 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use seekless::files::shared_layout;
 
 use crate::common::disks::{btrfs, bytes, disk, sync};
@@ -84,16 +86,14 @@ fn a_user_lets_read_only_files_of_his_own_share_blocks_and_none_of_others() {
         fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
+    let state = common.directory().join("state");
+    fs::create_dir(&state).unwrap();
+    chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
     let run = || {
         let mut command = common.command(common.directory().join("seekless"));
         command.args(["dupes", "--action", "reflink", "--keep", "first", "--yes"]);
         let command = command.arg(place.path("disk"));
-        Ended::of(
-            command
-                .env("XDG_STATE_HOME", common.directory().join("open"))
-                .spawn()
-                .unwrap(),
-        )
+        Ended::of(command.env("XDG_STATE_HOME", &state).spawn().unwrap())
     };
     chown(place.path("disk/b"), Some(0), Some(0)).unwrap();
     run().ended_with(1);
@@ -240,4 +240,42 @@ fn two_paths_of_one_name_are_one_name_when_names_are_removed() {
         left("dupes --action remove --names --yes --keep name:file shown one"),
         [true, false]
     );
+}
+
+/// What is long takes minutes or hours; pipes without a writer, for ever.
+#[test]
+fn searching_and_acting_end_soon_after_a_signal_however_long_files_are_and_never_wait_for_pipes() {
+    let place = Place::new();
+    fs::create_dir(place.path("long")).unwrap();
+    for name in ["long/a", "long/b"] {
+        let file = fs::File::create(place.path(name)).unwrap();
+        if file.set_len(900 << 30).is_err() {
+            return println!("skipped: no sparse files of 900 GiB here");
+        }
+    }
+    for arguments in [
+        "dupes --cache --cache-file cache long",
+        "dupes --action remove --keep first --yes long",
+        "dupes --action hardlink --keep first --yes long",
+        "dupes catalogue --output catalogue long",
+    ] {
+        let child = place.start(arguments);
+        std::thread::sleep(Duration::from_millis(400));
+        let signalled = Instant::now();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        Ended::of(child);
+        // Half a second, and room for a machine with much to do.
+        assert!(signalled.elapsed() < Duration::from_secs(5), "{arguments}");
+        assert!(place.path("long/b").exists());
+    }
+    fs::create_dir(place.path("tree")).unwrap();
+    for name in ["tree/a", "tree/b"] {
+        place.file(name, b"same");
+        assert!(prepared("mkfifo", &[place.path(format!("{name}.pipe")).as_os_str()]));
+    }
+    place.succeeds("dupes --dirs tree").says("1 group");
+    place.succeeds("dupes --action remove --prune --keep first --yes tree");
+    place.succeeds("dupes undo");
+    assert!(place.path("tree/b").exists());
+    place.run("dupes tree tree/a.pipe").warns("is a FIFO");
 }

@@ -123,13 +123,13 @@ impl ActOptions {
     /// Fails before a search if the file systems of all paths lack what the action needs.
     pub fn require_able(&self, action: &Action, paths: &[PathBuf]) -> anyhow::Result<()> {
         let (action, _) = self.action(action)?;
-        let found = |path: &PathBuf| Some((fs::metadata(path).ok()?.dev(), std::path::absolute(path).ok()?));
-        let found: Vec<_> = paths.iter().filter_map(found).collect();
-        let devices: Vec<_> = found.iter().map(|(device, path)| (*device, path.as_path())).collect();
-        let lacking = act::lacking(&action, &self.options(true)?, devices.iter().copied());
-        let mut is_able = devices.iter().filter(|(device, _)| !lacking.contains_key(device));
-        if let (Some((device, path)), None) = (devices.first(), is_able.next()) {
-            return Err(lacking[device].clone()).with_context(|| told_lacking(&action, path));
+        let found = |path| Some((fs::metadata(path).ok()?.dev(), std::path::absolute(path).ok()?, path));
+        let found: Vec<(u64, PathBuf, &PathBuf)> = paths.iter().filter_map(found).collect();
+        let devices = found.iter().map(|(device, path, _)| (*device, path.as_path()));
+        let lacking = act::lacking(&action, &self.options(true)?, devices);
+        let is_able = found.iter().any(|(device, ..)| !lacking.contains_key(device));
+        if let Some((device, _, given)) = found.first().filter(|_| !is_able) {
+            return Err(lacking[device].clone()).with_context(|| told_lacking(&action, given));
         }
         Ok(())
     }

@@ -65,10 +65,6 @@ pub(super) fn act(
     let names = proven.places.len();
     let names_before = files.held.facts().names;
     for done in 0..names {
-        // Two paths may lead to one name, by a bind mount.
-        if files.held.facts().names == 0 {
-            break;
-        }
         // Its remaining names are checked against what the file is now.
         let renew = || {
             if done + 1 == names {

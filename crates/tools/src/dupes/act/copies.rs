@@ -3,6 +3,7 @@
 //! Not here: what follows from it (`choose`).
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -153,7 +154,7 @@ impl<'a> CopyPlaces<'a> {
     fn again(&mut self, path: &Path, is_directory: bool) -> Vec<(PathBuf, u32)> {
         let mut found = Vec::new();
         for above in path.ancestors().skip(usize::from(!is_directory)) {
-            let id = *(self.ids.entry(above.to_owned())).or_insert_with(|| directory_id(above));
+            let id = self.id(above);
             let rest = path.strip_prefix(above).unwrap_or(path);
             for (shown, root) in id.and_then(|id| self.shown.get(&id)).into_iter().flatten() {
                 let again: PathBuf = shown.components().chain(rest.components()).collect();
@@ -163,6 +164,16 @@ impl<'a> CopyPlaces<'a> {
             }
         }
         found
+    }
+
+    /// The directory of a path, and the name in it, unless numbers do not identify directories there.
+    pub(super) fn entry(&mut self, path: &Path) -> Option<(FileId, OsString)> {
+        Some((self.id(path.parent()?)?, path.file_name()?.to_owned()))
+    }
+
+    fn id(&mut self, directory: &Path) -> Option<FileId> {
+        let known = self.ids.entry(directory.to_owned());
+        *known.or_insert_with(|| directory_id(directory))
     }
 
     /// Whether the path with this number is a reference.

@@ -8,7 +8,7 @@
 //! Not here: deciding what is done (`choose`), and doing it.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -444,7 +444,10 @@ impl Reading<'_> {
         } else if !file.iter().all(|line| places.is_below_a_root(&line.path)) {
             RefusalReason::NotSearched
         } else {
-            let paths: Vec<PathBuf> = file.into_iter().map(|line| line.path).collect();
+            let mut paths: Vec<PathBuf> = file.into_iter().map(|line| line.path).collect();
+            let mut entries = HashSet::new();
+            // A bind mount shows one entry under two paths.
+            paths.retain(|path| self.places.entry(path).is_none_or(|entry| entries.insert(entry)));
             return Ok(Step {
                 own_bytes: if is_directory { 0 } else { own_bytes(&paths) },
                 file: ActedOn {

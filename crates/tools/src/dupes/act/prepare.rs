@@ -262,26 +262,13 @@ fn attributes(place: &ExaminedName, facts: &StatFacts) -> Attributes {
 /// Fails if undo would have to link names of a file across mounts, or a hard link would cross them.
 fn require_one_mount(action: &Action, places: &[ExaminedName], kept: &ExaminedName) -> Result<(), RefusalReason> {
     let is_elsewhere = |place: &ExaminedName| place.limits.mount != places[0].limits.mount;
-    let entry = |place: &ExaminedName| Some((StatFacts::of(&*place.directory).ok()?.id(), place.name.clone()));
-    // A bind mount may show one name twice.
-    let is_known = |place: &&ExaminedName| {
-        let mut others = places.iter().filter(|other| !is_elsewhere(other));
-        others.any(|other| entry(other) == entry(place))
-    };
     match action {
         // Two mounts may show one name.
         Action::Names if !places.iter().all(|place| place.limits.mount == kept.limits.mount) => {
             Err(RefusalReason::KeptOnOtherMount)
         }
         Action::Hardlink if is_elsewhere(kept) => Err(RefusalReason::KeptOnOtherMount),
-        _ if action.is_undone_by_copying()
-            && !places
-                .iter()
-                .filter(|place| is_elsewhere(place))
-                .all(|place| is_known(&place)) =>
-        {
-            Err(RefusalReason::SeveralMounts)
-        }
+        _ if action.is_undone_by_copying() && places.iter().any(is_elsewhere) => Err(RefusalReason::SeveralMounts),
         _ => Ok(()),
     }
 }
