@@ -2,7 +2,6 @@
 //!
 //! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,14 +20,14 @@ use seekless_tools::dupes::act::rules::{RULES, Rule};
 use seekless_tools::dupes::act::{self, ActingOptions, Action, RunEvent, Step, StepOutcome};
 
 use super::by_hand::choose_by_hand;
-use super::how::{ACTIONS, ActOptions, told_lacking};
+use super::how::{ACTIONS, ActOptions};
 use crate::call;
 use crate::command::confirm::is_agreed;
 use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::hint::WITHOUT_LEASES;
 use crate::output::{Output, require_own};
-use crate::show::{Activity, Acts, Amount, LINE, files, visible_path};
+use crate::show::{Activity, Acts, Amount, LINE, visible_path};
 use crate::signals::{Caught, stopping};
 
 /// Remove, link or move duplicates that a search found.
@@ -103,8 +102,6 @@ struct Work {
     is_stdin_used: bool,
     /// Whether the search had errors.
     has_failures: bool,
-    /// Whether files were left out because of what their file systems lack.
-    has_lacking: bool,
     /// Whether it was made just now.
     is_fresh: bool,
 }
@@ -141,7 +138,6 @@ pub fn run(arguments: &ActArguments) -> Result<u8, Failure> {
             origin: read.origin,
             is_stdin_used,
             has_failures: false,
-            has_lacking: false,
             is_fresh: false,
         };
         return work.finish(how, &arguments.json, arguments.quiet);
@@ -197,38 +193,6 @@ fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
     Ok((text, is_stdin))
 }
 
-impl Searched {
-    /// Leaves out files of file systems that lack what the action needs; says so once for each file system.
-    fn leave_lacking(&mut self, action: &Action, options: &ActingOptions) -> bool {
-        let directory = &self.origin.directory;
-        let mut met = BTreeMap::new();
-        for file in self.groups.iter().flat_map(|group| &group.files) {
-            let name = file.names.first().map(|name| directory.join(&name.path));
-            met.entry(file.state.device).or_insert(name.unwrap_or_default());
-        }
-        let named = met.iter().map(|(device, path)| (*device, path.as_path()));
-        let lacking = act::lacking(action, options, named).into_iter();
-        let mut lacking: BTreeMap<u64, _> = lacking.map(|(device, why)| (device, (why, 0, 0))).collect();
-        for group in &mut self.groups {
-            group.files.retain(|file| {
-                let left = lacking.get_mut(&file.state.device);
-                let is_able = left.is_none();
-                if let Some((_, files, bytes)) = left {
-                    (*files, *bytes) = (*files + 1, *bytes + file.own_bytes);
-                }
-                is_able
-            });
-        }
-        self.groups.retain(|group| !group.files.is_empty());
-        let told = lacking.iter().map(|(device, (why, number, own_bytes))| {
-            let left = format!("{} there are left alone ({})", files(*number), bytes(*own_bytes));
-            format!("{}: {why}; {left}", told_lacking(action, &met[device]))
-        });
-        super::tell_all(&told.collect::<Vec<_>>());
-        !lacking.is_empty()
-    }
-}
-
 impl Work {
     fn of_groups(
         action: Action,
@@ -241,16 +205,12 @@ impl Work {
         } else if rules.is_empty() && !searched.origin.roots.iter().any(|root| root.is_reference) {
             return Err(anyhow!("use --keep RULE or --interactive to say which files stay; rules are {RULES}").into());
         }
-        // Files can be linked only within a file system.
-        let is_linking = matches!(action, Action::Hardlink | Action::Reflink);
-        let has_lacking = is_linking && searched.leave_lacking(&action, &how.options(searched.is_fresh)?);
         Ok(Self {
             chosen: Chosen::of_groups(&action, &rules, &searched.origin, &searched.groups),
             action,
             origin: searched.origin,
             is_stdin_used: searched.is_stdin_used,
             has_failures: searched.has_failures,
-            has_lacking,
             is_fresh: searched.is_fresh,
         })
     }
@@ -414,7 +374,7 @@ impl Work {
         if self.has_failures || !self.chosen.refused.is_empty() || acts.has_failed() {
             return Err(Failure::Errors(Vec::new()));
         }
-        Ok(u8::from(acts.has_left() || self.has_lacking))
+        Ok(u8::from(acts.has_left()))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Not here: acting (`act`).
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
@@ -120,18 +121,39 @@ impl ActOptions {
         self.require_answer(json.form())
     }
 
-    /// Fails before a search if the file systems of all paths lack what the action needs.
-    pub fn require_able(&self, action: &Action, paths: &[PathBuf]) -> anyhow::Result<()> {
-        let (action, _) = self.action(action)?;
-        let found = |path| Some((fs::metadata(path).ok()?.dev(), std::path::absolute(path).ok()?, path));
-        let found: Vec<(u64, PathBuf, &PathBuf)> = paths.iter().filter_map(found).collect();
-        let devices = found.iter().map(|(device, path, _)| (*device, path.as_path()));
-        let lacking = act::lacking(&action, &self.options(true)?, devices);
-        let is_able = found.iter().any(|(device, ..)| !lacking.contains_key(device));
-        if let Some((device, _, given)) = found.first().filter(|_| !is_able) {
-            return Err(lacking[device].clone()).with_context(|| told_lacking(&action, given));
+    /// The paths on file systems that have what the action needs. Says once for each other one what it lacks, before the search, and
+    /// fails if none is left.
+    pub fn able(&self, action: &Action, paths: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
+        let ((action, _), options) = (self.action(action)?, self.options(true)?);
+        let mut known = HashMap::new();
+        let mut lacks = |path: &PathBuf| {
+            let device = fs::metadata(path).map_or(0, |found| found.dev());
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let why = known
+                .entry(device)
+                .or_insert_with(|| (path.clone(), act::lacking(&action, &options, &absolute)));
+            why.1.is_some()
+        };
+        let (lacking, able): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(&mut lacks);
+        let wish = Acts::new(&action, None).wish();
+        let told = known
+            .into_values()
+            .filter_map(|(path, why)| Some((format!("{}: cannot {wish}", visible_path(&path)), why?)));
+        let mut told: Vec<_> = told.collect();
+        if able.is_empty()
+            && let Some((path, why)) = told.pop()
+        {
+            return Err(why).context(path);
         }
-        Ok(())
+        // Files elsewhere cannot be links to files there; other actions may keep those.
+        if lacking.is_empty() || !matches!(action, Action::Hardlink | Action::Reflink) {
+            return Ok(paths);
+        }
+        let told = told
+            .into_iter()
+            .map(|(path, why)| format!("{path}: {why}; it is not searched"));
+        super::tell_all(&told.collect::<Vec<_>>());
+        Ok(able)
     }
 
     /// The action with what else it needs, and the rules. Fails if a directory of theirs does not exist.
@@ -204,11 +226,6 @@ impl ActOptions {
             state_directory: state_directory()?,
         })
     }
-}
-
-/// That nothing can be done with files of a file system.
-pub fn told_lacking(action: &Action, path: &Path) -> String {
-    format!("{}: cannot {}", visible_path(path), Acts::new(action, None).wish())
 }
 
 /// The same of a directory that may be missing, with others above it: it is made when a file is moved there.

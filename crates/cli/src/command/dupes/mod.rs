@@ -274,10 +274,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
             .how
             .check(action, !arguments.against.is_empty(), &arguments.json)?;
     }
-    let paths = arguments.chosen.paths()?;
-    if let Some(action) = &arguments.action {
-        arguments.how.require_able(action, &paths)?;
-    }
+    let named = arguments.chosen.paths()?;
+    let named_paths = named.len();
+    let paths = match &arguments.action {
+        Some(action) => arguments.how.able(action, named)?,
+        None => named,
+    };
+    let is_left = paths.len() < named_paths;
     let against: Vec<PathBuf> = arguments.against.iter().map(|path| tidy(path)).collect();
     if against.iter().any(|path| catalogue::is_catalogue(path)) {
         return catalogue::against(arguments, &paths, &against);
@@ -326,7 +329,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
             explain(&paths[0], &found, started.elapsed());
         }
         unless_stopped(&caught)?;
-        return act(arguments, action, found, origin);
+        return act(arguments, action, found, origin, is_left);
     }
     tell_all(&unmatched);
     let origin = form.json().map(|_| origin()).transpose()?;
@@ -402,6 +405,7 @@ fn act(
     action: &Action,
     found: FoundDuplicates,
     mut origin: SearchOrigin,
+    is_left: bool,
 ) -> Result<u8, Failure> {
     let groups: Vec<EqualFiles> = if arguments.how.names {
         found.linked().collect()
@@ -415,7 +419,7 @@ fn act(
     let searched = Searched {
         origin,
         groups,
-        has_failures: !found.failures.is_empty(),
+        has_failures: is_left || !found.failures.is_empty(),
         is_fresh: true,
         is_stdin_used: from.is_some_and(|from| from == Path::new("-")),
     };

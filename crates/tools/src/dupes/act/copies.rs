@@ -129,23 +129,27 @@ impl<'a> CopyPlaces<'a> {
             if copy.names.iter().any(|known| known.path == path) {
                 continue;
             }
-            let is_poor = self.is_poor(&path, file.state.device) || file.contents.is_some() && self.is_poor_in(&path);
-            let name_of = |path, given, root, is_again| CopyName {
+            let name = CopyName {
+                is_poor: self.is_poor(&path, file.state.device) || is_directory && self.is_poor_in(&path),
                 path,
-                given,
-                root,
-                is_poor,
-                is_again,
+                given: name.path.clone(),
+                root: name.root,
+                is_again: false,
             };
-            for (path, root) in self.again(&path, is_directory) {
-                let GivenRoot { path: below, given, .. } = &self.origin.roots[root as usize];
-                let given = given.join(path.strip_prefix(below).unwrap_or(&path));
+            for (path, root) in self.again(&name.path, is_directory) {
                 if self.is_root_reference(root) || self.is_reference(&path) {
                     copy.fixed = Some(Fixed::Reference);
                 }
-                copy.names.push(name_of(path, given, root, true));
+                let GivenRoot { path: below, given, .. } = &self.origin.roots[root as usize];
+                copy.names.push(CopyName {
+                    given: given.join(path.strip_prefix(below).unwrap_or(&path)),
+                    path,
+                    root,
+                    is_again: true,
+                    ..name
+                });
             }
-            copy.names.push(name_of(path, name.path.clone(), name.root, false));
+            copy.names.push(name);
         }
         Ok(copy)
     }

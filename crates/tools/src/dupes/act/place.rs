@@ -96,11 +96,14 @@ pub(super) struct Behind {
     pub leases: Result<LeaseScope, String>,
 }
 
+/// The numbers of a mount and of a device: each subvolume of a btrfs has a device number of its own.
+type VolumeKey = (Option<u64>, u64);
+
 /// Open directories, each opened once.
 pub(super) struct Directories {
     open: Mutex<HashMap<PathBuf, (Arc<Directory>, DirectoryLimits)>>,
     /// Volumes by mount and device.
-    volumes: Mutex<HashMap<(Option<u64>, u64), Arc<str>>>,
+    volumes: Mutex<HashMap<VolumeKey, Arc<str>>>,
     /// How many files this process may open.
     open_files_max: usize,
 }

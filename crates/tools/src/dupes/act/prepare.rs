@@ -2,7 +2,6 @@
 //!
 //! Not here: doing it (`change`).
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -52,29 +51,16 @@ pub fn check(action: &Action, steps: &[Step], options: &ActingOptions) -> Vec<(u
     parts.flatten().collect()
 }
 
-/// What file systems lack without which nothing can be done with their files: a reason for each of these absolute paths, by its
-/// `st_dev`.
+/// What the file system of an absolute path lacks, so that nothing can be done with files there.
 #[must_use]
-pub fn lacking<'p>(
-    action: &Action,
-    options: &ActingOptions,
-    paths: impl IntoIterator<Item = (u64, &'p Path)>,
-) -> BTreeMap<u64, RefusalReason> {
+pub fn lacking(action: &Action, options: &ActingOptions, path: &Path) -> Option<RefusalReason> {
     let stop = Stop::default();
     let session = Session::new(action, options, &stop, &Unwatched);
-    let mut lacking = BTreeMap::new();
-    for (device, path) in paths {
-        if session.systems.known(device).is_some() {
-            continue;
-        }
-        // What cannot be opened is refused later, with its reason.
-        if let Ok(behind) = directory_at(path).and_then(|directory| session.systems.of(device, &directory))
-            && let Err(why) = session.require_ability(&behind)
-        {
-            lacking.insert(device, why);
-        }
-    }
-    lacking
+    let directory = directory_at(path).ok()?;
+    let device = StatFacts::of(&directory).ok()?.device;
+    session
+        .require_ability(&session.systems.of(device, &directory).ok()?)
+        .err()
 }
 
 /// Fails with the reason why a step will not be done.

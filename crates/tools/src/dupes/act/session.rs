@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
     }
 
     /// Fails if this user may not make and remove names in a directory, or may not let a file of this owner share blocks: its owner
-    /// may, whatever its mode is (ioctl_fideduperange(2), Linux 4.20).
+    /// may, whatever its mode is (`ioctl_fideduperange(2)`, Linux 4.20).
     pub fn require_access(&self, place: &ExaminedName, owner: u32) -> Result<(), RefusalReason> {
         let (name, access) = match self.action {
             Action::Reflink => (place.name.as_os_str(), Access::WRITE_OK),

@@ -488,9 +488,12 @@ impl Undoing<'_> {
         self.write_down(entry, new)?;
         entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
-            let goes_on = |_, _| match self.stop.is_stopped() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            let goes_on = |_, _| {
+                if self.stop.is_stopped() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             };
             let planned = Job::new().over(Destination::Overwrite).telling(&goes_on);
             let done = planned.copy(Part::of_file(kept), Part::of_file(new));
