@@ -27,7 +27,7 @@ use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::hint::WITHOUT_LEASES;
 use crate::output::{Output, require_own};
-use crate::show::{Activity, Acts, Amount, LINE, visible_path};
+use crate::show::{Activity, Acts, Amount, LINE};
 use crate::signals::{Caught, stopping};
 
 /// Remove, link or move duplicates that a search found.
