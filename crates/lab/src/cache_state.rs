@@ -1,13 +1,12 @@
 //! Brings files into the cache state of a trial, and verifies that they are in it.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use seekless::cache::{self, CachedFile, Resident};
 use seekless::files::allocated_bytes;
 use seekless_record::{Cache, Drop};
 
-use crate::testfile::TestFile;
+use crate::testfile::{TestFile, go_on};
 
 /// Whether files are in the intended state.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,13 +48,7 @@ pub fn bring<'a>(
     judged: Judged,
     is_stopped: &dyn Fn() -> bool,
 ) -> seekless::Result<CacheState> {
-    let goes_on = |_| {
-        if is_stopped() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
+    let goes_on = |_| go_on(is_stopped);
     let warm = |path: &Path| CachedFile::open(path)?.warm(goes_on);
     let brought: &dyn Fn(&Path) -> seekless::Result<Resident> = match state {
         Cache::None => return Ok(CacheState::UNKNOWN),

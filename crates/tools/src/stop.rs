@@ -1,5 +1,6 @@
 //! Stopping a job from outside.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,5 +18,14 @@ impl Stop {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Breaks if the job is to stop, as callbacks of the engine do.
+    pub(crate) fn go_on(&self) -> ControlFlow<()> {
+        if self.is_stopped() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }

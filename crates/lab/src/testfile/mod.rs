@@ -15,7 +15,7 @@ use seekless::{Chunk, Consumer, Visits};
 
 use self::check::CHECK_BYTES;
 pub use self::check::{TestPart, check_copy, check_updated};
-pub use self::set::{TestFileRole, TestFileSet, write_stream};
+pub use self::set::{TestFileRole, TestFileSet, go_on, write_stream};
 use seekless_results::bytes;
 
 use crate::generator::Generator;

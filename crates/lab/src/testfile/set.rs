@@ -160,6 +160,15 @@ impl TestFileSet {
 /// Tells whether a file that is being made is no longer wanted.
 pub type IsStopped<'a> = &'a (dyn Fn() -> bool + Sync);
 
+/// Breaks if that is no longer wanted, as callbacks of the engine do.
+pub fn go_on(is_stopped: &dyn Fn() -> bool) -> ControlFlow<()> {
+    if is_stopped() {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
+}
+
 /// Makes a file of the stream of a seed.
 ///
 /// # Errors
@@ -173,16 +182,10 @@ pub fn write_stream(
 ) -> seekless::Result<()> {
     let plain = plan::usual(Operation::Write);
     let job = Job::by(plain.with(durability).unwrap_or(plain)).over(Destination::New);
-    let go_on = |_, _| {
-        if is_stopped() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
+    let goes_on = |_, _| go_on(is_stopped);
     let generator = Generator::new(seed);
     let written = job
-        .telling(&go_on)
+        .telling(&goes_on)
         .produce(path, bytes, |offset, piece| generator.produce(offset, piece));
     written.map(drop)
 }

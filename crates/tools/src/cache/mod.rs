@@ -154,25 +154,18 @@ pub fn warm(
     moved: &(dyn Fn(u64) + Sync),
     watch: &mut dyn CacheWatch,
 ) -> Vec<Total> {
-    let go_on = || {
-        if stop.is_stopped() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
     let warm = |file: &CachedFile| {
         let before = file.resident()?;
         let mut resident = file.warm(&mut |bytes| {
             moved(bytes);
-            go_on()
+            stop.go_on()
         })?;
         // The system may evict the start of a large file while its end is read, even if memory is free.
         for _ in 0..REPEATS {
             if resident.part().is_none_or(|part| part >= 1.0) || stop.is_stopped() || !fits_in_memory(file) {
                 break;
             }
-            resident = file.warm(&mut |_| go_on())?;
+            resident = file.warm(&mut |_| stop.go_on())?;
         }
         Ok((Some(before), resident))
     };

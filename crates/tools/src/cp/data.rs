@@ -3,7 +3,6 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::ops::ControlFlow;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -271,11 +270,7 @@ fn copy_by(
             shared
                 .watch
                 .progress(done - told.swap(done, Ordering::Relaxed).min(done));
-            if shared.stop.is_stopped() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            shared.stop.go_on()
         };
         let (from, to) = (Part::whole(&from), Part::whole(&to));
         let job = Job::by(method).telling(&progress);

@@ -105,8 +105,5 @@ pub(crate) fn each_file<T: Send>(
         }
     }
     work_on(&mut waiting, &mut walk.rules.left, tell)?;
-    if stop.is_stopped() {
-        return ControlFlow::Break(());
-    }
-    ControlFlow::Continue(())
+    stop.go_on()
 }
