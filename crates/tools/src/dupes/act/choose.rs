@@ -184,8 +184,11 @@ impl Chosen {
             if *action == Action::Names {
                 // Two paths of one directory entry are one name.
                 let mut met = HashSet::new();
-                let all = |copy: &Copy| copy.names.iter().map(|name| name.path.clone()).collect::<Vec<_>>();
-                copies.retain(|copy| all(copy).into_iter().filter(|path| !met.insert(path.clone())).count() == 0);
+                copies.retain(|copy| {
+                    let met_before = met.len();
+                    met.extend(copy.names.iter().map(|name| name.path.clone()));
+                    met.len() == met_before + copy.names.len()
+                });
             }
             copies.retain(|copy| !copy.is_in(&going));
             for copy in copies.iter_mut().filter(|copy| copy.is_in(&staying)) {

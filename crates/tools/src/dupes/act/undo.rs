@@ -7,7 +7,6 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -327,18 +326,10 @@ impl Undoing<'_> {
             Ok(place) => place,
             Err(error) => return failed(cannot("open its directory")(error)),
         };
-        let there = entry.place(to, &self.directories);
-        let is_there = |there: &ExaminedName| entry.is_moved_to(self.action, there, self.stop);
-        let known = there.as_ref().map_or(Ok(false), is_there);
-        let known =
-            known.and_then(|is_there| Ok((is_there, !is_there && entry.is_at(&place, &place.name, self.stop)?)));
-        // A killed undo may have removed the directory.
-        let there = match (known.map_err(unless_stopped("compare")), there) {
-            (Err(why), _) => return failed(why),
-            (Ok((_, true)), _) => return self.unmake(name),
-            (Ok((true, _)), Ok(there)) => there,
-            (Ok(_), Ok(_)) => return failed(RefusalReason::NotMoved(to.to_owned())),
-            (Ok(_), Err(error)) => return failed(cannot(format!("open the directory of {shown}"))(error)),
+        let there = match self.moved_place(entry, to, &place) {
+            Ok(Some(there)) => there,
+            Ok(None) => return self.unmake(name),
+            Err(why) => return failed(why),
         };
         if let Err(why) = require_undoable(self.action, name) {
             return failed(why);
@@ -347,6 +338,28 @@ impl Undoing<'_> {
             Ok(()) => self.unmake(name),
             Err(error) => failed(cannot(format!("move it back from {shown}"))(error)),
         }
+    }
+
+    /// The place that a file was moved to; `None` if the file is back at its old place.
+    fn moved_place(
+        &self,
+        entry: &StepRecord,
+        to: &Path,
+        old: &ExaminedName,
+    ) -> Result<Option<ExaminedName>, RefusalReason> {
+        let stopped = unless_stopped("compare");
+        let missing = match entry.place(to, &self.directories) {
+            Ok(there) => {
+                if entry.is_moved_to(self.action, &there, self.stop).map_err(&stopped)? {
+                    return Ok(Some(there));
+                }
+                RefusalReason::NotMoved(to.to_owned())
+            }
+            // A killed undo may have removed the directory.
+            Err(error) => cannot(format!("open the directory of {}", visible_path(to)))(error),
+        };
+        let is_back = entry.is_at(old, &old.name, self.stop).map_err(stopped)?;
+        if is_back { Ok(None) } else { Err(missing) }
     }
 
     /// Makes a file whose names were removed or replaced by links, unless one of its names still leads to it.
@@ -488,13 +501,7 @@ impl Undoing<'_> {
         self.write_down(entry, new)?;
         entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
-            let goes_on = |_, _| {
-                if self.stop.is_stopped() {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            };
+            let goes_on = |_, _| self.stop.go_on();
             let planned = Job::new().over(Destination::Overwrite).telling(&goes_on);
             let done = planned.copy(Part::of_file(kept), Part::of_file(new));
             done.map_err(|error| match error {
