@@ -426,10 +426,10 @@ fn checksums_output(path: &Path, sources: &[PathBuf], target: &Path, arguments: 
     };
     require_own(&file, "a list of checksums", is_list)?;
     let id = |path: &Path| fs::metadata(path).ok().map(|found| FileId::of(&found));
+    let around: Vec<FileId> = file.ancestors().filter_map(id).collect();
     let is_into = !arguments.no_target_directory && target.is_dir();
     for source in sources {
-        let source_id = id(source);
-        if source_id.is_some() && file.ancestors().any(|above| id(above) == source_id) {
+        if id(source).is_some_and(|source| around.contains(&source)) {
             let (path, source) = (visible_path(path), visible_path(source));
             bail!("{path}: {source} is copied; write the checksums elsewhere");
         }

@@ -12,6 +12,12 @@ use super::copying::{Copying, Worker};
 use super::data::{BLOCK_BYTES, DROPPED_BYTES, has_holes, stopped};
 use super::file::Failed;
 
+/// The offset from which on a file has no holes: its size if it has some, else 0.
+fn end_of_holes(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    Ok(if has_holes(&metadata) { metadata.len() } else { 0 })
+}
+
 impl Copying<'_> {
     /// Compares a copy with its source, as it is read from the device.
     pub fn verify(&self, source: &File, new: &File, worker: &mut Worker) -> Result<(), Failed> {
@@ -37,8 +43,7 @@ impl Copying<'_> {
     pub fn first_difference(&self, source: &File, copy: &File, worker: &mut Worker) -> Result<Option<u64>, Failed> {
         let (mut other, mut at) = (vec![0; BLOCK_BYTES], 0);
         worker.buffer.resize(BLOCK_BYTES, 0);
-        let metadata = source.metadata().map_err(|error| ("stat", error))?;
-        let end_of_holes = if has_holes(&metadata) { metadata.len() } else { 0 };
+        let end_of_holes = end_of_holes(source).map_err(|error| ("stat", error))?;
         loop {
             if self.stop.is_stopped() {
                 return Err(("compare the copy", stopped()));
@@ -63,8 +68,7 @@ impl Copying<'_> {
         let (mut blake3, mut sha256, mut at) = (blake3::Hasher::new(), Sha256::new(), 0);
         let zeros = vec![0; BLOCK_BYTES];
         worker.buffer.resize(BLOCK_BYTES, 0);
-        let metadata = file.metadata()?;
-        let end_of_holes = if has_holes(&metadata) { metadata.len() } else { 0 };
+        let end_of_holes = end_of_holes(file)?;
         let mut data = 0;
         loop {
             if self.stop.is_stopped() {

@@ -352,7 +352,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
         (run, _) => run?,
     };
     let run = Run {
-        alone: is_alone || run.alone,
+        alone: arguments.alone || run.alone,
         ..run
     };
     // Saved before anything is printed: a reader may close our output early.

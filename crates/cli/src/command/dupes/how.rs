@@ -2,7 +2,7 @@
 //!
 //! Not here: acting (`act`).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
@@ -125,7 +125,7 @@ impl ActOptions {
     /// fails if none is left.
     pub fn able(&self, action: &Action, paths: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
         let ((action, _), options) = (self.action(action)?, self.options(true)?);
-        let mut known = HashMap::new();
+        let mut known = BTreeMap::new();
         let mut lacks = |path: &PathBuf| {
             let device = fs::metadata(path).map_or(0, |found| found.dev());
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
