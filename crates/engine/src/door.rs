@@ -451,7 +451,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Reports the progress of an update at each write, and can end it before a write, and while a new file is made. Undoing is not interrupted.
+/// Reports the progress of an update at each write. Ends an update before a write or while a new file
+/// is made; undoing is not interrupted.
 struct Told<'a> {
     progress: Option<&'a dyn Progress>,
     done_bytes: AtomicU64,

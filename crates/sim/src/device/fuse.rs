@@ -31,13 +31,13 @@ const BUFFER_BYTES: usize = WRITE_MAX_BYTES as usize + 4096;
 const REQUEST_HEADER: usize = 40;
 const ANSWER_HEADER: usize = 16;
 
-/// What both sides can do.
+/// Abilities that the kernel offers and this side accepts.
 const ASYNC_READ: u32 = 1 << 0;
 const BIG_WRITES: u32 = 1 << 5;
 const ASYNC_DIRECT_IO: u32 = 1 << 15;
 const MAX_PAGES: u32 = 1 << 22;
 
-/// What a request is for.
+/// Kinds of requests.
 pub(super) mod opcode {
     pub const LOOKUP: u32 = 1;
     pub const FORGET: u32 = 2;

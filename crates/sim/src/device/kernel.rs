@@ -84,8 +84,8 @@ pub(super) fn mount(state: &DeviceState, device: &Path) -> Result<()> {
     rustix::fs::syncfs(&root).map_err(|errno| failed("sync", point)(errno.into()))
 }
 
-/// Covers the mount point of a device with an empty file system that cannot be written to: while the power is off, what is written by path
-/// would go to the directory below.
+/// Covers the mount point of a device with an empty read-only file system: while the power is off,
+/// writes by path would otherwise go to the directory below.
 pub(super) fn cover(name: &DeviceName, state: &DeviceState) -> Result<()> {
     let Some(point) = &state.mount_point else {
         return Ok(());
@@ -106,7 +106,8 @@ pub(super) fn detach(device: &Path) -> Result<()> {
     super::unless_gone(detached).map_err(failed("free", device))
 }
 
-/// Unmounts all that is mounted from a device, or is of another source. With `is_lazy`, what is in use disappears, and is unmounted when it no longer is.
+/// Unmounts all mounts of a device or another source. With `is_lazy`, a mount in use disappears now,
+/// and is unmounted when it is no longer in use.
 pub(super) fn unmount_all(device: &Path, is_lazy: bool) -> Result<()> {
     for (_, point) in mounts().iter().rev().filter(|(source, _)| source == device) {
         unmount(point, is_lazy)?;

@@ -105,9 +105,10 @@ pub fn unwritten_bytes(file: &File) -> io::Result<Support<u64>> {
     }
 }
 
-/// Writes what is unwritten of a range of a file, or from `offset` to its end if `len` is 0, without the device's cache and what the file system keeps beside: `sync_file_range(2)`.
-/// Nobody who has mapped the file then writes to it without a new mtime. For a file that is clean, it takes a third of a
-/// microsecond. On overlayfs, which keeps pages elsewhere, it does nothing.
+/// Writes the dirty pages of a range of a file, or from `offset` to its end if `len` is 0:
+/// `sync_file_range(2)`. The device's cache and the metadata are not flushed. Nobody who has mapped
+/// the file then writes to it without a new mtime. For a clean file, it takes a third of a microsecond.
+/// On overlayfs, which keeps pages elsewhere, it does nothing.
 pub fn write_back(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     attempt(&[Errno::NOSYS], "the kernel has no sync_file_range(2)", || {

@@ -449,7 +449,7 @@ pub(super) fn cannot<E: Display>(action: impl Into<Cow<'static, str>>) -> impl F
     move |error| RefusalReason::Cannot(action.clone(), error.to_string())
 }
 
-/// The same of a call that a stop may end.
+/// Like [`cannot`], for a call that a stop may end.
 pub(super) fn unless_stopped(action: impl Into<Cow<'static, str>>) -> impl Fn(io::Error) -> RefusalReason {
     let failed = cannot(action);
     move |error| match error.kind() {

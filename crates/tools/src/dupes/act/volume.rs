@@ -32,7 +32,7 @@ pub(super) fn system_of(directory: &Directory) -> String {
     }
 }
 
-/// The same of the directory that an absolute path is, or that holds it.
+/// [`system_of`] the directory that an absolute path is, or that holds it.
 pub(super) fn system_at(path: &Path) -> String {
     directory_at(path).map_or_else(|_| "unknown".to_owned(), |directory| system_of(&directory))
 }
@@ -42,7 +42,7 @@ pub(super) fn directory_at(path: &Path) -> io::Result<Directory> {
     Directory::open(path).or_else(|_| Directory::open(path.parent().unwrap_or(path)))
 }
 
-/// What a mount shows of a file system: [`system_of`], the directory that is mounted, and where.
+/// Names the volume of a directory: [`system_of`] it, where that is mounted, and which directory of it.
 pub(super) fn volume_of(directory: &Directory, mount: Option<u64>) -> String {
     let system = system_of(directory);
     let mounts = Mounts::of_this_process();
@@ -62,7 +62,7 @@ pub(super) fn volume_of(directory: &Directory, mount: Option<u64>) -> String {
     }
 }
 
-/// What stands between a file system and its mount point.
+/// Separates a file system from its mount point.
 const ON: &str = " on ";
 
 /// Whether a volume is one that a journal names. What one of them does not say is not compared.
