@@ -1,14 +1,12 @@
 //! Output files. A regular file is replaced as a whole or not at all. Anything else is written to, never replaced. `-`
 //! is standard output.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use rustix::fs::OFlags;
-use seekless::files::{WholeFile, refuse_planted_links};
+use seekless::files::OutputPlace;
 
 use crate::call;
 use crate::show::visible_path;
@@ -22,13 +20,10 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Place {
-    /// A regular file, which need not exist yet, with links followed.
-    File(WholeFile),
+    /// Where the path leads.
+    Named(OutputPlace),
     /// Standard output, by the name `-`.
     Stdout,
-    /// A device, a FIFO, or a descriptor from another program. It stays open until it is written: closing a FIFO
-    /// earlier would end its reader's input.
-    Stream(File),
 }
 
 impl Output {
@@ -40,42 +35,26 @@ impl Output {
                 place: Place::Stdout,
             });
         }
-        let shown = path.display();
-        let place = match fs::metadata(path) {
-            Ok(found) if found.is_dir() => bail!("{shown}: is a directory; name a file to write to"),
-            Ok(found) if found.file_type().is_block_device() => {
-                bail!("{shown}: is a block device; writing to it would destroy its data")
-            }
-            Ok(found) if found.is_file() => {
-                let file = WholeFile::find(path).with_context(|| format!("{shown}: cannot replace it"))?;
-                file.map_or_else(|| open_stream(path), |file| Ok(Place::File(file)))?
-            }
-            Ok(_) => open_stream(path)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let file =
-                    WholeFile::find(path).with_context(|| format!("{shown}: cannot create a file in its directory"))?;
-                Place::File(file.ok_or_else(|| anyhow!("{shown}: the link leads nowhere"))?)
-            }
-            Err(error) => return Err(error).with_context(|| format!("{shown}: cannot stat")),
-        };
+        // Formatted, because the reason may be a sentence of its own.
+        let place = OutputPlace::find(path).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
-            place,
+            place: Place::Named(place),
         })
     }
 
     /// The path, without links, of the file that will be replaced or created; `None` for a stream.
     pub fn target(&self) -> Option<PathBuf> {
         match &self.place {
-            Place::File(file) => Some(file.path().to_owned()),
-            Place::Stdout | Place::Stream(_) => None,
+            Place::Named(OutputPlace::File(file)) => Some(file.path().to_owned()),
+            Place::Stdout | Place::Named(OutputPlace::Stream(_)) => None,
         }
     }
 
     /// The same; a new file gets this mode, less the umask.
     pub fn with_mode(self, mode: u32) -> Self {
         let place = match self.place {
-            Place::File(file) => Place::File(file.with_mode(mode)),
+            Place::Named(OutputPlace::File(file)) => Place::Named(OutputPlace::File(file.with_mode(mode))),
             stream => stream,
         };
         Self { place, ..self }
@@ -111,9 +90,8 @@ impl Output {
     /// Like [`write`](Self::write), for what `write` writes bit by bit. If that fails, the old file stays.
     pub fn write_by(self, write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> anyhow::Result<()> {
         let written = match self.place {
-            Place::File(file) => file.write_by(|file| write(file)),
+            Place::Named(place) => place.write_by(|file| write(file)),
             Place::Stdout => return write(&mut call::output()).context("cannot write the output"),
-            Place::Stream(mut stream) => write(&mut stream),
         };
         // Formatted, not kept as the source: a FIFO that lost its reader is an error, unlike a closed standard output.
         written.map_err(|error| anyhow!("{}: cannot write: {error}", self.path.display()))
@@ -129,25 +107,6 @@ pub fn require_own(path: &Path, kind: &str, is_own: impl FnOnce(&Path) -> bool) 
         );
     }
     Ok(())
-}
-
-/// Opens a stream for appending. A FIFO without a reader is refused; a plain open would block.
-fn open_stream(path: &Path) -> anyhow::Result<Place> {
-    refuse_planted_links(path).with_context(|| format!("{}: cannot open for writing", path.display()))?;
-    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
-    let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
-    let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => {
-            anyhow!("{}: the FIFO has no reader; start one first", path.display())
-        }
-        _ => anyhow!("{}: cannot open for writing: {error}", path.display()),
-    })?;
-    let waiting = rustix::fs::fcntl_getfl(&file).and_then(|flags| {
-        let flags = flags - OFlags::NONBLOCK;
-        rustix::fs::fcntl_setfl(&file, flags)
-    });
-    waiting.with_context(|| format!("{}: cannot clear O_NONBLOCK", path.display()))?;
-    Ok(Place::Stream(file))
 }
 
 #[cfg(test)]

@@ -182,8 +182,16 @@ fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)
 ///
 /// # Errors
 /// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
-pub fn refuse_planted_links(path: &Path) -> io::Result<()> {
+pub(super) fn refuse_planted_links(path: &Path) -> io::Result<()> {
     end_of_links(path).map(drop)
+}
+
+/// Whether the last links of a path lead to an open file of a process, as those of `/dev/stdin` do.
+///
+/// # Errors
+/// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
+pub fn leads_to_open_file(path: &Path) -> io::Result<bool> {
+    Ok(end_of_links(path)?.is_none())
 }
 
 /// Refuses a link that the kernel does not follow with `fs.protected_symlinks` (proc(5)): in a sticky directory open to
