@@ -1,5 +1,7 @@
 //! Hints for errors: the libraries' errors name no options, so the options and commands that help are here.
 
+use std::fmt;
+
 use seekless::ParseError;
 use seekless::error::{Beside, Error, UpdateErrorKind};
 use seekless_lab::store::StoreError;
@@ -22,9 +24,25 @@ pub fn hints(error: &anyhow::Error) -> impl Iterator<Item = &'static str> {
             .or_else(|| cause.downcast_ref().and_then(of_store))
             .or_else(|| cause.downcast_ref().map(|_: &NotComparable| SIZES_DIFFER))
             .or_else(|| cause.downcast_ref().and_then(of_acting))
+            .or_else(|| cause.downcast_ref().map(|hinted: &Hinted| hinted.hint))
             .or_else(|| of_device(cause))
     })
 }
+
+/// A sentence about a failure, with a hint of its own.
+#[derive(Debug)]
+pub struct Hinted {
+    pub sentence: String,
+    pub hint: &'static str,
+}
+
+impl fmt::Display for Hinted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Hinted {}
 
 /// How to act on files where no lease keeps other processes out.
 pub const WITHOUT_LEASES: &str = "with --without-leases, remove, move and trash act there, too (see --help)";

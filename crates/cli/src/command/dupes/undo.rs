@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act;
@@ -19,6 +19,7 @@ use seekless_tools::dupes::act::undo::{self, UndoneStep};
 use super::act::unsourced;
 use super::how::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
+use crate::hint::Hinted;
 use crate::show::{
     Activity, Amount, LINE, Page, UndoneFiles, journal_json, json_text, list_journals, name_of, stderr, visible_path,
 };
@@ -153,8 +154,11 @@ fn last(state: &Path) -> anyhow::Result<PathBuf> {
     let chosen = open.get(skipped.len());
     // What a later run did may not have been undone.
     if let Some(untrusted) = untrusted.filter(|error| chosen.is_none_or(|chosen| chosen.path < error.path)) {
-        let error = unsourced(&untrusted);
-        bail!("{error}\nhint: to undo an earlier run, name its journal (`seekless dupes undo --list`)");
+        return Err(Hinted {
+            sentence: unsourced(&untrusted).to_string(),
+            hint: "to undo an earlier run, name its journal (`seekless dupes undo --list`)",
+        }
+        .into());
     }
     let chosen = chosen.with_context(|| "there is nothing to undo")?;
     for skipped in skipped {
