@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
-use clap::{ArgAction, Args};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 use seekless::files::FileId;
 use seekless_results::{bytes, files, rate, thousands};
 use seekless_tools::Stop;
@@ -28,7 +28,7 @@ use crate::signals::stopping;
 /// Copy files and directory trees, preserving their attributes.
 ///
 /// Preserves mode, owner, times, hard links, symbolic links, extended attributes, access control lists and holes, as `cp -a` does.
-/// Directories are copied recursively. Blocks are shared where the file system supports it (reflinks); otherwise the kernel copies.
+/// Directories are copied recursively; named FIFOs and devices are read, unless -a or -R is given. Blocks are shared where the file system supports it (reflinks); otherwise the kernel copies.
 ///
 /// New directories get their names when they are complete, and files in existing directories when they are whole, so nothing partial has a
 /// final name, even after a kill. The same command resumes. Flags (chattr(1)) and creation times are not copied. Files in the target
@@ -55,15 +55,8 @@ pub struct Arguments {
     /// Treat TARGET as the name of the copy, even if it is a directory
     #[arg(short = 'T', long)]
     no_target_directory: bool,
-    /// Never follow symbolic links in SOURCE; copy them as links (the default)
-    #[arg(short = 'P', long, overrides_with_all = ["dereference", "dereference_named"])]
-    no_dereference: bool,
-    /// Always follow symbolic links in SOURCE
-    #[arg(short = 'L', long, overrides_with_all = ["no_dereference", "dereference_named"])]
-    dereference: bool,
-    /// Follow symbolic links that are named on the command line
-    #[arg(short = 'H', overrides_with_all = ["no_dereference", "dereference"])]
-    dereference_named: bool,
+    #[command(flatten)]
+    links: LinkWords,
     /// Do not replace existing files
     #[arg(short, long, overrides_with = "update")]
     no_clobber: bool,
@@ -102,7 +95,7 @@ pub struct Arguments {
     #[arg(long)]
     verify: bool,
     /// Write a checksum of each copied file to FILE, for `b3sum -c` or, if its name ends in sha256 or sha256sums, for
-    /// `sha256sum -c`
+    /// `sha256sum -c`; holes are hashed as zeros, which takes as long as data
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     checksums: Option<PathBuf>,
     /// Do not evict files from the page cache that were not there before
@@ -124,17 +117,75 @@ pub struct Arguments {
     habits: Habits,
 }
 
+/// The options that say which links are followed, the last of which counts; `-a` is one of them.
+#[derive(Clone, Copy, Debug)]
+struct LinkWords {
+    followed: FollowedLinks,
+    is_archive: bool,
+}
+
+/// Name, letter, links, and help; options without help are hidden.
+const LINK_WORDS: [(&str, char, FollowedLinks, Option<&str>); 5] = [
+    (
+        "no-dereference",
+        'P',
+        FollowedLinks::None,
+        Some("Never follow symbolic links in SOURCE; copy them as links (the default)"),
+    ),
+    (
+        "dereference",
+        'L',
+        FollowedLinks::All,
+        Some("Always follow symbolic links in SOURCE"),
+    ),
+    (
+        "dereference-named",
+        'H',
+        FollowedLinks::Named,
+        Some("Follow symbolic links that are named on the command line"),
+    ),
+    ("archive", 'a', FollowedLinks::None, None),
+    ("links", 'd', FollowedLinks::None, None),
+];
+
+impl FromArgMatches for LinkWords {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = LINK_WORDS.iter().filter(|(name, ..)| matches.get_flag(name));
+        let last = given.max_by_key(|(name, ..)| matches.index_of(name));
+        Ok(Self {
+            followed: last.map_or(FollowedLinks::None, |(_, _, followed, _)| *followed),
+            is_archive: matches.get_flag("archive"),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for LinkWords {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(LINK_WORDS.map(|(name, letter, _, help)| {
+            let arg = Arg::new(name).short(letter).action(ArgAction::SetTrue);
+            let has_long = !matches!(letter, 'H' | 'd');
+            let arg = if has_long { arg.long(name) } else { arg };
+            arg.help(help).hide(help.is_none())
+        }))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
 /// Options of other programs: what is done anyway, and what is not done.
 #[derive(Debug, Args)]
 struct Habits {
-    #[arg(short = 'a', long, action = ArgAction::Count, hide = true, overrides_with_all = ["dereference", "dereference_named"])]
-    archive: u8,
     #[arg(short = 'r', visible_short_alias = 'R', long, action = ArgAction::Count, hide = true)]
     recursive: u8,
     #[arg(short = 'p', action = ArgAction::Count, hide = true)]
     preserve_some: u8,
-    #[arg(short = 'd', action = ArgAction::Count, hide = true, overrides_with_all = ["dereference", "dereference_named"])]
-    links: u8,
     #[arg(short = 'f', long, action = ArgAction::Count, hide = true)]
     force: u8,
     #[arg(long, action = ArgAction::Count, hide = true)]
@@ -375,13 +426,8 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
 
 fn options(arguments: &Arguments) -> CpOptions {
     CpOptions {
-        followed: if arguments.dereference {
-            FollowedLinks::All
-        } else if arguments.dereference_named {
-            FollowedLinks::Named
-        } else {
-            FollowedLinks::None
-        },
+        followed: arguments.links.followed,
+        reads_streams: !arguments.links.is_archive && arguments.habits.recursive == 0,
         existing: if arguments.no_clobber {
             Existing::Kept
         } else {

@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use seekless_sys::Directory;
 
-use crate::common::place::{Ended, Mount, Place, is_long, is_root};
+use crate::common::disks::set_modified;
+use crate::common::place::{Ended, Mount, Place, is_long, is_root, wait_for};
 
 /// What unfinished files are called.
 const UNFINISHED: &[u8] = b".seekless-cp-";
@@ -164,9 +165,10 @@ fn an_empty_name_of_a_target_is_refused() {
 }
 
 #[test]
-fn what_is_not_a_regular_file_is_not_replaced_by_one() {
+fn what_is_not_a_regular_file_is_not_replaced() {
     let place = Place::new();
     place.file("a", b"a");
+    symlink("a", place.path("link")).unwrap();
     let mut kinds = vec![FileType::Fifo, FileType::Socket];
     if is_root() {
         kinds.push(FileType::CharacterDevice);
@@ -175,11 +177,74 @@ fn what_is_not_a_regular_file_is_not_replaced_by_one() {
         let path = place.path("special");
         mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), rustix::fs::makedev(1, 3)).unwrap();
         let before = fs::symlink_metadata(&path).unwrap();
-        let ended = place.run("cp a special");
-        let after = fs::symlink_metadata(&path).unwrap();
-        assert_eq!((after.ino(), after.mode()), (before.ino(), before.mode()), "{kind:?}");
-        assert_ne!(ended.code, Some(0), "{kind:?}");
+        // A FIFO has no reader, and a socket cannot be opened. What is written to the null device is gone.
+        let is_written = kind == FileType::CharacterDevice;
+        for (words, code) in [("cp a special", i32::from(!is_written)), ("cp link special", 1)] {
+            let ended = place.run(words);
+            let after = fs::symlink_metadata(&path).unwrap();
+            assert_eq!(
+                (after.ino(), after.mode()),
+                (before.ino(), before.mode()),
+                "{words} {kind:?}"
+            );
+            assert_eq!(ended.code, Some(code), "{words} {kind:?}: {}", ended.stderr);
+        }
         fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn streams_are_read_and_written_where_they_are_named() {
+    let place = Place::new();
+    place.file("a", b"bytes");
+    for (name, descriptor) in [("in", 0), ("out", 1)] {
+        symlink(format!("/proc/self/fd/{descriptor}"), place.path(name)).unwrap();
+    }
+    mknodat(CWD, place.path("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let bytes = vec![7; 1 << 20];
+    let written = thread::spawn({
+        let (fifo, bytes) = (place.path("fifo"), bytes.clone());
+        move || fs::write(fifo, bytes)
+    });
+    place.succeeds("cp fifo copied");
+    written.join().unwrap().unwrap();
+    assert!(place.read("copied") == bytes);
+    place.run_fed("cp in copied", b"input").succeeded();
+    assert_eq!(place.read("copied"), b"input");
+    assert_eq!(place.succeeds("cp a out").stdout, "bytes");
+    assert!(fs::symlink_metadata(place.path("out")).unwrap().is_symlink());
+    if place.device("null", "c 1 3") {
+        place.succeeds("cp null copied");
+        assert_eq!(place.read("copied"), b"");
+        place.succeeds("cp -a null device");
+        assert!(!fs::metadata(place.path("device")).unwrap().is_file());
+        place.fails(1, "cp null null");
+    }
+    // A copy that waits for its writer ends when it is told to.
+    let (waiting, mut writer) = (place.start("cp fifo copied"), None);
+    wait_for("the reader of the FIFO", || {
+        let mut options = File::options();
+        options.write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        writer = options.open(place.path("fifo")).ok();
+        writer.is_some()
+    });
+    Ended::interrupted(waiting);
+}
+
+#[test]
+fn names_that_are_missing_become_names_of_the_copy_that_stays() {
+    for missing in ["a b", "b c", "a c"] {
+        let place = Place::new();
+        place.directories("s");
+        set_modified(&place.file("s/a", b"bytes"), 1);
+        place.hard_link("s/a", "s/b");
+        place.hard_link("s/a", "s/c");
+        place.succeeds("cp -T s d");
+        missing
+            .split(' ')
+            .for_each(|name| fs::remove_file(place.path(format!("d/{name}"))).unwrap());
+        place.succeeds("cp -u -T s d");
+        assert_eq!(fs::metadata(place.path("d/a")).unwrap().nlink(), 3, "without {missing}");
     }
 }
 
@@ -256,7 +321,7 @@ fn a_deep_tree_is_copied_with_few_open_files() {
     }
     place.run_with_few_files(64, &["cp", "deep", "copy"]).succeeded();
     let open = |above: &File, name: &str| {
-        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
         rustix::fs::openat(above, name, flags, Mode::empty()).map(File::from)
     };
     let mut at = File::open(place.path("copy")).unwrap();

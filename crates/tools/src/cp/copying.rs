@@ -129,7 +129,7 @@ impl<'a> Copying<'a> {
                             to: &to,
                             was_fetched: false,
                         };
-                        self.copy_entry(&at, None, &mut worker);
+                        self.copy_named(&at, &mut worker);
                     }
                 }
                 Work::Batch(batch) => {

@@ -93,7 +93,7 @@ impl Copying<'_> {
         }
         let turn = self.links.turn(facts.id(), facts.names, at);
         if matches!(turn, LinkTurn::Copy) {
-            self.links.copied(facts.id(), Some(facts.id()), at);
+            self.links.copied(facts.id(), Some(facts.id()), false, at);
         }
         !matches!(turn, LinkTurn::Copy)
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +11,7 @@ use rustix::fs::{AtFlags, FileType, linkat};
 use seekless::files::FileId;
 use seekless::walk::{StatFacts, is_sure};
 
+use super::Existing;
 use super::copying::{Copying, Worker};
 use super::pair::{At, Pair};
 use super::queue::lock;
@@ -31,6 +33,17 @@ impl Name {
             from: at.from.to_owned(),
         }
     }
+
+    /// The name in its open directories.
+    fn at<'a>(&'a self, handles: [BorrowedFd<'a>; 2]) -> At<'a> {
+        At {
+            directory: &self.directory,
+            handles,
+            from: &self.from,
+            to: &self.to,
+            was_fetched: false,
+        }
+    }
 }
 
 /// The copies of files with several names, by their sources.
@@ -47,6 +60,10 @@ struct Link {
     /// Whether none was met before.
     is_first: bool,
     state: LinkState,
+    /// The names of a new copy. They become names of a copy that stays, if one is met later.
+    given: Vec<Name>,
+    /// A copy that stays, met while a new one is made.
+    kept: Option<(Name, FileId)>,
 }
 
 enum LinkState {
@@ -74,6 +91,8 @@ impl Links {
             left: names,
             is_first: true,
             state: LinkState::Copied(Name::of(at), file),
+            given: Vec::new(),
+            kept: None,
         });
         let is_first = std::mem::take(&mut link.is_first);
         link.left = link.left.saturating_sub(1);
@@ -88,6 +107,9 @@ impl Links {
             }
             LinkState::Copied(first, copy) => {
                 let turn = LinkTurn::Link(first.clone(), *copy);
+                if !link.given.is_empty() {
+                    link.given.push(Name::of(at));
+                }
                 if link.left == 0 && !self.are_met_again.load(Ordering::Relaxed) {
                     links.remove(&file);
                 }
@@ -101,46 +123,67 @@ impl Links {
         lock(&self.copies).contains_key(&file)
     }
 
-    /// A name was met whose copy stays. Returns false if the file was copied to another name already.
-    pub fn keep(&self, file: FileId, names: u64, copy: FileId, at: &At<'_>) -> bool {
+    /// Notes a name whose copy stays. Returns the names of a new copy, which become names of this one; `None` if another copy stays,
+    /// too.
+    pub fn keep(&self, file: FileId, names: u64, copy: FileId, at: &At<'_>) -> Option<Vec<Name>> {
         let mut links = lock(&self.copies);
         let link = links.entry(file).or_insert_with(|| Link {
             left: names,
             is_first: false,
             state: LinkState::Copied(Name::of(at), copy),
+            given: Vec::new(),
+            kept: None,
         });
         link.left = link.left.saturating_sub(1);
-        matches!(&link.state, LinkState::Copied(_, known) if *known == copy)
+        match &mut link.state {
+            LinkState::Copied(_, known) if *known == copy => return Some(Vec::new()),
+            LinkState::Copied(..) if link.given.is_empty() => return None,
+            LinkState::Copied(first, known) => (*first, *known) = (Name::of(at), copy),
+            LinkState::Copying(_) => link.kept = Some((Name::of(at), copy)),
+        }
+        Some(std::mem::take(&mut link.given))
     }
 
-    /// A file was copied to a name, or could not be. Returns the names that wait.
-    pub fn copied(&self, file: FileId, copy: Option<FileId>, at: &At<'_>) -> Vec<Name> {
+    /// The copy of a file, by its first name.
+    fn copy_of(&self, file: FileId) -> Option<(Name, FileId)> {
+        match &lock(&self.copies).get(&file)?.state {
+            LinkState::Copied(first, copy) => Some((first.clone(), *copy)),
+            LinkState::Copying(_) => None,
+        }
+    }
+
+    /// A file was copied to a name, or could not be. Returns the names that wait, and what they are to be linked to: a copy that stays,
+    /// if one was met meanwhile. `may_stay` says that one may still be met.
+    pub fn copied(
+        &self,
+        file: FileId,
+        copy: Option<FileId>,
+        may_stay: bool,
+        at: &At<'_>,
+    ) -> (Vec<Name>, Option<(Name, FileId)>) {
         let mut links = lock(&self.copies);
+        let new = copy.map(|copy| (Name::of(at), copy));
         let Some(link) = links.get_mut(&file) else {
-            return Vec::new();
+            return (Vec::new(), new);
         };
-        let state = match copy {
-            Some(copy) if link.left > 0 || self.are_met_again.load(Ordering::Relaxed) => {
-                LinkState::Copied(Name::of(at), copy)
+        let waiting = match &mut link.state {
+            LinkState::Copying(waiting) => std::mem::take(waiting),
+            LinkState::Copied(..) => Vec::new(),
+        };
+        let kept = link.kept.take();
+        if may_stay && kept.is_none() && new.is_some() {
+            link.given = waiting.clone();
+            link.given.push(Name::of(at));
+        }
+        let first = kept.or(new);
+        match first.clone() {
+            Some((first, copy)) if link.left > 0 || self.are_met_again.load(Ordering::Relaxed) => {
+                link.state = LinkState::Copied(first, copy);
             }
             // The next name is copied itself.
-            _ => {
-                let Some(Link { state, .. }) = links.remove(&file) else {
-                    return Vec::new();
-                };
-                return state.waiting();
-            }
-        };
-        std::mem::replace(&mut link.state, state).waiting()
-    }
-}
-
-impl LinkState {
-    fn waiting(self) -> Vec<Name> {
-        match self {
-            Self::Copying(waiting) => waiting,
-            Self::Copied(..) => Vec::new(),
+            _ => drop(links.remove(&file)),
         }
+        (waiting, first)
     }
 }
 
@@ -158,40 +201,68 @@ impl Copying<'_> {
         match self.links.turn(file, names, at) {
             LinkTurn::Copy => None,
             LinkTurn::Wait => Some(false),
-            LinkTurn::Link(first, copy) => {
+            LinkTurn::Link(mut first, mut copy) => loop {
                 let is_linked = existing.is_some_and(|found| found.id() == copy);
                 if is_linked || self.link(&first, copy, at, worker) {
                     return Some(true);
                 }
-                *worker.done.not_preserved.entry("hard links").or_default() += 1;
-                None
-            }
+                // A copy that stays may have been met meanwhile.
+                match self.links.copy_of(file).filter(|(_, now)| *now != copy) {
+                    Some(now) => (first, copy) = now,
+                    None => {
+                        *worker.done.not_preserved.entry("hard links").or_default() += 1;
+                        return None;
+                    }
+                }
+            },
         }
     }
 
-    /// Notes a name whose copy stays, so that further names of its file are linked to it.
+    /// Notes a name whose copy stays, so that all names of its file become names of that copy.
     pub fn keep_name(&self, at: &At<'_>, file: FileId, names: u64, copy: &StatFacts, worker: &mut Worker) {
-        if self.options.preserved.links
-            && names > 1
-            && is_sure(at.handles[0])
-            && !self.links.keep(file, names, copy.id(), at)
-        {
-            *worker.done.not_preserved.entry("hard links").or_default() += 1;
+        if !self.options.preserved.links || names < 2 || !is_sure(at.handles[0]) {
+            return;
         }
+        match self.links.keep(file, names, copy.id(), at) {
+            Some(given) => given
+                .iter()
+                .for_each(|name| self.link_again(name, &Name::of(at), copy.id(), worker)),
+            None => self.count_apart(at, worker),
+        }
+    }
+
+    /// Makes a name of a new copy one of a copy that stays.
+    fn link_again(&self, name: &Name, first: &Name, copy: FileId, worker: &mut Worker) {
+        let Ok(handles) = name.directory.handles() else {
+            return;
+        };
+        let at = name.at(handles.borrowed());
+        if !self.link(first, copy, &at, worker) {
+            self.count_apart(&at, worker);
+        }
+    }
+
+    fn count_apart(&self, at: &At<'_>, worker: &mut Worker) {
+        let reason = io::Error::other("another name of the same source has a copy of its own in the target");
+        self.count_not_given(vec![("hard links", reason)], || at.copy_path(), worker);
     }
 
     /// Links the names that waited for a copy, or copies each if there is no copy.
     pub fn link_waiting(&self, at: &At<'_>, file: FileId, copy: Option<FileId>, kind: FileType, worker: &mut Worker) {
-        for name in self.links.copied(file, copy, at) {
+        let may_stay = self.options.existing == Existing::ReplacedIfOlder;
+        let (waiting, first) = self.links.copied(file, copy, may_stay, at);
+        if let Some((first, kept)) = first
+            .as_ref()
+            .filter(|(_, first)| Some(*first) != copy && copy.is_some())
+        {
+            self.link_again(&Name::of(at), first, *kept, worker);
+        }
+        for name in waiting {
             if let Ok(handles) = name.directory.handles() {
-                let waited = At {
-                    directory: &name.directory,
-                    handles: handles.borrowed(),
-                    from: &name.from,
-                    to: &name.to,
-                    was_fetched: false,
-                };
-                let is_linked = copy.is_some_and(|copy| self.link(&Name::of(at), copy, &waited, worker));
+                let waited = name.at(handles.borrowed());
+                let is_linked = first
+                    .as_ref()
+                    .is_some_and(|(first, copy)| self.link(first, *copy, &waited, worker));
                 if !is_linked && !self.copy_entry(&waited, Some(kind), worker) {
                     continue;
                 }

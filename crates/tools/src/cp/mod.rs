@@ -73,6 +73,7 @@ mod place;
 mod queue;
 mod roots;
 mod staged;
+mod stream;
 mod survey;
 
 use std::collections::BTreeMap;
@@ -210,6 +211,8 @@ impl Default for Preserved {
 pub struct CpOptions {
     /// Which links are followed.
     pub followed: FollowedLinks,
+    /// Whether named FIFOs, devices and open files of processes are read, as cp(1) does without `-R`, and not made anew.
+    pub reads_streams: bool,
     /// What happens to files that exist.
     pub existing: Existing,
     /// A file of the target that is the same is not copied again; it only gets the attributes.
