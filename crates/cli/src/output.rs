@@ -150,7 +150,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, b"before ").unwrap();
-        let open = File::open(&path).unwrap();
+        let open = fs::File::open(&path).unwrap();
         let handed_over = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open)));
         if !handed_over.exists() {
             println!("skipped: there is no /proc here");

@@ -172,7 +172,7 @@ impl Links {
         };
         let kept = link.kept.take();
         if may_stay && kept.is_none() && new.is_some() {
-            link.given = waiting.clone();
+            link.given.clone_from(&waiting);
             link.given.push(Name::of(at));
         }
         let first = kept.or(new);
@@ -207,13 +207,11 @@ impl Copying<'_> {
                     return Some(true);
                 }
                 // A copy that stays may have been met meanwhile.
-                match self.links.copy_of(file).filter(|(_, now)| *now != copy) {
-                    Some(now) => (first, copy) = now,
-                    None => {
-                        *worker.done.not_preserved.entry("hard links").or_default() += 1;
-                        return None;
-                    }
-                }
+                let Some(now) = self.links.copy_of(file).filter(|(_, now)| *now != copy) else {
+                    *worker.done.not_preserved.entry("hard links").or_default() += 1;
+                    return None;
+                };
+                (first, copy) = now;
             },
         }
     }
