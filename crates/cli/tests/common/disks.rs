@@ -66,3 +66,21 @@ pub fn attribute(path: &Path, name: &str, value: &[u8]) -> bool {
     }
     set.is_ok()
 }
+
+/// An access control list: the owner may do everything, user 77 read, the mask is `mask`, others
+/// nothing.
+pub fn list_with_mask(mask: u16) -> Vec<u8> {
+    let none = u32::MAX;
+    let entries = [
+        (1_u16, 7_u16, none),
+        (2, 4, 77),
+        (4, 0, none),
+        (16, mask, none),
+        (32, 0, none),
+    ];
+    let entries = entries.iter().flat_map(|(tag, rights, id)| {
+        let entry = [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()];
+        entry.concat()
+    });
+    2_u32.to_le_bytes().into_iter().chain(entries).collect()
+}

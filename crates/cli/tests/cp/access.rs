@@ -10,9 +10,8 @@ use std::thread;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::copies::{below, make_tree};
-use super::like_gnu::list_with_mask;
-use crate::common::disks::attribute;
-use crate::common::place::Place;
+use crate::common::disks::{attribute, disk, list_with_mask};
+use crate::common::place::{Place, is_root, set_mode};
 
 /// The rights that others have at the moment: reading for anybody but the owner, or searching.
 fn is_open_to_others(path: &Path) -> bool {
@@ -126,7 +125,7 @@ fn a_default_list_of_the_target_gives_nobody_rights_to_copies() {
 }
 
 fn has_list(path: &Path, kind: &str) -> bool {
-    rustix::fs::lgetxattr(path, format!("system.posix_acl_{kind}"), &mut [0_u8; 0]).is_ok()
+    has_attribute(path, &format!("system.posix_acl_{kind}"))
 }
 
 #[test]
@@ -159,4 +158,52 @@ fn directories_that_exist_are_as_closed_as_their_sources_before_files_come_into_
     let is_reachable = |path: &Path| path.is_file() && path.parent().is_some_and(is_open_to_others);
     let (wrong, _) = watched(&place, &words, &place.path("copy"), is_reachable);
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+fn has_attribute(path: &Path, name: &str) -> bool {
+    rustix::fs::lgetxattr(path, name, &mut [0_u8; 0]).is_ok()
+}
+
+#[test]
+fn programs_that_run_with_rights_of_their_owner_or_group_do_not_run_with_those_of_another() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let program = place.file("program", b"#!");
+    for (owner, group) in [(77, 0), (0, 77), (77, 77)] {
+        std::os::unix::fs::chown(&program, Some(owner), Some(group)).unwrap();
+        set_mode(&program, 0o6755);
+        let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        attribute(&program, "security.capability", &capability);
+        place.succeeds("cp --no-preserve=ownership program copy");
+        let copy = place.path("copy");
+        assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o7777, 0o755, "{owner}:{group}");
+        assert!(!has_attribute(&copy, "security.capability"), "{owner}:{group}");
+    }
+}
+
+#[test]
+fn a_list_that_xfs_shows_in_two_forms_is_copied_in_one() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "xfs") else { return };
+    let listed = place.file("disk/tree/listed", b"for 77");
+    if !attribute(&listed, "system.posix_acl_access", &list_with_mask(4)) {
+        return;
+    }
+    place.succeeds("cp disk/tree .");
+    place.succeeds("cmp -r --metadata disk/tree tree");
+    let copy = place.path("tree/listed");
+    assert!(!has_attribute(&copy, "trusted.SGI_ACL_FILE"));
+    rustix::fs::removexattr(&copy, "system.posix_acl_access").unwrap();
+    set_mode(&copy, 0o600);
+    mknodat(CWD, place.path("tree/fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    place.directories("disk/into");
+    attribute(&place.path("disk/into"), "system.posix_acl_default", &list_with_mask(7));
+    place.succeeds("cp tree disk/into");
+    place.succeeds("cp -a tree/fifo disk/into");
+    for name in ["tree/listed", "tree/fifo", "fifo"] {
+        let back = place.path("disk/into").join(name);
+        assert!(!has_list(&back, "access"), "{name}");
+    }
 }

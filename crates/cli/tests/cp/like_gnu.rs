@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, makedev, mknodat, utimensat};
 
-use crate::common::disks::attribute;
+use crate::common::disks::{attribute, list_with_mask};
 use crate::common::place::{Ended, Place};
 
 /// What a copy that fails, or lacks something, exits with; as with GNU's.
@@ -198,23 +198,6 @@ fn write_file(path: impl AsRef<Path>, bytes: &[u8], mode: u32) {
 fn directory(path: &Path) -> &Path {
     fs::create_dir(path).unwrap();
     path
-}
-
-/// An access control list: the owner may do everything, user 77 read, the mask is `mask`, others nothing.
-pub fn list_with_mask(mask: u16) -> Vec<u8> {
-    let none = u32::MAX;
-    let entries = [
-        (1_u16, 7_u16, none),
-        (2, 4, 77),
-        (4, 0, none),
-        (16, mask, none),
-        (32, 0, none),
-    ];
-    let entries = entries.iter().flat_map(|(tag, rights, id)| {
-        let entry = [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()];
-        entry.concat()
-    });
-    2_u32.to_le_bytes().into_iter().chain(entries).collect()
 }
 
 /// Makes entries of all kinds, the same each time. No link leads out of the directory: some cases follow all links.

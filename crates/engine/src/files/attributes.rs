@@ -2,15 +2,18 @@
 //!
 //! Not here: flags (chattr(1)), some of which only an empty file takes.
 
-use std::ffi::CString;
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{Gid, Mode, RawMode, Uid, fchmod, fchown};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, RawMode, Timespec, Timestamps, UTIME_OMIT, Uid};
+use rustix::fs::{chownat, fchmod, fchown, futimens, utimensat};
+use rustix::io::Errno;
 use seekless_sys::{self as sys, ExtendedAttributes, Support};
 use serde::{Deserialize, Serialize};
 
-use super::StatFacts;
+use super::{StatFacts, Time, XattrRole};
 
 /// Owner, mode and extended attributes of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,11 +54,95 @@ impl Own {
     }
 }
 
+/// A file that gets attributes.
+#[derive(Clone, Copy, Debug)]
+pub enum FileRef<'a> {
+    /// An open file or directory.
+    Open(BorrowedFd<'a>),
+    /// An entry of an open directory, of a kind that cannot be opened or must not be: a symbolic
+    /// link, a device.
+    Entry(BorrowedFd<'a>, &'a CStr, FileType),
+}
+
+impl FileRef<'_> {
+    /// Its extended attributes; empty on systems without them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn extended(self) -> io::Result<Support<ExtendedAttributes>> {
+        match self {
+            Self::Open(file) => sys::extended_attributes(file),
+            Self::Entry(directory, name, _) => sys::extended_attributes_at(directory, name),
+        }
+    }
+
+    /// Sets the time of access, which `None` leaves as it is, and that of modification.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_times(self, accessed: Option<Time>, modified: Time) -> io::Result<()> {
+        let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
+        let times = Timestamps {
+            last_access: accessed.map_or(time(0, UTIME_OMIT), |(seconds, more)| time(seconds, more.into())),
+            last_modification: time(modified.0, modified.1.into()),
+        };
+        let set = match self {
+            Self::Open(file) => futimens(file, &times),
+            Self::Entry(directory, name, _) => utimensat(directory, name, &times, AtFlags::SYMLINK_NOFOLLOW),
+        };
+        Ok(set?)
+    }
+
+    /// The facts of stat(2).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn facts(self) -> io::Result<StatFacts> {
+        Ok(match self {
+            Self::Open(file) => StatFacts::of(file)?,
+            Self::Entry(directory, name, _) => StatFacts::at(directory, name)?,
+        })
+    }
+
+    fn change_owner(self, owner: Option<u32>, group: u32) -> rustix::io::Result<()> {
+        let (owner, group) = (owner.map(Uid::from_raw), Some(Gid::from_raw(group)));
+        match self {
+            Self::Open(file) => fchown(file, owner, group),
+            Self::Entry(directory, name, _) => chownat(directory, name, owner, group, AtFlags::SYMLINK_NOFOLLOW),
+        }
+    }
+
+    fn change_mode(self, mode: u32) -> io::Result<()> {
+        match self {
+            Self::Open(file) => Ok(fchmod(file, Mode::from_raw_mode(mode as RawMode))?),
+            Self::Entry(.., FileType::Symlink) => Ok(()),
+            Self::Entry(directory, name, _) => sys::set_mode_at(directory, name, mode).map(drop),
+        }
+    }
+
+    /// Sets or removes an extended attribute.
+    fn change_extended(self, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+        let attribute = CString::new(name)?;
+        match (self, value) {
+            (Self::Open(file), Some(value)) => sys::set_extended_attribute(file, &attribute, value),
+            (Self::Open(file), None) => sys::remove_extended_attribute(file, &attribute),
+            (Self::Entry(directory, name, _), value) => {
+                sys::set_extended_attribute_at(directory, name, &attribute, value)
+            }
+        }
+        .map(drop)
+    }
+}
+
 /// The attribute that a file cannot get, and the system's reason.
 pub type NotGiven = (&'static str, io::Error);
 
 /// The permissions that set-user-ID and set-group-ID add to.
 const SET_IDS: u32 = 0o6000;
+
+/// An access control list (acl(5)). While a file has one, the group's bits of its mode are the most
+/// that the list grants.
+pub(super) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
 /// A mode that grants the group no more than others: for a file whose group is another, or that lost its access control list.
 #[must_use]
@@ -70,21 +157,53 @@ impl Attributes {
     /// The system's.
     pub fn of(file: impl AsFd) -> io::Result<Self> {
         let found = StatFacts::of(&file)?;
-        Ok(Self {
+        Ok(Self::new(&found, sys::extended_attributes(file.as_fd())?.available()))
+    }
+
+    /// Those of a file with these facts and extended attributes, of which it keeps those that can
+    /// be copied.
+    #[must_use]
+    pub fn new(found: &StatFacts, extended: Option<ExtendedAttributes>) -> Self {
+        let mut new = Self {
             owner: found.owner,
             group: found.group,
             mode: found.mode,
-            extended: sys::extended_attributes(file.as_fd())?.available(),
-        })
+            extended,
+        };
+        new.retain(|role| role != XattrRole::Skipped);
+        new
     }
 
-    /// Adds those of an open file or directory that these lack, but for access control lists: so it keeps them when it gets these.
-    pub fn keep_own(&mut self, file: impl AsFd) {
-        if let (Some(extended), Ok(Support::Available(own))) =
-            (&mut self.extended, sys::extended_attributes(file.as_fd()))
-        {
+    /// Drops extended attributes. If the access control list is among them, the mode grants the
+    /// group no more than others.
+    pub fn retain(&mut self, is_kept: impl Fn(XattrRole) -> bool) {
+        let Some(extended) = &mut self.extended else { return };
+        let listed = |all: &ExtendedAttributes| all.iter().any(|(name, _)| name == ACCESS_LIST.to_bytes());
+        let was_listed = listed(extended);
+        extended.retain(|(name, _)| is_kept(XattrRole::of(name)));
+        if was_listed && !listed(extended) {
+            self.mode = without_group_rights(self.mode);
+        }
+    }
+
+    /// Takes away what only a file of the same owner and group may have: for one of these.
+    pub fn limit_to(&mut self, owner: u32, group: u32) {
+        if (owner, group) != (self.owner, self.group) {
+            self.mode &= !SET_IDS;
+            self.retain(|role| role != XattrRole::Privileges);
+        }
+        if group != self.group {
+            self.mode = without_group_rights(self.mode);
+        }
+        (self.owner, self.group) = (owner, group);
+    }
+
+    /// Adds those extended attributes of an open file or directory that these lack, if they have
+    /// such a role: so it keeps them when it gets these.
+    pub fn keep_own(&mut self, file: FileRef<'_>, is_kept: impl Fn(XattrRole) -> bool) {
+        if let (Some(extended), Ok(Support::Available(own))) = (&mut self.extended, file.extended()) {
             for (name, value) in own {
-                if !name.starts_with(b"system.") && !extended.iter().any(|(other, _)| *other == name) {
+                if is_kept(XattrRole::of(&name)) && !extended.iter().any(|(other, _)| *other == name) {
                     extended.push((name, value));
                 }
             }
@@ -96,80 +215,103 @@ impl Attributes {
     /// # Errors
     /// What could not be set: then some may be set, and others not.
     pub fn give(&self, file: impl AsFd) -> Result<(), NotGiven> {
-        let file = file.as_fd();
-        let own = StatFacts::of(file).map_err(|error| ("owner", error.into()))?;
+        let file = FileRef::Open(file.as_fd());
+        let own = file.facts().map_err(|error| ("owner", error))?;
         match self.give_possible(file, &Own::of(&own)).into_iter().next() {
             None => Ok(()),
             Some(not_given) => Err(not_given),
         }
     }
 
-    /// Gives an open file or directory those that it can get and does not have, and returns the others. It loses other extended
-    /// attributes. Whatever cannot be set, it never grants a right that these do not grant.
-    pub fn give_possible(&self, file: impl AsFd, own: &Own) -> Vec<NotGiven> {
-        let file = file.as_fd();
-        let mut not_given = Vec::new();
-        let (mut mode, mut is_owner_set) = (self.mode, false);
-        if (self.owner, self.group) != (own.owner, own.group) {
-            is_owner_set = true;
-            if let Err(error) = fchown(file, Some(Uid::from_raw(self.owner)), Some(Gid::from_raw(self.group))) {
-                not_given.push(("owner", error.into()));
-                // Users may set groups that they are in. Nobody else gets the rights of the group, or those of running as owner or
-                // group.
-                mode &= !SET_IDS;
-                if self.group != own.group && fchown(file, None, Some(Gid::from_raw(self.group))).is_err() {
-                    mode = without_group_rights(mode);
-                }
+    /// Gives a file those that it can get and does not have, and returns the others. It loses other
+    /// extended attributes. Whatever cannot be set, it never grants a right that these do not
+    /// grant.
+    ///
+    /// Data come first, while the file belongs to this user, who may write to it. Then come the
+    /// owner; what changing the owner removes; access control lists; and the mode, of which a list
+    /// sets the group's bits.
+    #[must_use]
+    pub fn give_possible(&self, file: FileRef<'_>, own: &Own) -> Vec<NotGiven> {
+        let (mut not_given, mut wanted) = (Vec::new(), Cow::Borrowed(self));
+        let is_none = |extended: Option<&ExtendedAttributes>| extended.is_none_or(Vec::is_empty);
+        let has_none = || file.extended().is_ok_and(|found| is_none(found.available().as_ref()));
+        let is_extended = !is_none(self.extended.as_ref()) || own.may_have_extended && !has_none();
+        if is_extended && own.mode & 0o200 == 0 {
+            let _ = file.change_mode(own.mode | 0o200);
+        }
+        let give = |wanted: &Self, is_after| {
+            if is_extended {
+                wanted.give_extended(file, is_after)
+            } else {
+                Vec::new()
             }
+        };
+        let mut failed = give(&wanted, false);
+        let is_owner_set = (self.owner, self.group) != (own.owner, own.group);
+        if is_owner_set && let Err(error) = file.change_owner(Some(self.owner), self.group) {
+            not_given.push(("owner", error.into()));
+            // Users may set groups that they are in.
+            let has_group = self.group == own.group || file.change_owner(None, self.group).is_ok();
+            let group = if has_group { self.group } else { own.group };
+            wanted.to_mut().limit_to(own.owner, group);
         }
         // Before the mode is set, because attributes inherited from the directory, such as a default access control
         // list, may grant access to others.
-        let is_extended = own.may_have_extended || self.extended.as_ref().is_some_and(|extended| !extended.is_empty());
-        if is_extended && own.mode & 0o200 == 0 {
-            // Only a user who may write to the file can set its `user.` attributes.
-            let _ = fchmod(file, Mode::from_raw_mode((own.mode | 0o200) as RawMode));
+        failed.extend(give(&wanted, true));
+        let mut mode = wanted.mode;
+        // Without its access control list, the group's rights are the most that the list grants to
+        // anybody in it.
+        if failed.iter().any(|(name, _)| name == ACCESS_LIST.to_bytes()) {
+            mode = without_group_rights(mode);
         }
-        if let Some(extended) = self.extended.as_ref().filter(|_| is_extended)
-            && let Err(error) = Self::give_extended(extended, file)
-        {
-            not_given.push(("extended attributes", error));
-            // Without its access control list, the group's rights are the most that the list grants to anybody in it.
-            if extended.iter().any(|(name, _)| name == b"system.posix_acl_access") {
-                mode = without_group_rights(mode);
-            }
-        }
-        // The mode comes last, because changing the owner clears set-user-ID, and an access control list sets the group's rights.
-        if mode == own.mode && !is_owner_set && !is_extended {
+        let first = failed.into_iter().next();
+        not_given.extend(first.map(|(_, error)| ("extended attributes", error)));
+        // A default access control list that names nobody sets the mode of new files, too.
+        if mode == own.mode && !is_owner_set && !is_extended && !own.may_have_extended {
             return not_given;
         }
-        if let Err(error) = fchmod(file, Mode::from_raw_mode(mode as RawMode)) {
-            not_given.push(("mode", error.into()));
-        } else if mode & SET_IDS != 0 && StatFacts::of(file).is_ok_and(|own| own.mode != mode) {
+        if let Err(error) = file.change_mode(mode) {
+            not_given.push(("mode", error));
+        } else if mode & SET_IDS != 0 && file.facts().is_ok_and(|own| own.mode != mode) {
             // The kernel silently drops set-group-ID if this user is not in the group.
             not_given.push(("mode", io::ErrorKind::PermissionDenied.into()));
         }
         not_given
     }
 
-    fn give_extended(extended: &ExtendedAttributes, file: impl AsFd) -> io::Result<()> {
-        let file = file.as_fd();
-        if let Support::Available(found) = sys::extended_attributes(file)? {
-            for (name, _) in found {
-                let Ok(name) = CString::new(name) else { continue };
-                if !extended.iter().any(|(kept, _)| *kept == name.as_bytes()) {
-                    sys::remove_extended_attribute(file, &name)?;
-                }
-            }
-        }
-        let mut failed = Ok(());
-        for (name, value) in extended {
-            let Ok(name) = CString::new(name.as_slice()) else {
+    /// Gives a file the extended attributes that need its owner, or the others, and takes those
+    /// that it is not to have. Returns the names that failed.
+    fn give_extended(&self, file: FileRef<'_>, is_after_owner: bool) -> Vec<(Vec<u8>, io::Error)> {
+        let Some(wanted) = &self.extended else {
+            return Vec::new();
+        };
+        let found = match file.extended() {
+            Ok(found) => found.available().unwrap_or_default(),
+            Err(error) => return vec![(ACCESS_LIST.to_bytes().to_vec(), error)],
+        };
+        let is_lost = |name: &Vec<u8>| !wanted.iter().any(|(kept, _)| kept == name);
+        let lost = found
+            .iter()
+            .filter(|(name, _)| is_lost(name))
+            .map(|(name, _)| (name, None));
+        let new = wanted.iter().filter(|attribute| !found.contains(attribute));
+        let new = new.map(|(name, value)| (name, Some(value.as_slice())));
+        let mut failed = Vec::new();
+        for (name, value) in lost.chain(new) {
+            let role = XattrRole::of(name);
+            if role == XattrRole::Skipped || role.is_after_owner() != is_after_owner {
                 continue;
-            };
-            if let Err(error) = sys::set_extended_attribute(file, &name, value) {
-                failed = Err(error);
+            }
+            match file.change_extended(name, value) {
+                Err(error) if role != XattrRole::Flag || error.raw_os_error() != Some(UNKNOWN) => {
+                    failed.push((name.clone(), error));
+                }
+                _ => {}
             }
         }
         failed
     }
 }
+
+/// What file systems answer that do not know a kind of attribute.
+const UNKNOWN: i32 = Errno::OPNOTSUPP.raw_os_error();

@@ -3,11 +3,26 @@
 use std::fs::Metadata;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
 use seekless_sys::inodes_identify;
 
 use super::{FileId, FileState, nanoseconds};
+
+/// Seconds since 1970, and nanoseconds: years before 1678 and after 2262 do not fit into 64 bits of
+/// nanoseconds alone.
+pub type Time = (i64, u32);
+
+/// The times of access and of modification.
+#[must_use]
+pub fn times(metadata: &Metadata) -> [Time; 2] {
+    let time = |seconds, more: i64| (seconds, u32::try_from(more).unwrap_or(0));
+    [
+        time(metadata.atime(), metadata.atime_nsec()),
+        time(metadata.mtime(), metadata.mtime_nsec()),
+    ]
+}
 
 /// The facts of stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +33,10 @@ pub struct StatFacts {
     pub kind: FileType,
     /// Hard links.
     pub names: u64,
-    /// When its bytes last changed: seconds since 1970, nanoseconds.
-    pub modified: (i64, u32),
+    /// When it was last read.
+    pub accessed: Time,
+    /// When its bytes last changed.
+    pub modified: Time,
     /// The space that it takes.
     pub allocated_bytes: u64,
     /// The permission bits.
@@ -87,6 +104,7 @@ impl StatFacts {
             },
             kind: FileType::from_raw_mode(stat.st_mode),
             names: stat.st_nlink as u64,
+            accessed: (stat.st_atime as i64, stat.st_atime_nsec as u32),
             modified,
             allocated_bytes: (stat.st_blocks as u64).saturating_mul(512),
             mode: stat.st_mode as u32 & 0o7777,
@@ -124,6 +142,7 @@ impl StatFacts {
                 ..self.state
             },
             names: other.names,
+            accessed: other.accessed,
             allocated_bytes: other.allocated_bytes,
             ..*self
         };

@@ -7,6 +7,7 @@ mod attributes;
 mod beside;
 mod exchange;
 mod exposed;
+mod extended;
 mod extents;
 mod facts;
 mod held;
@@ -21,15 +22,16 @@ mod sync;
 mod watch;
 mod whole;
 
-pub use attributes::{Attributes, NotGiven, Own, without_group_rights};
+pub use attributes::{Attributes, FileRef, NotGiven, Own, without_group_rights};
 pub use beside::make_new;
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
 pub use exchange::{Exchange, NotExchanged};
 pub use exposed::{Exposed, open_of, open_own, open_own_input, read_within};
+pub use extended::XattrRole;
 pub use extents::{
     ExtentSummary, Run, allocated_bytes, extents, own_bytes, place, places, shared_bytes, shared_layout,
 };
-pub use facts::{StatFacts, is_sure};
+pub use facts::{StatFacts, Time, is_sure, times};
 pub use held::{Held, Lease, lock};
 pub use holes::{DIGESTED_HOLE_BYTES_MAX, data_ranges, first_data};
 pub(crate) use holes::{Stretch, stretches};

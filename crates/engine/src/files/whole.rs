@@ -2,17 +2,17 @@
 //!
 //! All calls are relative to the open directory, so that renaming it or planting a link does not redirect them.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use seekless_sys::{self as sys, Access, Directory, Opening};
 
-use super::{StatFacts, make_new};
+use super::{Attributes, FileRef, Own, StatFacts, XattrRole, make_new};
 
 /// A name in a directory, for a new file or one that will be replaced.
 #[derive(Debug)]
@@ -206,45 +206,28 @@ fn refuse_planted(directory: &Directory, name: &OsStr) -> io::Result<()> {
     Ok(())
 }
 
-/// An access control list (acl(5)). While a file has one, the group's bits of its mode are the most that the list grants.
-const ACCESS_LIST: &CStr = c"system.posix_acl_access";
-
 /// Copies the owner, the access control list and the mode of an old file to a new one. If the group cannot be set, no
 /// other group gets its permissions.
 fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
-    let wanted = old.metadata()?;
-    let (user, group) = (wanted.uid(), wanted.gid());
-    let found = new.metadata()?;
-    if (found.uid(), found.gid()) != (user, group) && fchown(new, Some(user), Some(group)).is_err() {
-        // Only root may change the owner. Other users may set groups that they are in.
-        let _ = fchown(new, None, Some(group));
-    }
-    if access_list(new)?.is_some() {
-        // Inherited from the directory.
-        sys::remove_extended_attribute(new.as_fd(), ACCESS_LIST)?;
-    }
-    let mode = wanted.mode() & 0o777;
-    let list = access_list(old)?;
-    if new.metadata()?.gid() != group {
-        let everybodys = (mode & 0o007) << 3;
-        return new.set_permissions(Permissions::from_mode(mode & (0o707 | everybodys)));
-    }
-    match list {
-        // The mode follows from the list.
-        Some(list) => sys::set_extended_attribute(new.as_fd(), ACCESS_LIST, &list).map(drop),
-        None => new.set_permissions(Permissions::from_mode(mode)),
-    }
-}
-
-fn access_list(file: &File) -> io::Result<Option<Vec<u8>>> {
-    Ok(sys::access_list(file)?.available().flatten())
+    let (mut wanted, new) = (Attributes::of(old)?, FileRef::Open(new.as_fd()));
+    wanted.mode &= 0o777;
+    wanted.retain(|role| role == XattrRole::Permissions);
+    wanted.keep_own(new, |role| role != XattrRole::Permissions);
+    let not_given = wanted.give_possible(new, &Own::of(&new.facts()?));
+    let failed = not_given.into_iter().find(|(what, _)| *what != "owner");
+    failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{chown, symlink};
 
+    use super::super::attributes::ACCESS_LIST;
     use super::*;
+
+    fn access_list(file: &File) -> io::Result<Option<Vec<u8>>> {
+        Ok(sys::access_list(file)?.available().flatten())
+    }
 
     fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         WholeFile::find(path)?

@@ -177,7 +177,7 @@ unavailable! {
     pub fn make_node(impl AsFd, &CStr, FileType, (u32, u32)) -> ();
 
     "only Linux has paths to what must not be opened":
-    pub fn replace_extended_attributes_at(BorrowedFd<'_>, &CStr, &ExtendedAttributes) -> ();
+    pub fn set_extended_attribute_at(BorrowedFd<'_>, &CStr, &CStr, Option<&[u8]>) -> ();
     pub fn set_mode_at(BorrowedFd<'_>, &CStr, u32) -> ();
 
     "extended flags of files are read on Linux only":

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, FileType, Mode, RawMode, SeekFrom, fchmod, mkdirat, unlinkat};
 use rustix::io::Errno;
-use seekless::files::{self, FileId};
+use seekless::files::{FileId, FileRef, Own};
 use seekless::walk::{Handles, Listing, StatFacts, is_sure};
 use seekless_sys::{self as sys, effective_user};
 
@@ -247,11 +248,12 @@ impl Copying<'_> {
             Err(error) => return self.fail(worker, path(), "reopen the directory", &error),
         };
         let own = match StatFacts::of(&copy) {
-            Ok(own) => files::Own::of(&own),
+            Ok(own) => Own::of(&own),
             Err(error) => return self.fail(worker, path(), "stat", &error.into()),
         };
-        let not_given = origin.give(&copy, &own, is_new, self.options);
-        self.count_not_given(not_given, path, worker);
+        if let Err(error) = self.give(origin, FileRef::Open(copy.as_fd()), (&own, is_new), path, worker) {
+            self.fail(worker, path(), "stat", &error);
+        }
         if self.options.durability == CpDurability::Each
             && let Err(error) = sys::sync(&copy)
         {

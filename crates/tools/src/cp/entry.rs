@@ -3,17 +3,17 @@
 use std::ffi::CStr;
 use std::io;
 
-use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, chownat, readlinkat, statat, symlinkat, utimensat};
-use rustix::fs::{Gid, Uid};
-use seekless::files::without_group_rights;
+use rustix::fs::{AtFlags, FileType, readlinkat, statat, symlinkat};
+use seekless::files::{FileRef, Own};
 use seekless::walk::{StatFacts, is_sure};
-use seekless_sys::{self as sys, Support};
+use seekless_sys as sys;
 
 use super::copying::{Copying, Worker};
 use super::file::{Failed, Found};
+use super::given::SourceFacts;
 use super::links::LinkTurn;
 use super::pair::At;
-use super::{Existing, FollowedLinks, OWNER_OF_OTHERS};
+use super::{Existing, FollowedLinks};
 
 /// What became of an entry.
 #[derive(PartialEq, Eq)]
@@ -123,8 +123,7 @@ impl Copying<'_> {
         make: &dyn Fn(&CStr) -> io::Result<()>,
         worker: &mut Worker,
     ) -> Result<EntryCopy, Failed> {
-        let source = stat(at, is_followed)?;
-        let facts = StatFacts::of_stat(&source);
+        let facts = StatFacts::of_stat(&stat(at, is_followed)?);
         let existing = match self.existing(at, facts.id(), facts.modified_ns)? {
             Found::Stays(found) => {
                 let is_own = self.journal.as_ref().is_some_and(|journal| journal.is_trusted(&found));
@@ -141,50 +140,18 @@ impl Copying<'_> {
             return Ok(EntryCopy::Linked { is_over });
         }
         let placed = at.place(make).map_err(|error| ("create the copy", error));
-        if placed.is_ok() {
-            self.give_at(at, &facts, &source, worker);
-        }
+        let given = placed.and_then(|()| {
+            let origin = SourceFacts::of_entry(at.handles[0], at.from, &facts, self.options);
+            let copy = FileRef::Entry(at.handles[1], at.to, facts.kind);
+            let own = copy.facts().map(|own| Own::of(&own));
+            let given = own.and_then(|own| self.give(&origin, copy, (&own, true), || at.copy_path(), worker));
+            given.map_err(|error| ("stat the copy", error))
+        });
         if has_links {
-            let copy = placed
-                .as_ref()
-                .ok()
-                .and_then(|()| StatFacts::at(at.handles[1], at.to).ok());
-            self.link_waiting(at, facts.id(), copy.map(|copy| copy.id()), facts.kind, worker);
+            let copy = given.as_ref().ok().map(|copy| copy.id());
+            self.link_waiting(at, facts.id(), copy, facts.kind, worker);
         }
-        placed.map(|()| EntryCopy::New)
-    }
-
-    /// Gives a copy that must not be opened owner, mode, attributes and times.
-    fn give_at(&self, at: &At<'_>, source: &StatFacts, stat: &rustix::fs::Stat, worker: &mut Worker) {
-        let (copy, preserved) = (at.handles[1], self.options.preserved);
-        let (mut not_given, mut mode) = (Vec::new(), source.mode);
-        if preserved.ownership {
-            let (owner, group) = (Uid::from_raw(source.owner), Gid::from_raw(source.group));
-            if let Err(error) = chownat(copy, at.to, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW) {
-                not_given.push((OWNER_OF_OTHERS, error.into()));
-                // Another group does not get the rights of this one.
-                mode = without_group_rights(mode);
-            }
-        }
-        if preserved.xattr
-            && let Ok(Support::Available(attributes)) = sys::extended_attributes_at(at.handles[0], at.from)
-            && let Err(error) = sys::replace_extended_attributes_at(copy, at.to, &attributes)
-        {
-            not_given.push(("extended attributes", error));
-        }
-        if preserved.mode
-            && source.kind != FileType::Symlink
-            && let Err(error) = sys::set_mode_at(copy, at.to, mode)
-        {
-            not_given.push(("mode", error));
-        }
-        if preserved.timestamps {
-            let times = times_of(stat);
-            if let Err(error) = utimensat(copy, at.to, &times, AtFlags::SYMLINK_NOFOLLOW) {
-                not_given.push(("times", error.into()));
-            }
-        }
-        self.count_not_given(not_given, || at.copy_path(), worker);
+        given.map(|_| EntryCopy::New)
     }
 }
 
@@ -195,22 +162,4 @@ fn stat(at: &At<'_>, is_followed: bool) -> Result<rustix::fs::Stat, Failed> {
         AtFlags::SYMLINK_NOFOLLOW
     };
     statat(at.handles[0], at.from, flags).map_err(|error| ("stat", error.into()))
-}
-
-// The fields' types differ between systems.
-#[allow(
-    clippy::cast_possible_wrap,
-    clippy::cast_lossless,
-    clippy::unnecessary_cast,
-    trivial_numeric_casts
-)]
-pub(super) fn times_of(stat: &rustix::fs::Stat) -> Timestamps {
-    let time = |seconds: i64, nanoseconds: i64| Timespec {
-        tv_sec: seconds,
-        tv_nsec: nanoseconds as _,
-    };
-    Timestamps {
-        last_access: time(stat.st_atime as i64, stat.st_atime_nsec as i64),
-        last_modification: time(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-    }
 }

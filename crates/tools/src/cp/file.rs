@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
-use seekless::files::{FileId, FileState, Own, with_article};
+use seekless::files::{FileId, FileRef, FileState, Own, with_article};
 use seekless::walk::{FOUND_FILE, Listing, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, Support, without_atime};
 
@@ -301,24 +301,23 @@ impl Copying<'_> {
         }
         // Only now: of a staged file, the times of its source say that it is whole.
         let Copied { mut new, origin, .. } = copied;
-        let not_given = origin.give(&new.file, &copied.own, true, self.options);
-        self.count_not_given(not_given, || at.copy_path(), worker);
+        let copy = FileRef::Open(new.file.as_fd());
+        let made = self.give(&origin, copy, (&copied.own, true), || at.copy_path(), worker);
+        let made = made.map_err(|error| ("stat the copy", error))?;
         if self.options.durability == CpDurability::Each {
             sys::sync(&new.file).map_err(|error| ("sync", error))?;
         }
-        let made = new.file.metadata().map_err(|error| ("stat the copy", error))?;
-        if self.options.preserved.timestamps && FileState::of(&made).modified_ns != origin.state.modified_ns {
+        if self.options.preserved.timestamps && made.modified_ns != origin.state.modified_ns {
             let coarse = io::Error::other("the target's file system cannot store this time exactly");
             self.count_not_given(vec![("times", coarse)], || at.copy_path(), worker);
         }
-        let copy = FileId::of(&made);
         self.tell_checksum(at, source, worker)?;
         new.publish(at, replaces)?;
         copied.moved.count(&mut worker.done);
         worker.done.files += 1;
         worker.done.bytes += metadata.len();
         self.tell_copied(at);
-        Ok(copy)
+        Ok(made.id())
     }
 
     fn tell_checksum(&self, at: &At<'_>, source: &File, worker: &mut Worker) -> Result<(), Failed> {
@@ -465,9 +464,9 @@ impl Copying<'_> {
         let Some(origin) = SourceFacts::of(source, metadata, self.options).ok().filter(|_| is_it) else {
             return false;
         };
-        let not_given = origin.give(&copy, &Own::of(found), true, self.options);
-        self.count_not_given(not_given, || at.copy_path(), worker);
-        true
+        let own = (&Own::of(found), true);
+        self.give(&origin, FileRef::Open(copy.as_fd()), own, || at.copy_path(), worker)
+            .is_ok()
     }
 
     /// Tells that something was copied, if that is wanted.

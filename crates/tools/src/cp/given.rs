@@ -1,14 +1,16 @@
 //! What a copy has of its source beside the bytes.
 
-use std::fs::{self, File, FileTimes, Metadata};
+use std::ffi::CStr;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use seekless::files::{Attributes, FileState, NotGiven, Own, without_group_rights};
-use seekless_sys::{self as sys, effective_user};
+use seekless::files::{Attributes, FileRef, FileState, NotGiven, Own, Time, XattrRole, times, without_group_rights};
+use seekless::walk::StatFacts;
+use seekless_sys::{self as sys, Support, effective_user};
 
 use super::copying::{Copying, Worker};
 use super::{CpFailure, CpOptions, OWNER_OF_OTHERS, Preserved};
@@ -18,7 +20,7 @@ pub(super) struct SourceFacts {
     pub state: FileState,
     is_directory: bool,
     attributes: Attributes,
-    times: FileTimes,
+    times: [Time; 2],
 }
 
 /// The permissions that a new file does not get: umask(2), which cannot be read without changing it for a moment.
@@ -49,19 +51,34 @@ impl SourceFacts {
             }
             Some(Vec::new())
         };
+        let attributes = Attributes {
+            owner: metadata.uid(),
+            group: metadata.gid(),
+            mode,
+            extended,
+        };
         Ok(Self {
             state: FileState::of(metadata),
             is_directory: metadata.is_dir(),
-            attributes: Attributes {
-                owner: metadata.uid(),
-                group: metadata.gid(),
-                mode,
-                extended,
-            },
-            times: FileTimes::new()
-                .set_accessed(metadata.accessed()?)
-                .set_modified(metadata.modified()?),
+            attributes: kept(attributes, options),
+            times: times(metadata),
         })
+    }
+
+    /// Of an entry that must not be opened.
+    pub fn of_entry(directory: BorrowedFd<'_>, name: &CStr, facts: &StatFacts, options: &CpOptions) -> Self {
+        let extended = if options.preserved.xattr {
+            let read = sys::extended_attributes_at(directory, name);
+            read.ok().and_then(Support::available)
+        } else {
+            Some(Vec::new())
+        };
+        Self {
+            state: facts.state,
+            is_directory: false,
+            attributes: kept(Attributes::new(facts, extended), options),
+            times: [facts.accessed, facts.modified],
+        }
     }
 
     /// The permissions of the source.
@@ -74,35 +91,14 @@ impl SourceFacts {
         self.attributes.mode & 0o777
     }
 
-    /// Makes an open copy like it, and returns what that cannot get. `is_new` says whether this copy made it.
-    pub fn give(&self, copy: &File, own: &Own, is_new: bool, options: &CpOptions) -> Vec<NotGiven> {
-        let preserved = options.preserved;
-        let mut not_given = if preserved == Preserved::ALL && is_new {
-            self.attributes.give_possible(copy, own)
-        } else {
-            let mut attributes = self.some(own, is_new, options);
-            if !is_new {
-                attributes.keep_own(copy);
-            }
-            attributes.give_possible(copy, own)
-        };
-        if preserved.timestamps
-            && let Err(error) = copy.set_times(self.times)
-        {
-            not_given.push(("times", error));
-        }
-        not_given
-    }
-
-    /// What a copy gets that is not to be like it in everything.
-    fn some(&self, own: &Own, is_new: bool, options: &CpOptions) -> Attributes {
+    /// What a copy with these attributes of its own gets. `is_new` says whether this copy made it.
+    fn some(&self, copy: FileRef<'_>, own: &Own, is_new: bool, options: &CpOptions) -> Attributes {
         let (preserved, mut attributes) = (options.preserved, self.attributes.clone());
         if !preserved.ownership {
-            if attributes.group != own.group {
-                // Another group does not get the rights of this one.
-                attributes.mode = without_group_rights(attributes.mode) & 0o1777;
-            }
-            (attributes.owner, attributes.group) = (own.owner, own.group);
+            attributes.limit_to(own.owner, own.group);
+        }
+        if !is_new {
+            attributes.keep_own(copy, |role| !preserved.mode || role != XattrRole::Permissions);
         }
         if !preserved.mode {
             let usual = if self.is_directory { 0o777 } else { 0o666 };
@@ -116,7 +112,39 @@ impl SourceFacts {
     }
 }
 
+/// Those that are kept. An access control list is part of the permissions.
+fn kept(mut attributes: Attributes, options: &CpOptions) -> Attributes {
+    let has_mode = options.preserved.mode;
+    attributes.retain(|role| role != XattrRole::Skipped && (has_mode || role != XattrRole::Permissions));
+    attributes
+}
+
 impl Copying<'_> {
+    /// Makes a copy like its source, counts what that cannot get, and returns what it is then.
+    pub fn give(
+        &self,
+        origin: &SourceFacts,
+        copy: FileRef<'_>,
+        (own, is_new): (&Own, bool),
+        path: impl Fn() -> PathBuf,
+        worker: &mut Worker,
+    ) -> io::Result<StatFacts> {
+        let preserved = self.options.preserved;
+        let mut not_given = if preserved == Preserved::ALL && is_new {
+            origin.attributes.give_possible(copy, own)
+        } else {
+            origin.some(copy, own, is_new, self.options).give_possible(copy, own)
+        };
+        let [accessed, modified] = origin.times;
+        let set = preserved.timestamps.then(|| copy.set_times(Some(accessed), modified));
+        let facts = copy.facts()?;
+        if let Some(Err(error)) = set {
+            not_given.push(("times", error));
+        }
+        self.count_not_given(not_given, path, worker);
+        Ok(facts)
+    }
+
     /// Counts what a copy could not get, and tells it.
     pub fn count_not_given(&self, not_given: Vec<NotGiven>, path: impl Fn() -> PathBuf, worker: &mut Worker) {
         for (what, error) in not_given {

@@ -15,14 +15,13 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, openat, statat, unlinkat, utimensat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
-use seekless::files::{FileState, sync_written};
+use seekless::files::{FileRef, FileState, Time, sync_written};
 use seekless::walk::{StatFacts, is_sure, open_root};
 use seekless_sys::{self as sys, PATH_ONLY, effective_user};
 use serde::{Deserialize, Serialize};
 
-use super::entry::times_of as times_of_stat;
 use super::file::UNFINISHED;
 use super::piece::{self, SyncedPiece};
 use crate::visible::visible_path;
@@ -45,7 +44,7 @@ pub(super) struct CopyJournal {
     /// What of large files is on the device.
     pub pieces: Mutex<Vec<SyncedPiece>>,
     /// The times of the directory that it is in, before and after it was made.
-    directory_times: [Timestamps; 2],
+    directory_times: [[Time; 2]; 2],
 }
 
 /// A line of it.
@@ -305,13 +304,8 @@ impl CopyJournal {
         // It may have gone with the directory.
         let _ = unlinkat(directory, &self.name, AtFlags::empty());
         if let Ok(now) = now {
-            let is_unchanged = now.last_modification == made.last_modification;
-            let _ = utimensat(
-                directory,
-                c".",
-                if is_unchanged { before } else { &now },
-                AtFlags::empty(),
-            );
+            let [accessed, modified] = if now[1] == made[1] { *before } else { now };
+            let _ = FileRef::Entry(directory, c".", FileType::Directory).set_times(Some(accessed), modified);
         }
     }
 }
@@ -322,8 +316,9 @@ pub(super) fn is_private(found: &StatFacts) -> bool {
     found.owner == effective_user() && others == 0
 }
 
-fn times_of(directory: BorrowedFd<'_>) -> io::Result<Timestamps> {
-    Ok(times_of_stat(&statat(directory, c".", AtFlags::empty())?))
+fn times_of(directory: BorrowedFd<'_>) -> io::Result<[Time; 2]> {
+    let found = StatFacts::at(directory, c".")?;
+    Ok([found.accessed, found.modified])
 }
 
 /// What a journal says.

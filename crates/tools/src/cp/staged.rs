@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
+use seekless::files::{Attributes, FileRef, Own};
 use seekless::walk::{Directory, StatFacts, Walk, WalkRules};
 use seekless_sys::{self as sys, Support};
 
@@ -70,10 +71,14 @@ impl Staged {
             Err(Errno::EXIST) => return Ok(None),
             made => made?,
         }
-        // All in it would inherit its access control lists.
-        let _ = sys::replace_extended_attributes_at(container.as_fd(), &staged.hidden, &Vec::new());
         let marked = openat(container, &staged.hidden, OPENED, Mode::empty()).and_then(|directory| {
-            let is_fit = is_private(&StatFacts::of(&directory)?);
+            let found = StatFacts::of(&directory)?;
+            let is_fit = is_private(&found);
+            if is_fit {
+                // All in it would inherit its access control lists.
+                let plain = Attributes::new(&found, Some(Vec::new()));
+                let _ = plain.give_possible(FileRef::Open(directory.as_fd()), &Own::of(&found));
+            }
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             if is_fit {
                 let marker = openat(&directory, &staged.marker, flags, Mode::RUSR | Mode::WUSR)?;

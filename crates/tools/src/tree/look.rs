@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use rustix::fs::{FileType, Mode, openat, readlinkat};
-use seekless::files::read_some;
+use seekless::files::{XattrRole, read_some};
 use seekless::walk::{FOUND_FILE, StatFacts, in_each};
 use seekless_sys::{ExtendedAttributes, Support, extended_attributes_at};
 use serde::Serialize;
@@ -77,7 +77,9 @@ fn names_that_differ(one: &ExtendedAttributes, other: &ExtendedAttributes) -> Ve
     let lacks = |all: &ExtendedAttributes, attribute| all.binary_search(attribute).is_err();
     let only_one = one.iter().filter(|attribute| lacks(other, attribute));
     let only_other = other.iter().filter(|attribute| lacks(one, attribute));
-    let mut names: Vec<_> = only_one.chain(only_other).map(|(name, _)| name.clone()).collect();
+    let names = only_one.chain(only_other).map(|(name, _)| name);
+    let names = names.filter(|name| XattrRole::of(name) != XattrRole::Skipped);
+    let mut names: Vec<_> = names.cloned().collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -61,27 +61,24 @@ fn place_of(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<(OwnedFd, Stri
     Ok((handle, path))
 }
 
-/// Gives an entry that cannot be opened or must not be these extended attributes, and no others: setxattr(2) on its place in
-/// `/proc/self/fd`.
-pub fn replace_extended_attributes_at(
+/// Sets an extended attribute of an entry that cannot be opened or must not be, or removes it
+/// (`None`): setxattr(2), removexattr(2) on its place in `/proc/self/fd`. As with
+/// [`remove_extended_attribute`](crate::remove_extended_attribute), it may be missing.
+pub fn set_extended_attribute_at(
     directory: BorrowedFd<'_>,
     name: &CStr,
-    attributes: &ExtendedAttributes,
+    attribute: &CStr,
+    value: Option<&[u8]>,
 ) -> io::Result<Support<()>> {
-    let found = extended_attributes_at(directory, name)?.available().unwrap_or_default();
-    if found == *attributes {
-        return Ok(Support::Available(()));
-    }
     let (_handle, path) = place_of(directory, name)?;
-    for (name, _) in found {
-        if !attributes.iter().any(|(kept, _)| *kept == name) {
-            rustix::fs::removexattr(path.as_str(), name.as_slice())?;
-        }
-    }
-    for (name, value) in attributes {
-        rustix::fs::setxattr(path.as_str(), name.as_slice(), value, XattrFlags::empty())?;
-    }
-    Ok(Support::Available(()))
+    let changed = match value {
+        Some(value) => rustix::fs::setxattr(path.as_str(), attribute, value, XattrFlags::empty()),
+        None => match rustix::fs::removexattr(path.as_str(), attribute) {
+            Err(Errno::NODATA) => Ok(()),
+            removed => removed,
+        },
+    };
+    Ok(Support::Available(changed?))
 }
 
 /// Sets the permissions of an entry that is no symbolic link and must not be opened: chmod(2) on its place in `/proc/self/fd`.

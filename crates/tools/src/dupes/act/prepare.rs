@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use seekless::facts::ProcessFacts;
-use seekless::files::{self, Attributes, shared_bytes};
+use seekless::files::{self, Attributes, XattrRole, shared_bytes};
 use seekless_sys::{self as sys, Protection, Support};
 
 use super::held::{HeldFile, HeldKept};
@@ -237,12 +237,7 @@ fn require_another_name(step: &Step, facts: &StatFacts, kept: &StatFacts) -> Res
 fn attributes(place: &ExaminedName, facts: &StatFacts) -> Attributes {
     let name = CString::new(place.name.as_bytes()).unwrap_or_default();
     let extended = sys::extended_attributes_at(place.directory.as_fd(), &name);
-    Attributes {
-        owner: facts.owner,
-        group: facts.group,
-        mode: facts.mode,
-        extended: extended.ok().and_then(Support::available),
-    }
+    Attributes::new(facts, extended.ok().and_then(Support::available))
 }
 
 /// Fails if undo would have to link names of a file across mounts, or a hard link would cross them.
@@ -364,9 +359,7 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
     let is_in_group = own.group == kept.group;
     let lists = [own, kept].map(|file| -> Vec<_> {
         let all = file.extended.iter().flatten();
-        // Integrity hashes differ by file.
-        let is_right =
-            |name: &[u8]| !name.starts_with(b"user.") && ![&b"security.ima"[..], b"security.evm"].contains(&name);
+        let is_right = |name: &[u8]| !matches!(XattrRole::of(name), XattrRole::Data | XattrRole::Flag);
         all.filter(|(name, _)| is_right(name)).collect()
     });
     // With an access control list, the group bits are a mask, and a named user may get less than others.

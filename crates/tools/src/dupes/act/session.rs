@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
-use seekless::files::{Attributes, FileId, FileState, make_new};
+use seekless::files::{Attributes, FileId, FileState, XattrRole, make_new};
 use seekless::update::Watch;
 use seekless_sys::{self as sys, IdMaps};
 
@@ -111,9 +111,9 @@ impl<'a> Session<'a> {
         if !self.restores() {
             return Ok(());
         }
-        let named = |wanted: &dyn Fn(&[u8]) -> bool| {
+        let named = |wanted: &dyn Fn(XattrRole) -> bool| {
             let mut all = own.extended.iter().flatten().map(|(name, _)| name.as_slice());
-            let name = all.find(|name| wanted(name))?;
+            let name = all.find(|name| wanted(XattrRole::of(name)))?;
             Some(String::from_utf8_lossy(name).into_owned())
         };
         if let Some(maps) = &self.id_maps {
@@ -121,20 +121,10 @@ impl<'a> Session<'a> {
             if own.owner == owner || own.group == group {
                 return Err(RefusalReason::UnmappedOwner);
             }
-            if named(&|name| name == b"security.capability").is_some() {
+            if named(&|role| role == XattrRole::Privileges).is_some() {
                 return Err(RefusalReason::Capabilities);
             }
         }
-        // Labels and digests are made by the kernel.
-        let is_roots = |name: &[u8]| {
-            let kernels: [&[u8]; 4] = [
-                b"security.selinux",
-                b"security.ima",
-                b"security.evm",
-                b"security.SMACK64",
-            ];
-            name.starts_with(b"security.") && !kernels.contains(&name)
-        };
         if self.is_root {
             return Ok(());
         }
@@ -144,7 +134,8 @@ impl<'a> Session<'a> {
         if !self.groups.contains(&own.group) {
             return Err(RefusalReason::RootRestoresGroup(own.group));
         }
-        let name = named(&is_roots).map(RefusalReason::RootRestoresAttribute);
+        let name = named(&|role| matches!(role, XattrRole::Privileges | XattrRole::Root))
+            .map(RefusalReason::RootRestoresAttribute);
         name.map_or(Ok(()), Err)
     }
 
