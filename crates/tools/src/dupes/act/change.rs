@@ -4,14 +4,13 @@
 //! Not here: the proofs before, and the journal.
 
 use std::ffi::OsStr;
-use std::fs::FileTimes;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
-use seekless::files::{Exchange, NotExchanged};
+use seekless::files::{Exchange, FileRef, NotExchanged};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, share_range};
 
@@ -305,8 +304,7 @@ impl ActedName<'_> {
         }
         let now = StatFacts::of(&held.file).map_err(cannot("stat"))?;
         if now.modified != held.facts().modified && held.is_alone() {
-            let modified = time(held.facts().modified).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
-            let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));
+            let set = FileRef::Open(held.file.as_fd()).set_times(None, held.facts().modified);
             set.map_err(|error| RefusalReason::TimeNotRestored(error.to_string()))?;
         }
         // All blocks are now those of the kept file. This is not checked: btrfs takes longer the more files share them.
@@ -414,15 +412,4 @@ pub(super) fn unmake(name: &NameOf, directories: &Directories) -> io::Result<()>
     }
     directories.close();
     Ok(())
-}
-
-/// A time in seconds and ns since 1970; `None` if no file can have it.
-pub(super) fn time((seconds, more): (i64, u32)) -> Option<SystemTime> {
-    let since = Duration::from_secs(seconds.unsigned_abs());
-    let whole = if seconds < 0 {
-        UNIX_EPOCH.checked_sub(since)
-    } else {
-        UNIX_EPOCH.checked_add(since)
-    };
-    whole?.checked_add(Duration::from_nanos(more.into()))
 }

@@ -4,15 +4,16 @@
 //! Not here: the times of directories that are made again (`record`).
 
 use std::cell::Cell;
+use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT, utimensat};
-use seekless::files::{Exchange, NotExchanged};
+use rustix::fs::FileType;
+use seekless::files::{Exchange, FileRef, NotExchanged, Time};
 use seekless_sys::Directory;
 
 use crate::walk::StatFacts;
 
 /// The mtime of a directory before one of our calls.
-struct KeptTime(Option<(i64, u32)>);
+struct KeptTime(Option<Time>);
 
 impl KeptTime {
     fn of(directory: &Directory) -> Self {
@@ -22,18 +23,9 @@ impl KeptTime {
     /// Only its owner and root may set it. A time that cannot be set is no reason to undo what was done.
     fn put_back(self, directory: &Directory) {
         let now = Self::of(directory).0;
-        let Some((seconds, nanoseconds)) = self.0.filter(|was| now != Some(*was)) else {
-            return;
-        };
-        let time = |tv_nsec| Timespec {
-            tv_sec: seconds,
-            tv_nsec,
-        };
-        let times = Timestamps {
-            last_access: time(UTIME_OMIT),
-            last_modification: time(nanoseconds.into()),
-        };
-        let _ = utimensat(directory, ".", &times, AtFlags::empty());
+        if let Some(was) = self.0.filter(|was| now != Some(*was)) {
+            let _ = FileRef::Entry(directory.as_fd(), c".", FileType::Directory).set_times(None, was);
+        }
     }
 }
 

@@ -2,16 +2,16 @@
 //!
 //! Not here: the file that holds it (`journal`).
 
-use std::fs::{File, FileTimes};
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::Attributes;
+use seekless::files::{Attributes, FileRef, times};
 use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
 
-use super::change::time;
 use super::place::{Directories, ExaminedName, relative};
 use super::twin::{KnownFile, born_ns_of};
 use super::{Action, RefusalReason, Step, TEMPORARY, cannot, trash};
@@ -118,15 +118,15 @@ impl OldFile {
     /// What an open file has.
     pub fn of(file: &File) -> Result<Self, RefusalReason> {
         let found = file.metadata().map_err(cannot("stat"))?;
-        let time = |seconds, more: i64| (seconds, u32::try_from(more).unwrap_or(0));
+        let [accessed, modified] = times(&found);
         Ok(Self {
             attributes: Attributes::of(file).map_err(cannot("read its attributes"))?,
             flags: sys::inode_flags(file).map_err(cannot("read its flags"))?.available(),
             extended_flags: sys::extended_flags(file)
                 .map_err(cannot("read its extended flags"))?
                 .available(),
-            modified: time(found.mtime(), found.mtime_nsec()),
-            accessed: time(found.atime(), found.atime_nsec()),
+            modified,
+            accessed,
             links: found.nlink(),
             born_ns: born_ns_of(&found),
         })
@@ -165,11 +165,8 @@ impl OldFile {
 
     /// Gives a file the times.
     pub fn give_times(&self, new: &File) -> Result<(), RefusalReason> {
-        let (Some(modified), Some(accessed)) = (time(self.modified), time(self.accessed)) else {
-            return Err(cannot("restore its times")("those in the journal are not valid"));
-        };
-        let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
-        new.set_times(times).map_err(cannot("restore its times"))
+        let set = FileRef::Open(new.as_fd()).set_times(Some(self.accessed), self.modified);
+        set.map_err(cannot("restore its times"))
     }
 }
 
