@@ -15,7 +15,7 @@ use seekless_results::{bytes, files, rate, thousands};
 use seekless_tools::Stop;
 use seekless_tools::cp::{
     self, Checksum, CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, Existing, FollowedLinks, OWNER_OF_OTHERS,
-    Preserved, Sameness, TargetMeaning, When,
+    Preserved, ROUNDED_TIMES, Sameness, TargetMeaning, UNSTORED_TIMES, When,
 };
 use serde_json::json;
 
@@ -571,10 +571,11 @@ fn print_summary(summary: &CpSummary, seconds: f64, arguments: &Arguments) -> an
         writeln!(page, "  {}", others.join(", "))?;
     }
     for (what, count) in &summary.not_preserved {
-        let why = if *what == OWNER_OF_OTHERS {
-            ": only root can change owners"
-        } else {
-            ""
+        let why = match *what {
+            OWNER_OF_OTHERS => ": only root can change owners",
+            ROUNDED_TIMES => ": the target's file system rounds them",
+            UNSTORED_TIMES => ": the target's file system cannot store them",
+            _ => "",
         };
         writeln!(
             page,

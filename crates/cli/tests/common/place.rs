@@ -586,18 +586,22 @@ impl Mount {
         Self::of("ramfs", directory, "mode=700")
     }
 
-    /// A file system in a new image of this many bytes; as [`Mount::tmpfs`], also if its programs are missing.
+    /// A file system in a new image of this many bytes; as [`Mount::tmpfs`], also if its programs
+    /// are missing. Options of its mkfs may follow the kind. exFAT and NTFS are mounted by FUSE.
     pub fn image(kind: &str, bytes: u64, image: &Path, directory: &Path) -> Option<Self> {
         fs::File::create(image).unwrap().set_len(bytes).unwrap();
         let _ = fs::create_dir(directory);
-        let made = prepared(&format!("mkfs.{kind}"), &[OsStr::new("-q"), image.as_os_str()]);
-        let arguments = [
-            OsStr::new("-o"),
-            OsStr::new("loop"),
-            image.as_os_str(),
-            directory.as_os_str(),
-        ];
-        let mounted = made && prepared("mount", &arguments);
+        let (kind, options) = kind.split_once(' ').unwrap_or((kind, ""));
+        let options: Vec<_> = options.split_whitespace().map(OsStr::new).collect();
+        let made = prepared(&format!("mkfs.{kind}"), &[&options[..], &[image.as_os_str()]].concat());
+        let driver = match kind {
+            "exfat" => "exfat-fuse",
+            "ntfs" => "lowntfs-3g",
+            kind => kind,
+        };
+        let options = ["-t", driver, "-o", "loop"].map(OsStr::new);
+        let paths = [image.as_os_str(), directory.as_os_str()];
+        let mounted = made && prepared("mount", &[&options[..], &paths].concat());
         if !mounted {
             println!("skipped: a {kind} image needs its mkfs and root");
         }

@@ -4,12 +4,13 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use seekless_sys::Support;
 
 use crate::common::disks::{bytes, disk};
-use crate::common::place::{Mount, Place, is_root};
+use crate::common::place::{Mount, Place};
 
 /// Whether a file shares blocks with another.
 fn is_shared(path: &Path) -> bool {
@@ -174,35 +175,82 @@ fn files_that_tell_another_size_are_copied_as_they_read() {
     assert!(tried > 0);
 }
 
-#[test]
-fn times_that_the_target_rounds_are_told() {
-    let place = Place::new();
-    if !is_root() {
-        return;
+/// Copies files with unusual times to `disk`. Times that are stored with less than two seconds of
+/// difference are counted and no failure, others are one; and nothing is copied again.
+fn unusual_times_are_stored_or_counted(place: &Place, kind: &str) {
+    let times = [
+        (1_000_000_001, 999_999_999),
+        (-86_401, 1),
+        (4_350_000_000, 5),
+        (9_300_000_000, 7),
+    ];
+    for (seconds, nanoseconds) in times {
+        let file = place.file(format!("times/{seconds}"), b"bytes");
+        let time = Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanoseconds,
+        };
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        utimensat(CWD, &file, &times, AtFlags::empty()).unwrap();
     }
-    place.directories("disk");
-    let image = place.file("image", b"");
-    File::options()
-        .write(true)
-        .open(&image)
-        .unwrap()
-        .set_len(16 << 20)
+    let directory = File::open(place.path("times")).unwrap();
+    directory
+        .set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000))
         .unwrap();
-    // Such inodes have no room for nanoseconds.
-    let words = ["-q", "-I", "128"].map(std::ffi::OsStr::new);
-    if !crate::common::place::prepared("mkfs.ext4", &[&words[..], &[image.as_os_str()]].concat()) {
-        println!("skipped: no mkfs.ext4");
-        return;
+    let ended = place.run("cp -uT --json times disk/times");
+    let [mut rounded, mut failures] = [0, 0];
+    for (seconds, _) in times {
+        let time = |directory: &str| {
+            let found = fs::metadata(place.path(directory).join(seconds.to_string())).unwrap();
+            (found.mtime(), found.mtime_nsec())
+        };
+        let (wanted, stored) = (time("times"), time("disk/times"));
+        failures += u64::from((wanted.0 - stored.0).abs() > 1);
+        rounded += u64::from(wanted != stored && (wanted.0 - stored.0).abs() <= 1);
     }
-    let words = ["-o", "loop"].map(std::ffi::OsStr::new);
-    let Some(_mount) = Mount::by(
-        "mount",
-        &[&words[..], &[image.as_os_str()]].concat(),
-        &place.path("disk"),
-    ) else {
-        return;
-    };
-    place.file("file", b"file");
-    let ended = place.run("cp file disk");
-    assert!(ended.code == Some(1) && ended.stdout.contains("times"), "{ended:?}");
+    println!("{kind}: {rounded} times rounded, {failures} not stored");
+    let told = ended.json();
+    let count = |what: &str| told["not_preserved"][what].as_u64().unwrap_or(0);
+    assert_eq!(
+        (count("exact times"), count("years")),
+        (rounded, failures),
+        "{kind}: {told}"
+    );
+    assert_eq!(
+        (ended.code, ended.stderr.as_str()),
+        (Some((failures > 0).into()), ""),
+        "{kind}"
+    );
+    for again in ["-u", "--compare=time"] {
+        let told = place.run(&format!("cp {again} -T --json times disk/times")).json();
+        assert_eq!(told["files"], 0, "{kind}: {again}: {told}");
+    }
+}
+
+#[test]
+fn unusual_times_are_stored_or_counted_and_copied_once() {
+    let kinds = [
+        "ext2",
+        "ext4 -I 128",
+        "xfs -m bigtime=0",
+        "xfs -m bigtime=1",
+        "btrfs",
+        "tmpfs",
+        "exfat",
+        "ntfs -F -Q",
+    ];
+    for kind in kinds {
+        let place = Place::new();
+        let (image, directory) = (place.directory().parent().unwrap().join("image"), place.path("disk"));
+        let mounted = match kind {
+            "tmpfs" => Mount::tmpfs(&directory, "size=8m"),
+            _ => Mount::image(kind, 320 << 20, &image, &directory),
+        };
+        if mounted.is_some() {
+            unusual_times_are_stored_or_counted(&place, kind);
+        }
+    }
 }

@@ -13,6 +13,7 @@ use super::journal::CopyJournal;
 use super::links::Links;
 use super::pair::{At, copy_path};
 use super::queue::{CopyBatch, CopyJob, Queue, Work, lock};
+use super::stored_times::StoredTimes;
 use super::{CpFailure, CpOptions, CpSummary, CpWatch};
 use crate::Stop;
 use crate::threads::in_threads;
@@ -24,6 +25,7 @@ pub(super) struct Copying<'a> {
     pub watch: &'a dyn CpWatch,
     pub links: Links,
     pub data: Data,
+    pub stored_times: StoredTimes,
     /// Why files are fetched in the order of their places; `None` if they are not.
     pub by_place: OnceLock<Option<String>>,
     /// In how many directories that was to be found out.
@@ -62,6 +64,7 @@ impl<'a> Copying<'a> {
             watch,
             links: Links::default(),
             data: Data::default(),
+            stored_times: StoredTimes::default(),
             by_place: OnceLock::new(),
             looks: AtomicU32::new(0),
             is_left: AtomicBool::new(false),

@@ -124,7 +124,7 @@ impl Copying<'_> {
         worker: &mut Worker,
     ) -> Result<EntryCopy, Failed> {
         let facts = StatFacts::of_stat(&stat(at, is_followed)?);
-        let existing = match self.existing(at, facts.id(), facts.modified_ns)? {
+        let existing = match self.existing(at, facts.id(), facts.modified)? {
             Found::Stays(found) => {
                 let is_own = self.journal.as_ref().is_some_and(|journal| journal.is_trusted(&found));
                 if is_own || self.options.existing == Existing::ReplacedIfOlder {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
-use seekless::files::{FileId, FileRef, FileState, Own, with_article};
+use seekless::files::{FileId, FileRef, FileState, Own, Time, times, with_article};
 use seekless::walk::{FOUND_FILE, Listing, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, Support, without_atime};
 
@@ -206,7 +206,7 @@ impl Copying<'_> {
             }
         };
         let file = FileId::of(&metadata);
-        let existing = match self.existing(at, file, FileState::of(&metadata).modified_ns) {
+        let existing = match self.existing(at, file, times(&metadata)[1]) {
             Ok(Found::Nothing) => None,
             Ok(Found::Replaced(found)) if !matches!(found.kind, FileType::RegularFile | FileType::Symlink) => {
                 let reason = format!("it is {}; to write into it, use `cat`", with_article(found.kind));
@@ -307,10 +307,6 @@ impl Copying<'_> {
         if self.options.durability == CpDurability::Each {
             sys::sync(&new.file).map_err(|error| ("sync", error))?;
         }
-        if self.options.preserved.timestamps && made.modified_ns != origin.state.modified_ns {
-            let coarse = io::Error::other("the target's file system cannot store this time exactly");
-            self.count_not_given(vec![("times", coarse)], || at.copy_path(), worker);
-        }
         self.tell_checksum(at, source, worker)?;
         new.publish(at, replaces)?;
         copied.moved.count(&mut worker.done);
@@ -394,7 +390,7 @@ impl Copying<'_> {
     }
 
     /// What the target has under a name.
-    pub fn existing(&self, at: &At<'_>, source: FileId, modified_ns: i64) -> Result<Found, Failed> {
+    pub fn existing(&self, at: &At<'_>, source: FileId, modified: Time) -> Result<Found, Failed> {
         if at.is_in_new() {
             return Ok(Found::Nothing);
         }
@@ -417,7 +413,9 @@ impl Copying<'_> {
         }
         Ok(match self.options.existing {
             Existing::Kept => Found::Stays(found),
-            Existing::ReplacedIfOlder if found.modified_ns >= modified_ns => Found::Stays(found),
+            Existing::ReplacedIfOlder if found.modified >= modified || self.has_time(at, &found, modified) => {
+                Found::Stays(found)
+            }
             _ => Found::Replaced(found),
         })
     }
@@ -427,11 +425,18 @@ impl Copying<'_> {
         let mut above = std::iter::successors(Some(at.directory), |above| above.parent());
         self.journal.as_ref().is_some_and(|journal| {
             journal.is_done(found, source)
+                && self.has_time(at, found, times(source)[1])
                 && above.all(|above| {
                     let origin = above.own.origin.get();
                     origin.is_none_or(|origin| journal.is_unchanged(&origin.state))
                 })
         })
+    }
+
+    /// Whether a file of the target has a time of modification, as exactly as its file system
+    /// stores it.
+    fn has_time(&self, at: &At<'_>, found: &StatFacts, wanted: Time) -> bool {
+        found.modified == wanted || found.modified == self.stored_times.of(wanted, at.handles[1], found.device)
     }
 
     /// Whether a file of the target is the same as its source, if that is asked for.
@@ -441,7 +446,7 @@ impl Copying<'_> {
         }
         match self.options.same {
             None => false,
-            Some(Sameness::Time) => found.modified_ns == FileState::of(metadata).modified_ns,
+            Some(Sameness::Time) => self.has_time(at, found, times(metadata)[1]),
             Some(Sameness::Bytes) => openat(at.handles[1], at.to, FOUND_FILE, Mode::empty())
                 .is_ok_and(|copy| matches!(self.first_difference(source, &copy.into(), worker), Ok(None))),
         }

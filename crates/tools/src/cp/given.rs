@@ -13,6 +13,7 @@ use seekless::walk::StatFacts;
 use seekless_sys::{self as sys, Support, effective_user};
 
 use super::copying::{Copying, Worker};
+use super::stored_times::lost;
 use super::{CpFailure, CpOptions, OWNER_OF_OTHERS, Preserved};
 
 /// What is known of a source.
@@ -138,8 +139,14 @@ impl Copying<'_> {
         let [accessed, modified] = origin.times;
         let set = preserved.timestamps.then(|| copy.set_times(Some(accessed), modified));
         let facts = copy.facts()?;
-        if let Some(Err(error)) = set {
-            not_given.push(("times", error));
+        match set {
+            Some(Err(error)) => not_given.push(("times", error)),
+            Some(Ok(())) => {
+                if let Some(what) = lost(modified, facts.modified) {
+                    *worker.done.not_preserved.entry(what).or_default() += 1;
+                }
+            }
+            None => {}
         }
         self.count_not_given(not_given, path, worker);
         Ok(facts)

@@ -241,11 +241,10 @@ impl CopyJournal {
         source.changed_ns + rounded < self.began_ns
     }
 
-    /// Whether a file of the target is the whole copy of a file.
+    /// Whether a file of the target is the whole copy of a file, if it has its time.
     pub fn is_done(&self, copy: &StatFacts, source: &Metadata) -> bool {
         let source = FileState::of(source);
-        let is_alike = copy.is_file() && (copy.bytes, copy.modified_ns) == (source.bytes, source.modified_ns);
-        is_alike && self.is_unchanged(&source) && self.is_trusted(copy)
+        copy.is_file() && copy.bytes == source.bytes && self.is_unchanged(&source) && self.is_trusted(copy)
     }
 
     /// Whether what got its name at this time is whole.

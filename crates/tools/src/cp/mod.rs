@@ -73,6 +73,7 @@ mod place;
 mod queue;
 mod roots;
 mod staged;
+mod stored_times;
 mod stream;
 mod survey;
 
@@ -364,14 +365,22 @@ impl CpSummary {
     /// Whether the target has everything that it was to get.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        // Who may not give files away expects them to be their own, as with `cp -a`.
-        let missing = self.not_preserved.keys().filter(|what| **what != OWNER_OF_OTHERS);
+        // Who may not give files away expects them to be their own, as with `cp -a`. Times that are
+        // rounded are still those of the sources.
+        let expected = [OWNER_OF_OTHERS, ROUNDED_TIMES];
+        let missing = self.not_preserved.keys().filter(|what| !expected.contains(what));
         self.failures == 0 && missing.count() == 0
     }
 }
 
 /// The owner, which users other than root cannot set.
 pub const OWNER_OF_OTHERS: &str = "owner";
+
+/// Times of which the target's file system stores less: seconds without nanoseconds, for example.
+pub const ROUNDED_TIMES: &str = "exact times";
+
+/// Times before the first or after the last one that the target's file system stores.
+pub const UNSTORED_TIMES: &str = "years";
 
 /// Why nothing was copied.
 #[derive(Debug, thiserror::Error)]
