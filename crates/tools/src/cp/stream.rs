@@ -104,7 +104,7 @@ impl Copying<'_> {
             if match options.existing {
                 Existing::Replaced => false,
                 Existing::Kept => true,
-                Existing::ReplacedIfOlder => found.modified_ns >= source.modified_ns,
+                Existing::ReplacedIfOlder => found.modified >= source.modified,
             } {
                 return Ok(false);
             }
