@@ -177,6 +177,9 @@ impl Directory {
     pub fn create_directory(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.file, name, Mode::from_raw_mode(mode as RawMode))?;
         let directory = self.open_directory(name)?;
+        if !is_just_made(directory.as_fd(), self.as_fd())? {
+            return Err(io::Error::other("another process replaced the new directory"));
+        }
         let given = directory.file.metadata()?.mode() & 0o7777;
         if given & mode != mode
             && let Some(path) = platform::descriptor_path(&directory.file)
@@ -283,6 +286,26 @@ impl Directory {
     }
 }
 
+/// Whether an open directory can be the one that was just made in `above`: it is empty and this user's, or on a file system without
+/// owners that of the directory above. Another process may have put another one in its place before it was opened.
+///
+/// # Errors
+/// The system's.
+pub fn is_just_made(directory: BorrowedFd<'_>, above: BorrowedFd<'_>) -> io::Result<bool> {
+    let owner = rustix::fs::fstat(directory)?.st_uid;
+    if owner != crate::effective_user() && owner != rustix::fs::fstat(above)?.st_uid {
+        return Ok(false);
+    }
+    // The handle may stand for its place only.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    for entry in Dir::new(rustix::fs::openat(directory, ".", flags, Mode::empty())?)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -309,6 +332,16 @@ mod tests {
         assert_eq!(directory.names().unwrap(), ["file"]);
         directory.remove_file("file".as_ref()).unwrap();
         assert!(directory.names().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_directory_with_something_in_it_was_not_just_made() {
+        let place = tempfile::tempdir().unwrap();
+        let above = Directory::open(place.path()).unwrap();
+        let made = above.create_directory("made".as_ref(), 0o700).unwrap();
+        assert!(is_just_made(made.as_fd(), above.as_fd()).unwrap());
+        made.create_file("file".as_ref(), 0o600).unwrap();
+        assert!(!is_just_made(made.as_fd(), above.as_fd()).unwrap());
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use aio::Aio;
 pub use buffer::Buffer;
 pub use bytes::{MappedBytes, MappedBytesMut};
 pub use difference::first_difference;
-pub use directory::{Directory, await_writer, open, opened_as, without_atime};
+pub use directory::{Directory, await_writer, is_just_made, open, opened_as, without_atime};
 pub use guard::{guard_installed, install_guard};
 pub use lock::LockedFile;
 pub use machine::{

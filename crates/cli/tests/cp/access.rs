@@ -12,6 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::copies::{below, make_tree};
 use crate::common::disks::{attribute, disk, list_with_mask};
 use crate::common::place::{Place, is_root, set_mode};
+use crate::common::unprivileged::{Common, NOBODY};
 
 /// The rights that others have at the moment: reading for anybody but the owner, or searching.
 fn is_open_to_others(path: &Path) -> bool {
@@ -206,4 +207,19 @@ fn a_list_that_xfs_shows_in_two_forms_is_copied_in_one() {
         let back = place.path("disk/into").join(name);
         assert!(!has_list(&back, "access"), "{name}");
     }
+}
+
+#[test]
+fn a_dry_run_removes_no_directory_that_it_cannot_open() {
+    let common = Common::new();
+    fs::create_dir_all(common.directory().join("open/tree/shut")).unwrap();
+    for name in ["open/tree/shut", "open/tree"] {
+        let path = common.directory().join(name);
+        set_mode(&path, if name.ends_with("shut") { 0 } else { 0o755 });
+        if is_root() {
+            std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+    common.run("cp --dry-run open/tree open/copy").ended_with(1);
+    assert!(common.directory().join("open/tree/shut").exists());
 }

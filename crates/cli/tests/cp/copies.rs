@@ -387,6 +387,34 @@ fn a_target_that_is_swapped_for_a_link_is_not_followed() {
 }
 
 #[test]
+fn a_named_source_that_is_swapped_for_a_link_is_not_followed() {
+    let place = Place::new();
+    place.directories("tree precious");
+    place.file("precious/file", b"precious");
+    symlink("precious", place.path("link")).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let here = Directory::open(&place.directory()).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                here.exchange("tree".as_ref(), "link".as_ref()).unwrap();
+            }
+        });
+        for number in 0..if is_long() { 400 } else { 40 } {
+            place.run(&["cp", "-T", "tree", &format!("copy{number}")]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let copies = below(&place.directory())
+        .into_iter()
+        .filter(|path| path.ends_with("file"));
+    let followed: Vec<_> = copies
+        .filter(|path| path.symlink_metadata().is_ok() && !path.parent().unwrap().ends_with("precious"))
+        .collect();
+    assert!(followed.is_empty(), "{followed:?}");
+}
+
+#[test]
 fn a_file_that_grows_all_the_time_is_told() {
     let place = Place::new();
     let log = place.file("log", &b"line\n".repeat(4_000_000));

@@ -1,5 +1,6 @@
 //! `seekless cp` on file systems that share blocks, lack something, do not number files reliably, or tell other sizes than files have.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
@@ -9,8 +10,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use seekless_sys::Support;
 
+use super::copies::below;
 use crate::common::disks::{bytes, disk};
-use crate::common::place::{Mount, Place};
+use crate::common::place::{Mount, Place, prepared};
 
 /// Whether a file shares blocks with another.
 fn is_shared(path: &Path) -> bool {
@@ -253,4 +255,118 @@ fn unusual_times_are_stored_or_counted_and_copied_once() {
             unusual_times_are_stored_or_counted(&place, kind);
         }
     }
+}
+
+/// A target that finds `A` by the name `a`.
+fn ignores_case(place: &Place, kind: &str) -> Option<Mount> {
+    let image = place.sparse("image", 64 << 20);
+    let (make, words): (_, &[&str]) = match kind {
+        "exfat" => ("mkfs.exfat", &[]),
+        _ => ("mkfs.ntfs", &["-Q", "-F", "-q"]),
+    };
+    let words: Vec<_> = words.iter().map(OsStr::new).chain([image.as_os_str()]).collect();
+    if !prepared(make, &words) {
+        println!("skipped: no {make}");
+        return None;
+    }
+    if kind == "exfat" {
+        return Mount::exfat(&image, &place.path("disk"));
+    }
+    let words = ["-o", "ignore_case,permissions,streams_interface=xattr"].map(OsStr::new);
+    Mount::by(kind, &[&words[..], &[image.as_os_str()]].concat(), &place.path("disk"))
+}
+
+#[test]
+fn two_sources_with_one_name_in_the_target_are_an_error_each_time() {
+    for kind in ["exfat", "lowntfs-3g"] {
+        let place = Place::new();
+        place.directories("tree tree/D tree/d one");
+        for (name, text) in [("A", "first"), ("a", "other"), ("D/f", "in D"), ("d/f", "in d")] {
+            place.file(format!("tree/{name}"), text.as_bytes());
+        }
+        place.file("one/a", b"alone");
+        let Some(_mount) = ignores_case(&place, kind) else {
+            continue;
+        };
+        place.directories("disk/there disk/named disk/killed disk/alone");
+        place.succeeds("cp --preserve=mode tree/A disk/named");
+        place.succeeds("cp --preserve=mode tree/A disk/alone");
+        for round in 0..3 {
+            for (words, failures) in [
+                (&["-T", "tree", "disk/new"][..], 2),
+                (&["-T", "tree", "disk/there"], 2),
+                (&["tree/A", "tree/a", "disk/named"], 1),
+                (&["tree/D", "tree/d", "disk/named"], 1),
+                (&["-T", "tree", "disk/killed"], 2),
+            ] {
+                if words[2] == "disk/killed" {
+                    let mut child = place.start(("cp --preserve=mode", words));
+                    thread::sleep(Duration::from_millis(4 * round));
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                }
+                let ended = place.run(("cp --preserve=mode", words));
+                assert_eq!(ended.code, Some(1), "{kind} {words:?} {round}: {ended:?}");
+                let told = ended.stderr.lines().count();
+                assert!(told >= failures, "{kind} {words:?} {round}: {ended:?}");
+            }
+        }
+        for (name, text) in [
+            ("new/A", "first"),
+            ("there/A", "first"),
+            ("there/D/f", "in D"),
+            ("named/A", "first"),
+            ("named/D/f", "in D"),
+            ("killed/A", "first"),
+        ] {
+            assert_eq!(place.text(format!("disk/{name}")), text, "{kind}: {name}");
+        }
+        // A source that is alone replaces a file that has its name in other case.
+        place.succeeds("cp --preserve=mode one/a disk/alone");
+        place.succeeds("cp --preserve=mode -T one disk/there");
+        let names = fs::read_dir(place.path("disk/there"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let alone = names.filter(|path| path.to_string_lossy().to_lowercase().ends_with("/a"));
+        let texts: Vec<_> = alone.map(|path| fs::read_to_string(path).unwrap()).collect();
+        assert_eq!(texts, ["alone"], "{kind}");
+    }
+}
+
+#[test]
+fn a_copy_into_itself_through_a_mount_has_no_files_of_the_copy_in_it() {
+    let place = Place::new();
+    place.directories("tree tree/below");
+    place.files("tree/file tree/below/file", b"file");
+    let Some(_mount) = Mount::bind(&place.path("tree/below"), &place.path("shown")) else {
+        return;
+    };
+    place.run("cp tree shown/copy");
+    let copied = below(&place.path("shown"));
+    assert_eq!(copied.len(), 5, "{copied:?}");
+    assert_eq!(place.text("shown/copy/below/file"), "file");
+}
+
+#[test]
+fn nothing_is_left_in_an_append_only_directory() {
+    let place = Place::new();
+    place.directories("tree fixed");
+    place.files("tree/new tree/file fixed/file", b"file");
+    for name in ["tree/link", "fixed/link"] {
+        symlink(name, place.path(name)).unwrap();
+    }
+    let chattr = |word| prepared("chattr", &[OsStr::new(word), place.path("fixed").as_os_str()]);
+    if !chattr("+a") {
+        return println!("skipped: no append-only directories here");
+    }
+    let codes =
+        ["cp -T tree fixed", "cp tree/file tree/link fixed", "cp tree fixed"].map(|words| place.run(words).code);
+    assert!(chattr("-a"));
+    assert_eq!(codes, [Some(1), Some(1), Some(0)]);
+    assert_eq!(
+        below(&place.path("fixed")).len(),
+        7,
+        "{:?}",
+        below(&place.path("fixed"))
+    );
 }

@@ -376,7 +376,7 @@ fn join<'a, const TREES: usize, T: 'a>(
 }
 
 /// The error if a directory is no longer where it was.
-fn moved() -> io::Error {
+pub(super) fn moved() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "it was moved or removed meanwhile")
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use seekless_sys::without_atime;
 
+use super::directory::moved;
 use super::{Directory, FileAt, Limit, Listing, StatFacts};
+use crate::files::FileId;
 
 /// A file, or a path that could not be listed, and why.
 pub type FoundFile = Result<FileAt, (PathBuf, String)>;
@@ -70,6 +72,15 @@ impl<R: WalkRules> Walk<R> {
             limit: Some(Arc::clone(limit)),
             levels: Vec::new(),
         }
+    }
+
+    /// A walk below an open directory. Paths of what is in it begin with `path`.
+    pub fn of(root: OwnedFd, path: &Path, rules: R) -> Self {
+        let mut walk = Self::below(path, rules);
+        walk.levels = walk.limit.take().map_or_else(Vec::new, |limit| {
+            vec![Level::new(Directory::root([root], path, &limit, ()))]
+        });
+        walk
     }
 
     /// A walk that finds only this.
@@ -221,6 +232,18 @@ pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
     Ok(without_atime(|more| {
         rustix::fs::open(path, flags | more, Mode::empty())
     })?)
+}
+
+/// As [`open_root`], but the path must lead to the directory that was seen there before.
+///
+/// # Errors
+/// The system's; `NotFound` if another one is there now.
+pub fn open_seen(path: &Path, seen: FileId) -> io::Result<OwnedFd> {
+    let opened = open_root(path)?;
+    if StatFacts::of(&opened)?.id() != seen {
+        return Err(moved());
+    }
+    Ok(opened)
 }
 
 fn unlisted(path: PathBuf, error: &io::Error) -> (PathBuf, String) {

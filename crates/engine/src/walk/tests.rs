@@ -385,3 +385,16 @@ fn a_directory_that_is_moved_elsewhere_meanwhile_is_walked_and_so_is_the_rest() 
         assert_eq!(failed, if replaced { vec![moved] } else { Vec::new() });
     }
 }
+
+#[test]
+fn only_the_directory_that_was_seen_is_opened() {
+    let all = tempfile::tempdir().unwrap();
+    let (path, other) = (all.path().join("directory"), all.path().join("other"));
+    fs::create_dir(&path).unwrap();
+    fs::create_dir(&other).unwrap();
+    let seen = crate::files::FileId::of(&fs::symlink_metadata(&path).unwrap());
+    assert!(open_seen(&path, seen).is_ok());
+    fs::rename(&path, all.path().join("moved")).unwrap();
+    symlink(&other, &path).unwrap();
+    assert!(open_seen(&path, seen).is_err());
+}

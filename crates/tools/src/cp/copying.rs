@@ -1,5 +1,6 @@
 //! The threads that copy what is in the queue, and what they share.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -38,6 +39,8 @@ pub(super) struct Copying<'a> {
     pub journal: Option<CopyJournal>,
     /// The copies of named directories: none of them is copied into itself.
     pub targets: Mutex<Vec<FileId>>,
+    /// Directories of the source that are not complete.
+    pub entered: Mutex<HashSet<FileId>>,
     /// Whether the last file was not in memory.
     meets_cold: AtomicBool,
     /// Threads that copy files that are in memory.
@@ -71,6 +74,7 @@ impl<'a> Copying<'a> {
             has_partial: AtomicBool::new(false),
             journal: None,
             targets: Mutex::default(),
+            entered: Mutex::default(),
             meets_cold: AtomicBool::new(false),
             threads: 1,
             queue: Mutex::default(),
@@ -124,13 +128,9 @@ impl<'a> Copying<'a> {
                 Work::Job(CopyJob::List(directory, from)) => self.list(&directory, from, &mut worker),
                 Work::Job(CopyJob::Named(directory, from, to)) => {
                     if let Some(handles) = self.handles(&directory, &mut worker) {
-                        let handles = handles.borrowed();
                         let at = At {
-                            directory: &directory,
-                            handles,
-                            from: &from,
                             to: &to,
-                            was_fetched: false,
+                            ..At::of(&directory, handles.borrowed(), &from)
                         };
                         self.copy_named(&at, &mut worker);
                     }
@@ -225,11 +225,8 @@ impl<'a> Copying<'a> {
             }
             let name = listed.listing.c_str(entry);
             let at = At {
-                directory: &listed.directory,
-                handles: handles.borrowed(),
-                from: name,
-                to: name,
                 was_fetched: batch.fetched.contains(&number),
+                ..At::of(&listed.directory, handles.borrowed(), name)
             };
             finished += usize::from(self.copy_entry(&at, Some(entry.kind), worker));
         }

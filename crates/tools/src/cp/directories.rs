@@ -9,13 +9,14 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, FileType, Mode, RawMode, SeekFrom, fchmod, mkdirat, unlinkat};
 use rustix::io::Errno;
-use seekless::files::{FileId, FileRef, Own};
+use seekless::files::{FileId, FileRef, FileState, Own};
 use seekless::walk::{Handles, Listing, StatFacts, is_sure};
-use seekless_sys::{self as sys, effective_user};
+use seekless_sys as sys;
 
 use super::copying::{Copying, Worker};
-use super::file::remove_unfinished;
+use super::file::Failed;
 use super::given::SourceFacts;
+use super::names::collision;
 use super::pair::{At, Pair, copy_path, source_path};
 use super::queue::{BATCH, CopyBatch, CopyJob, LISTED, ListedEntries, lock};
 use super::{CpDurability, FollowedLinks};
@@ -29,11 +30,10 @@ impl Copying<'_> {
         let made = match self.handles(&parent, worker) {
             None => None,
             Some(_) if self.options.dry_run => Some(true),
-            Some(handles) => match mkdirat(handles.borrowed()[1], directory.name(), Mode::RWXU) {
-                Ok(()) => Some(true),
-                Err(Errno::EXIST) => Some(false),
-                Err(error) => {
-                    self.fail(worker, copy_path(directory), "create the directory", &error.into());
+            Some(handles) => match make_directory(&At::of(&parent, handles.borrowed(), directory.name())) {
+                Ok(is_new) => Some(is_new),
+                Err((action, error)) => {
+                    self.fail(worker, copy_path(directory), action, &error);
                     None
                 }
             },
@@ -57,10 +57,16 @@ impl Copying<'_> {
             };
             self.fail(worker, [source_path, copy_path][tree](directory), action, &error);
         }
-        if is_new && let Ok(handles) = parent.handles() {
-            let _ = unlinkat(handles.borrowed()[1], directory.name(), AtFlags::REMOVEDIR);
-        }
+        self.unmake(directory);
         self.finish(&parent, 1, worker);
+    }
+
+    /// Removes the empty copy of a directory that cannot be copied.
+    fn unmake(&self, directory: &Pair) {
+        let is_made = directory.own.is_new.load(Ordering::Relaxed) && !self.options.dry_run;
+        if let Some(Ok(above)) = directory.parent().filter(|_| is_made).map(|above| above.handles()) {
+            let _ = unlinkat(above.borrowed()[1], directory.name(), AtFlags::REMOVEDIR);
+        }
     }
 
     /// Lists a directory that was opened with its copy, unless that would not end.
@@ -71,12 +77,16 @@ impl Copying<'_> {
             |other: FileId| other == facts[0].id() && (is_sure(source) || self.options.followed == FollowedLinks::All);
         let above = std::iter::successors(directory.parent(), |above| above.parent());
         let mut above = above.filter_map(|above| above.own.origin.get());
-        let is_new = directory.own.is_new.load(Ordering::Relaxed);
-        // FAT gives each file the owner of its directory.
-        let owner_above = directory.parent().and_then(|above| above.handles().ok());
-        let owner_above = owner_above.and_then(|above| StatFacts::of(above.borrowed()[1]).ok());
-        let is_ours =
-            facts[1].owner == effective_user() || owner_above.is_none_or(|above| above.owner == facts[1].owner);
+        let own = &directory.own;
+        let is_new = own.is_new.load(Ordering::Relaxed);
+        // Nobody else can enter a staged tree.
+        let made_in = directory
+            .parent()
+            .filter(|_| is_new && !own.is_staged && !self.options.dry_run);
+        let is_replaced = made_in.is_some_and(|above| {
+            let above = above.handles();
+            !above.is_ok_and(|above| sys::is_just_made(copy, above.borrowed()[1]).unwrap_or(false))
+        });
         let is_boundary = self.options.one_file_system
             && directory.parent().is_some()
             && above
@@ -85,11 +95,11 @@ impl Copying<'_> {
                 .is_some_and(|above| above.state.device != facts[0].device);
         let refused = if facts[0].id() == facts[1].id() && !self.options.dry_run {
             Some("source and target are the same directory")
-        } else if above.any(|above| is(above.state.id())) {
+        } else if lock(&self.entered).contains(&facts[0].id()) && above.any(|above| is(above.state.id())) {
             Some("it leads back to one of its parent directories")
         } else if lock(&self.targets).iter().any(|target| is(*target)) {
             Some("it is the target of this copy")
-        } else if is_new && !is_ours {
+        } else if is_replaced {
             Some("another process replaced its new copy")
         } else {
             None
@@ -97,6 +107,9 @@ impl Copying<'_> {
         if let Some(reason) = refused {
             let path = source_path(directory);
             self.fail(worker, path, "copy the directory", &io::Error::other(reason));
+            if !is_replaced {
+                self.unmake(directory);
+            }
             self.leave(directory, worker);
             return;
         }
@@ -111,6 +124,8 @@ impl Copying<'_> {
                         self.fail(worker, path, "restrict the directory's permissions", &error.into());
                     }
                 }
+                lock(&self.entered).insert(origin.state.id());
+                self.note_directory(directory, &origin.state);
                 drop(directory.own.origin.set(origin));
             }
             Err(error) => self.fail(worker, source_path(directory), "read the attributes", &error),
@@ -122,21 +137,30 @@ impl Copying<'_> {
         if self.watch.wants_names() {
             self.watch.copied(&source_path(directory), &copy_path(directory));
         }
-        let old = self.journal.as_ref().filter(|_| !is_new);
-        let removed = old.map(|journal| remove_unfinished(source, copy, journal));
-        if let Some(Err(error)) = removed {
-            self.fail(
-                worker,
-                copy_path(directory),
-                "remove temporary files of an interrupted copy",
-                &error,
-            );
+        if !is_new && let Err(error) = own.names.list([source, copy], self.journal.as_ref()) {
+            self.fail(worker, copy_path(directory), "list the directory", &error);
         }
         if is_boundary {
             self.finish(directory, 1, worker);
         } else {
             self.push([CopyJob::List(Arc::clone(directory), 0)]);
         }
+    }
+
+    /// Finds out what the journal says of a directory, or notes that it was made.
+    fn note_directory(&self, directory: &Pair, source: &FileState) {
+        let Some(journal) = &self.journal else { return };
+        let own = &directory.own;
+        let above = directory.parent().map(|above| &above.own);
+        let is_unchanged = above.is_none_or(|above| above.is_unchanged.load(Ordering::Relaxed));
+        own.is_unchanged
+            .store(is_unchanged && journal.is_unchanged(source), Ordering::Relaxed);
+        let mut is_own = above.is_some_and(|above| above.is_own.load(Ordering::Relaxed)) || journal.has_named(own.key);
+        if !is_own && own.is_new.load(Ordering::Relaxed) {
+            journal.note(own.key, true);
+            is_own = true;
+        }
+        own.is_own.store(is_own, Ordering::Relaxed);
     }
 
     /// Lists some entries of a directory, and queues them.
@@ -176,9 +200,19 @@ impl Copying<'_> {
             .into_iter()
             .collect();
         let directories = entries.iter().filter(|entry| entry.kind == FileType::Directory).rev();
-        jobs.extend(
-            directories.map(|entry| CopyJob::Enter(directory.child(listing.c_str(entry), directory.own.below()))),
-        );
+        if directory.own.names.ignore_case() {
+            // In this order, whichever thread enters one first.
+            for entry in directories.clone().rev() {
+                let name = listing.c_str(entry);
+                let found = StatFacts::at(handles.borrowed()[1], name);
+                // Entering a directory tells.
+                let _ = At::of(directory, handles.borrowed(), name).claim(found.ok().as_ref());
+            }
+        }
+        jobs.extend(directories.map(|entry| {
+            let name = listing.c_str(entry);
+            CopyJob::Enter(directory.child(name, directory.own.below(name)))
+        }));
         let children = jobs.len() - usize::from(rest.is_some());
         let (count, has_files) = (entries.len(), entries.len() > children);
         let listed = Arc::new(ListedEntries {
@@ -198,11 +232,14 @@ impl Copying<'_> {
         }
     }
 
-    /// Enters a directory that a link leads to.
-    pub fn enter_linked(&self, at: &At<'_>) {
-        self.push([CopyJob::Enter(
-            at.directory.linked_child(at.from, at.directory.own.below()),
-        )]);
+    /// Enters a directory that a link leads to if `is_followed`.
+    pub fn enter_at(&self, at: &At<'_>, is_followed: bool) {
+        let below = at.directory.own.below(at.from);
+        self.push([CopyJob::Enter(if is_followed {
+            at.directory.linked_child(at.from, below)
+        } else {
+            at.directory.child(at.from, below)
+        })]);
     }
 
     /// Counts finished entries of a directory. After the last one, its copy becomes like it.
@@ -229,9 +266,13 @@ impl Copying<'_> {
 
     /// Gives the copy of a directory its owner, mode, attributes and times.
     fn complete(&self, directory: &Arc<Pair>, worker: &mut Worker) {
-        let Some(origin) = directory.own.origin.get().filter(|_| !self.options.dry_run) else {
+        let Some(origin) = directory.own.origin.get() else {
             return;
         };
+        lock(&self.entered).remove(&origin.state.id());
+        if self.options.dry_run {
+            return;
+        }
         let Some(handles) = self.handles(directory, worker) else {
             return;
         };
@@ -273,5 +314,18 @@ impl Copying<'_> {
             );
         };
         opened.map_err(failed).ok()
+    }
+}
+
+/// Makes the copy of a directory. Returns false if the target had it before.
+fn make_directory(at: &At<'_>) -> Result<bool, Failed> {
+    match mkdirat(at.handles[1], at.to, Mode::RWXU) {
+        Ok(()) => at.claim(None).map(|()| true),
+        Err(Errno::EXIST) if at.is_in_new() => Err(("create the directory", collision())),
+        Err(Errno::EXIST) => {
+            let found = StatFacts::at(at.handles[1], at.to).map_err(|error| ("stat", error.into()))?;
+            at.claim(Some(&found)).map(|()| false)
+        }
+        Err(error) => Err(("create the directory", error.into())),
     }
 }

@@ -30,6 +30,9 @@ enum EntryCopy {
 impl Copying<'_> {
     /// Copies an entry that is not a directory; its kind is not known if it was named. Returns false if another thread finishes it.
     pub fn copy_entry(&self, at: &At<'_>, kind: Option<FileType>, worker: &mut Worker) -> bool {
+        if self.journal.as_ref().is_some_and(|journal| journal.is_called(at.from)) {
+            return true;
+        }
         let is_followed = match self.options.followed {
             FollowedLinks::None => false,
             FollowedLinks::Named => kind.is_none(),
@@ -52,7 +55,7 @@ impl Copying<'_> {
         let copied = match kind {
             FileType::RegularFile => return self.copy_file(at, is_followed, worker),
             FileType::Directory => {
-                self.enter_linked(at);
+                self.enter_at(at, is_followed);
                 return false;
             }
             FileType::Symlink => self.copy_link(at, worker),
@@ -62,7 +65,7 @@ impl Copying<'_> {
             FileType::Unknown => Err(("copy", io::Error::other("unknown file type"))),
         };
         match copied {
-            Ok(EntryCopy::New) => self.tell_copied(at),
+            Ok(EntryCopy::New) => self.tell_copied(at, 0),
             Ok(EntryCopy::Linked { is_over }) => return is_over,
             Ok(EntryCopy::Kept) => worker.done.kept += 1,
             Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
@@ -83,7 +86,7 @@ impl Copying<'_> {
             Ok(_) => worker.done.special += 1,
             Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
         }
-        self.tell_copied(at);
+        self.tell_copied(at, 0);
     }
 
     /// Whether a file whose copy is counted would get another name.
@@ -126,7 +129,8 @@ impl Copying<'_> {
         let facts = StatFacts::of_stat(&stat(at, is_followed)?);
         let existing = match self.existing(at, facts.id(), facts.modified)? {
             Found::Stays(found) => {
-                let is_own = self.journal.as_ref().is_some_and(|journal| journal.is_trusted(&found));
+                let journal = self.journal.as_ref();
+                let is_own = journal.is_some_and(|journal| journal.is_trusted(&found) && at.is_own(journal));
                 if is_own || self.options.existing == Existing::ReplacedIfOlder {
                     self.keep_name(at, facts.id(), facts.names, &found, worker);
                 }
@@ -139,7 +143,8 @@ impl Copying<'_> {
         if has_links && let Some(is_over) = self.link_or_wait(at, facts.id(), facts.names, existing.as_ref(), worker) {
             return Ok(EntryCopy::Linked { is_over });
         }
-        let placed = at.place(make).map_err(|error| ("create the copy", error));
+        let placed = at.place(make, self.journal.as_ref());
+        let placed = placed.map_err(|error| ("create the copy", error));
         let given = placed.and_then(|()| {
             let origin = SourceFacts::of_entry(at.handles[0], at.from, &facts, self.options);
             let copy = FileRef::Entry(at.handles[1], at.to, facts.kind);

@@ -13,13 +13,14 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
 use seekless::files::{FileId, FileRef, FileState, Own, Time, times, with_article};
-use seekless::walk::{FOUND_FILE, Listing, NAMED_FILE, StatFacts, is_sure};
+use seekless::walk::{FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, Support, without_atime};
 
 use super::copying::{Copying, Worker, is_full};
 use super::data::{LARGE_BYTES, Moved};
 use super::given::{SourceFacts, UMASK};
 use super::journal::CopyJournal;
+use super::names::collision;
 use super::pair::At;
 use super::piece::PIECE_SYNCED;
 use super::staged::rename_to_free;
@@ -58,41 +59,10 @@ enum Place<'a> {
 /// What begins the names of files that are not whole.
 pub(super) const UNFINISHED: &str = ".seekless-cp-";
 
-/// Removes unfinished files that a killed process left in a directory. A crash of the system may have taken its journal.
-pub(super) fn remove_unfinished(
-    source: BorrowedFd<'_>,
-    directory: BorrowedFd<'_>,
-    journal: &CopyJournal,
-) -> io::Result<()> {
-    let mut listing = Listing::default();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let listed = openat(directory, ".", flags, Mode::empty())?;
-    let is_unfinished = |name: &[u8]| {
-        let digits = name.strip_prefix(UNFINISHED.as_bytes());
-        digits.is_some_and(|digits| digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit))
-    };
-    while listing.add_some(listed.as_fd(), is_unfinished)?.is_some() {}
-    for entry in listing.entries() {
-        let name = listing.c_str(entry);
-        // Another copy that is under way holds its files. Links and special files cannot be held, but have such names for a moment only.
-        let opened = (entry.kind == FileType::RegularFile).then(|| openat(directory, name, FOUND_FILE, Mode::empty()));
-        let held = match opened {
-            Some(Ok(file)) => Some(File::from(file)),
-            Some(Err(_)) => continue,
-            None => None,
-        };
-        let is_free = held.is_none_or(|file| file.try_lock().is_ok());
-        let is_left = |found: StatFacts| journal.is_from_before(&found) && !journal.goes_on_with(&found, source);
-        if is_free && StatFacts::at(directory, name).is_ok_and(is_left) {
-            let _ = unlinkat(directory, name, AtFlags::empty());
-        }
-    }
-    Ok(())
-}
-
-/// An unguessable name.
-fn temporary_name() -> CString {
-    CString::new(format!("{UNFINISHED}{:016x}", fastrand::u64(..))).unwrap_or_default()
+/// An unguessable name, by which only a copy with the same journal finds what a kill leaves.
+pub(super) fn temporary_name(journal: Option<&CopyJournal>) -> CString {
+    let random = || CString::new(format!("{UNFINISHED}{:016x}", fastrand::u64(..))).unwrap_or_default();
+    journal.map_or_else(random, |journal| journal.temporary(fastrand::u32(..)))
 }
 
 impl<'a> NewFile<'a> {
@@ -101,7 +71,7 @@ impl<'a> NewFile<'a> {
         at: &At<'a>,
         mode: u32,
         large: Option<(&CopyJournal, &FileState)>,
-        has_partial: &'a AtomicBool,
+        shared: &'a Copying<'_>,
     ) -> io::Result<Self> {
         let directory = at.handles[1];
         let new = |file, place| Self {
@@ -121,14 +91,15 @@ impl<'a> NewFile<'a> {
         if at.is_in_new() && at.directory.own.is_staged {
             return match retry_on_intr(|| openat(directory, at.to, flags, Mode::from_raw_mode(mode as RawMode))) {
                 Err(Errno::EXIST) => Err(collision()),
-                opened => Ok(new(opened?.into(), Place::Staged(at.to, has_partial))),
+                opened => Ok(new(opened?.into(), Place::Staged(at.to, &shared.has_partial))),
             };
         }
         if let Support::Available((file, _)) = sys::unnamed_file_with(directory, mode)? {
             return Ok(new(file, Place::Unnamed));
         }
+        at.require_renames()?;
         loop {
-            let name = temporary_name();
+            let name = temporary_name(shared.journal.as_ref());
             match retry_on_intr(|| openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)) {
                 Err(Errno::EXIST) => {}
                 opened => {
@@ -153,10 +124,12 @@ impl<'a> NewFile<'a> {
     }
 
     /// Gives it the name of a copy.
-    fn publish(&mut self, at: &At<'_>, replaces: bool) -> Result<(), Failed> {
+    fn publish(&mut self, at: &At<'_>, replaces: bool, journal: Option<&CopyJournal>) -> Result<(), Failed> {
         match self.name(at.to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && replaces => {
-                let temporary = temporary_name();
+                at.require_renames()
+                    .map_err(|error| ("replace the existing file", error))?;
+                let temporary = temporary_name(journal);
                 self.file.try_lock().map_err(|error| ("lock the copy", error.into()))?;
                 self.name(&temporary)
                     .map_err(|error| ("give the copy a temporary name", error))?;
@@ -308,11 +281,11 @@ impl Copying<'_> {
             sys::sync(&new.file).map_err(|error| ("sync", error))?;
         }
         self.tell_checksum(at, source, worker)?;
-        new.publish(at, replaces)?;
+        new.publish(at, replaces, self.journal.as_ref())?;
         copied.moved.count(&mut worker.done);
         worker.done.files += 1;
         worker.done.bytes += metadata.len();
-        self.tell_copied(at);
+        self.tell_copied(at, metadata.len());
         Ok(made.id())
     }
 
@@ -335,7 +308,7 @@ impl Copying<'_> {
         let origin = SourceFacts::of(source, metadata, self.options).map_err(|error| ("read the attributes", error))?;
         let large = self.journal.as_ref().filter(|_| metadata.len() >= LARGE_BYTES);
         let large_source = large.map(|journal| (journal, &origin.state));
-        let made = NewFile::make(at, origin.first_mode(), large_source, &self.has_partial);
+        let made = NewFile::make(at, origin.first_mode(), large_source, self);
         let mut new = made.map_err(|error| ("create the copy", error))?;
         let all = at.new_files(&new.file).map_err(|error| ("stat the copy", error))?;
         let saved = Cell::new(Instant::now());
@@ -395,7 +368,7 @@ impl Copying<'_> {
             return Ok(Found::Nothing);
         }
         let found = match StatFacts::at(at.handles[1], at.to) {
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(Errno::NOENT) => return at.claim(None).map(|()| Found::Nothing),
             found => found.map_err(|error| ("stat", error.into()))?,
         };
         if found.id() == source {
@@ -404,13 +377,7 @@ impl Copying<'_> {
         if found.kind == FileType::Directory {
             return Err(("overwrite the directory with a non-directory", Errno::ISDIR.into()));
         }
-        if self
-            .journal
-            .as_ref()
-            .is_some_and(|journal| journal.was_made_since(at.handles[1], at.to, &found))
-        {
-            return Err(("create the copy", collision()));
-        }
+        at.claim(Some(&found))?;
         Ok(match self.options.existing {
             Existing::Kept => Found::Stays(found),
             Existing::ReplacedIfOlder if found.modified >= modified || self.has_time(at, &found, modified) => {
@@ -422,14 +389,10 @@ impl Copying<'_> {
 
     /// Whether an interrupted copy has copied a file. In a directory that changed since, another file may have its name now.
     fn is_done(&self, at: &At<'_>, found: &StatFacts, source: &Metadata) -> bool {
-        let mut above = std::iter::successors(Some(at.directory), |above| above.parent());
-        self.journal.as_ref().is_some_and(|journal| {
-            journal.is_done(found, source)
-                && self.has_time(at, found, times(source)[1])
-                && above.all(|above| {
-                    let origin = above.own.origin.get();
-                    origin.is_none_or(|origin| journal.is_unchanged(&origin.state))
-                })
+        let is_unchanged = at.directory.own.is_unchanged.load(Ordering::Relaxed);
+        let journal = self.journal.as_ref().filter(|_| is_unchanged);
+        journal.is_some_and(|journal| {
+            journal.is_done(found, source) && at.is_own(journal) && self.has_time(at, found, times(source)[1])
         })
     }
 
@@ -474,8 +437,12 @@ impl Copying<'_> {
             .is_ok()
     }
 
-    /// Tells that something was copied, if that is wanted.
-    pub fn tell_copied(&self, at: &At<'_>) {
+    /// Notes that something was copied, and tells it if that is wanted.
+    pub fn tell_copied(&self, at: &At<'_>, bytes: u64) {
+        let journal = self.journal.as_ref();
+        if let Some(journal) = journal.filter(|_| !at.directory.own.is_own.load(Ordering::Relaxed)) {
+            journal.note(at.key(), bytes >= LARGE_BYTES);
+        }
         if self.watch.wants_names() {
             self.watch.copied(&at.source_path(), &at.copy_path());
         }
@@ -484,19 +451,27 @@ impl Copying<'_> {
 
 impl At<'_> {
     /// Places something that `make` makes under the name: the name of the copy, or a temporary one that then replaces what has it.
-    pub fn place(&self, make: &dyn Fn(&CStr) -> io::Result<()>) -> io::Result<()> {
+    pub fn place(&self, make: &dyn Fn(&CStr) -> io::Result<()>, journal: Option<&CopyJournal>) -> io::Result<()> {
         match make(self.to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.is_in_new() => {
-                let temporary = temporary_name();
-                make(&temporary)?;
-                let renamed = renameat(self.handles[1], &temporary, self.handles[1], self.to);
-                // Renaming one name of a file over another does nothing.
-                let _ = unlinkat(self.handles[1], &temporary, AtFlags::empty());
-                Ok(renamed?)
+                let found = StatFacts::at(self.handles[1], self.to)?;
+                self.claim(Some(&found)).map_err(|(_, error)| error)?;
+                self.replace(make, journal)
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(collision()),
             done => done,
         }
+    }
+
+    /// Replaces what has the name by something that `make` makes under a temporary one.
+    pub fn replace(&self, make: &dyn Fn(&CStr) -> io::Result<()>, journal: Option<&CopyJournal>) -> io::Result<()> {
+        self.require_renames()?;
+        let temporary = temporary_name(journal);
+        make(&temporary)?;
+        let renamed = renameat(self.handles[1], &temporary, self.handles[1], self.to);
+        // Renaming one name of a file over another does nothing.
+        let _ = unlinkat(self.handles[1], &temporary, AtFlags::empty());
+        Ok(renamed?)
     }
 }
 
@@ -506,10 +481,6 @@ pub(super) enum Found {
     /// Something that stays as it is.
     Stays(StatFacts),
     Replaced(StatFacts),
-}
-
-fn collision() -> io::Error {
-    io::Error::other("the name is taken: the target treats two source names as the same, or another process created it")
 }
 
 /// Opens a file of the source. It may be of another kind by now.

@@ -1,10 +1,11 @@
 //! What lets an interrupted copy go on: when it began, and until when everything that it made is on the device.
 //!
 //! Files get their names when they are whole, with the size and time of modification of their sources. So whether a file of the
-//! target is done follows from the file and from the journal: it is if it is like its source, which did not change since the copy
-//! began, and was named since then. After a crash, this holds for what was named before the last sync only. All times are those
-//! of the target's file system, because the journal is a file in it.
+//! target is done follows from the file and from the journal: it is if the journal has its name or that of a directory above, if it
+//! is like its source, which did not change since the copy began, and if it was named since then. After a crash, this holds for what
+//! was named before the last sync only. All times are those of the target's file system, because the journal is a file in it.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
@@ -19,11 +20,13 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use seekless::files::{FileRef, FileState, Time, sync_written};
 use seekless::walk::{StatFacts, is_sure, open_root};
-use seekless_sys::{self as sys, PATH_ONLY, effective_user};
+use seekless_sys::{self as sys, effective_user};
 use serde::{Deserialize, Serialize};
 
 use super::file::UNFINISHED;
+use super::pair::mixed;
 use super::piece::{self, SyncedPiece};
+use super::queue::lock;
 use crate::visible::visible_path;
 
 /// The journal of a copy.
@@ -32,8 +35,12 @@ pub(super) struct CopyJournal {
     name: CString,
     /// When the copy began, also if it was interrupted since.
     began_ns: i64,
-    /// When this process went on.
-    went_on_ns: i64,
+    /// What makes the names of its temporary files.
+    secret: u64,
+    /// What interrupted processes named in directories that they had not made.
+    named: HashSet<u64>,
+    /// What this process named and the journal does not have yet.
+    unwritten: Mutex<Vec<u64>>,
     /// Whether it was not interrupted.
     pub is_first: bool,
     /// Whether this process made it.
@@ -58,10 +65,14 @@ pub(super) enum CopyJournalLine {
         went_on_ns: i64,
         boot: String,
         mount: Option<u64>,
+        #[serde(default)]
+        secret: Option<u64>,
         /// The sources, in their order: which directories they are, as far as that is known.
         #[serde(default)]
         sources: Vec<Option<SourceRoot>>,
     },
+    /// These were named, or made: digests of their paths below the target.
+    Named(Vec<u64>),
     /// What was named before this time is on the device.
     Synced { before_ns: i64 },
     /// A large file was copied so far.
@@ -94,7 +105,9 @@ const NAME: &str = ".seekless-cp-journal-";
 /// What begins the name of a tree that is not complete.
 const STAGED: &str = ".seekless-cp-tree-";
 /// Longer ones were not written by a copy.
-const BYTES_MAX: u64 = 16 << 20;
+const BYTES_MAX: u64 = 256 << 20;
+/// Names that a kill may take from the journal: their files are copied again.
+const UNWRITTEN_MAX: usize = 256;
 /// While a copy lasts, what it made is synced this often.
 pub(super) const SYNCED: Duration = Duration::from_secs(30);
 
@@ -169,9 +182,11 @@ impl CopyJournal {
                 name.to_string_lossy(),
             )));
         }
-        let mut journal = Self {
+        let journal = Self {
             began_ns: told.began_ns.unwrap_or(found.changed_ns),
-            went_on_ns: 0,
+            secret: told.secret.unwrap_or_else(|| fastrand::u64(..)),
+            named: told.named,
+            unwritten: Mutex::default(),
             is_first: told.began_ns.is_none(),
             is_made,
             trusted: told.trusted,
@@ -192,10 +207,9 @@ impl CopyJournal {
                 },
                 boot,
                 mount,
+                secret: Some(journal.secret),
                 sources: roots,
-            })?;
-            journal.went_on_ns = journal.now()?;
-            Ok(())
+            })
         };
         let written: io::Result<()> = begin();
         if written.is_err() && is_made {
@@ -206,22 +220,70 @@ impl CopyJournal {
 
     /// What the copy of a directory is called until it is complete.
     pub fn staged_name(&self, name: &CStr) -> CString {
-        self.temporary_name(STAGED, name)
+        CString::new(format!("{STAGED}{}", &self.digest_of(name).to_hex()[..16])).unwrap_or_default()
     }
 
-    /// The same for the copy of a large file.
+    /// What says in such a directory that a copy made it.
+    pub fn marker_name(&self) -> CString {
+        CString::new(format!("{UNFINISHED}{}", &self.digest_of(c".").to_hex()[..16])).unwrap_or_default()
+    }
+
+    /// What the copy of a large file is called until it is complete.
     pub fn unfinished_name(&self, name: &CStr) -> CString {
-        self.temporary_name(UNFINISHED, name)
+        let digest = self.digest_of(name);
+        self.temporary(
+            digest
+                .as_bytes()
+                .iter()
+                .take(4)
+                .fold(0, |number, byte| number << 8 | u32::from(*byte)),
+        )
     }
 
-    fn temporary_name(&self, begins: &str, name: &CStr) -> CString {
-        let digest = blake3::hash(&[self.name.to_bytes(), name.to_bytes()].join(&b'/'));
-        CString::new(format!("{begins}{}", &digest.to_hex()[..16])).unwrap_or_default()
+    fn digest_of(&self, name: &CStr) -> blake3::Hash {
+        blake3::hash(&[self.name.to_bytes(), name.to_bytes()].join(&b'/'))
     }
 
-    /// Whether something was made before this process began.
-    pub fn is_from_before(&self, found: &StatFacts) -> bool {
-        found.changed_ns < self.went_on_ns
+    /// A temporary name: a number, and what only this journal makes of it.
+    pub fn temporary(&self, number: u32) -> CString {
+        let proof = mixed(self.secret, number.into()) as u32;
+        CString::new(format!("{UNFINISHED}{number:08x}{proof:08x}")).unwrap_or_default()
+    }
+
+    /// Whether a name is a temporary one of this copy.
+    pub fn is_temporary(&self, name: &[u8]) -> bool {
+        let digits = name
+            .strip_prefix(UNFINISHED.as_bytes())
+            .and_then(|digits| digits.get(..8));
+        let number = digits.and_then(|digits| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
+        number.is_some_and(|number| self.temporary(number).to_bytes() == name)
+    }
+
+    /// Whether a name is that of the journal itself. A mount may show it in a source.
+    pub fn is_called(&self, name: &CStr) -> bool {
+        *name == *self.name
+    }
+
+    /// Notes what was named, or made if `is_urgent`: after a kill, it counts for nothing unless that was written.
+    pub fn note(&self, key: u64, is_urgent: bool) {
+        let mut unwritten = lock(&self.unwritten);
+        unwritten.push(key);
+        let is_due = is_urgent || unwritten.len() >= UNWRITTEN_MAX;
+        drop(unwritten);
+        if is_due {
+            self.write_named();
+        }
+    }
+
+    /// Writes what was named. If that fails, more is copied again.
+    pub fn write_named(&self) {
+        let named = std::mem::take(&mut *lock(&self.unwritten));
+        let _ = self.write(&CopyJournalLine::Named(named));
+    }
+
+    /// Whether an interrupted process named or made this.
+    pub fn has_named(&self, key: u64) -> bool {
+        self.named.contains(&key)
     }
 
     pub fn write(&self, line: &CopyJournalLine) -> io::Result<()> {
@@ -260,25 +322,6 @@ impl CopyJournal {
         copy.modified_ns < self.began_ns && self.is_trusted(copy)
     }
 
-    /// Whether a file of the target was made since this process began: by this copy, or by another process. Where the file system
-    /// keeps no times of creation, none was.
-    pub fn was_made_since(&self, directory: BorrowedFd<'_>, name: &CStr, found: &StatFacts) -> bool {
-        if found.changed_ns <= self.went_on_ns {
-            return false;
-        }
-        let opened = openat(
-            directory,
-            name,
-            PATH_ONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        );
-        let made = opened
-            .ok()
-            .and_then(|file| File::from(file).metadata().ok()?.created().ok());
-        let made = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
-        made.is_some_and(|made| i64::try_from(made.as_nanos()).is_ok_and(|made| made > self.went_on_ns))
-    }
-
     /// Syncs what was made, if that was not done lately.
     pub fn checkpoint(&self) -> io::Result<()> {
         let Ok(mut last) = self.last_sync.try_lock() else {
@@ -288,6 +331,7 @@ impl CopyJournal {
             return Ok(());
         }
         let before_ns = self.now()?;
+        self.write_named();
         sync_written(&self.file)?;
         self.write(&CopyJournalLine::Synced { before_ns })?;
         sys::sync_data(&self.file)?;
@@ -327,6 +371,8 @@ struct Told {
     began_ns: Option<i64>,
     /// When what was named is whole.
     trusted: Vec<[i64; 2]>,
+    secret: Option<u64>,
+    named: HashSet<u64>,
     /// The sources that it began with.
     sources: Vec<Option<SourceRoot>>,
     /// What is on the device of large files.
@@ -345,8 +391,10 @@ fn read(text: &str, here: &(String, Option<u64>)) -> Told {
                 went_on_ns,
                 boot,
                 mount,
+                secret,
                 sources,
             }) => {
+                told.secret = told.secret.or(secret);
                 if told.began_ns.is_none() {
                     (told.began_ns, told.sources) = (Some(began_ns), sources);
                 }
@@ -360,6 +408,7 @@ fn read(text: &str, here: &(String, Option<u64>)) -> Told {
                     last = Some(now);
                 }
             }
+            Ok(CopyJournalLine::Named(keys)) => told.named.extend(keys),
             Ok(CopyJournalLine::Synced { before_ns }) => {
                 if let Some(last) = &mut last {
                     last.synced_until = Some(before_ns);
@@ -415,6 +464,7 @@ mod tests {
                 went_on_ns,
                 boot: boot.to_owned(),
                 mount,
+                secret: None,
                 sources: vec![],
             };
             serde_json::to_string(&line).unwrap()

@@ -37,11 +37,8 @@ impl Name {
     /// The name in its open directories.
     fn at<'a>(&'a self, handles: [BorrowedFd<'a>; 2]) -> At<'a> {
         At {
-            directory: &self.directory,
-            handles,
-            from: &self.from,
             to: &self.to,
-            was_fetched: false,
+            ..At::of(&self.directory, handles, &self.from)
         }
     }
 }
@@ -203,7 +200,7 @@ impl Copying<'_> {
             LinkTurn::Wait => Some(false),
             LinkTurn::Link(mut first, mut copy) => loop {
                 let is_linked = existing.is_some_and(|found| found.id() == copy);
-                if is_linked || self.link(&first, copy, at, worker) {
+                if is_linked || self.link(&first, copy, at, false, worker) {
                     return Some(true);
                 }
                 // A copy that stays may have been met meanwhile.
@@ -235,7 +232,7 @@ impl Copying<'_> {
             return;
         };
         let at = name.at(handles.borrowed());
-        if !self.link(first, copy, &at, worker) {
+        if !self.link(first, copy, &at, true, worker) {
             self.count_apart(&at, worker);
         }
     }
@@ -260,7 +257,7 @@ impl Copying<'_> {
                 let waited = name.at(handles.borrowed());
                 let is_linked = first
                     .as_ref()
-                    .is_some_and(|(first, copy)| self.link(first, *copy, &waited, worker));
+                    .is_some_and(|(first, copy)| self.link(first, *copy, &waited, false, worker));
                 if !is_linked && !self.copy_entry(&waited, Some(kind), worker) {
                     continue;
                 }
@@ -269,8 +266,9 @@ impl Copying<'_> {
         }
     }
 
-    /// Gives a copy another name. Returns false if it must be copied again, because the file system has no links for it.
-    fn link(&self, first: &Name, copy: FileId, at: &At<'_>, worker: &mut Worker) -> bool {
+    /// Gives a copy another name. Returns false if it must be copied again, because the file system has no links for it. `is_given` says
+    /// that this run gave the name to another copy.
+    fn link(&self, first: &Name, copy: FileId, at: &At<'_>, is_given: bool, worker: &mut Worker) -> bool {
         let Ok(handles) = first.directory.handles() else {
             return false;
         };
@@ -280,10 +278,16 @@ impl Copying<'_> {
             let make = |name: &std::ffi::CStr| -> io::Result<()> {
                 Ok(linkat(there, &first.to, at.handles[1], name, AtFlags::empty())?)
             };
+            let journal = self.journal.as_ref();
+            let placed = if is_given {
+                at.replace(&make, journal)
+            } else {
+                at.place(&make, journal)
+            };
             // It fails where a file system has no links, or no more for this file.
-            if at.place(&make).is_ok() {
+            if placed.is_ok() {
                 worker.done.hard_links += 1;
-                self.tell_copied(at);
+                self.tell_copied(at, 0);
                 return true;
             }
         }

@@ -67,6 +67,7 @@ mod file;
 mod given;
 mod journal;
 mod links;
+mod names;
 mod pair;
 mod piece;
 mod place;

@@ -8,12 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use rustix::io::Errno;
 use seekless::walk::{Directory, StatFacts};
 use seekless_sys as sys;
 
+use super::file::Failed;
 use super::given::SourceFacts;
+use super::journal::CopyJournal;
+use super::names::TargetNames;
 use super::queue::lock;
-use super::staged::Staged;
+use super::staged::{Staged, is_append_only};
 
 /// A directory of the source and its copy.
 pub(super) type Pair = Directory<2, PairState>;
@@ -34,6 +38,15 @@ pub(super) struct PairState {
     pub staged: Mutex<Option<Staged>>,
     /// Whether nobody sees the copy before the tree that it is in is complete.
     pub is_staged: bool,
+    /// The names in the copy.
+    pub names: Arc<TargetNames>,
+    /// What the journal calls the copy: a digest of its path below the target.
+    pub key: u64,
+    /// Whether this process or an interrupted one made the copy, and so all that is in it.
+    pub is_own: AtomicBool,
+    /// Whether neither the source nor a directory above it changed since the copy began.
+    pub is_unchanged: AtomicBool,
+    is_append_only: OnceLock<bool>,
 }
 
 /// What new files in a directory have.
@@ -48,24 +61,31 @@ pub(super) struct NewFiles {
 
 impl PairState {
     /// Of a directory that has named files, or gets them.
-    pub fn of_root(to: &Path) -> Self {
-        Self::new(Arc::from(to), false)
+    pub fn of_root(to: &Path, names: &Arc<TargetNames>) -> Self {
+        Self::new(Arc::from(to), false, Arc::clone(names), 0)
     }
 
-    /// Of a named directory.
-    pub fn of_new_root(to: &Path, is_new: bool, staged: Option<Staged>) -> Self {
-        let own = Self::new(Arc::from(to), staged.is_some());
+    /// Of a named directory with a name in the target.
+    pub fn of_new_root(
+        to: Arc<Path>,
+        name: &CStr,
+        is_new: bool,
+        staged: Option<Staged>,
+        names: Arc<TargetNames>,
+    ) -> Self {
+        let own = Self::new(to, staged.is_some(), names, key_of(0, name));
         own.is_new.store(is_new, Ordering::Relaxed);
         *lock(&own.staged) = staged;
         own
     }
 
     /// Of a directory in this one.
-    pub fn below(&self) -> Self {
-        Self::new(Arc::clone(&self.to), self.is_staged)
+    pub fn below(&self, name: &CStr) -> Self {
+        let to = Arc::clone(&self.to);
+        Self::new(to, self.is_staged, Arc::default(), key_of(self.key, name))
     }
 
-    fn new(to: Arc<Path>, is_staged: bool) -> Self {
+    fn new(to: Arc<Path>, is_staged: bool, names: Arc<TargetNames>, key: u64) -> Self {
         Self {
             to,
             unfinished: AtomicUsize::new(1),
@@ -74,8 +94,28 @@ impl PairState {
             new_files: OnceLock::new(),
             staged: Mutex::default(),
             is_staged,
+            names,
+            key,
+            is_own: AtomicBool::new(false),
+            is_unchanged: AtomicBool::new(true),
+            is_append_only: OnceLock::new(),
         }
     }
+}
+
+/// A digest of a name in a directory with this one.
+fn key_of(above: u64, name: &CStr) -> u64 {
+    name.to_bytes().chunks(8).fold(mixed(above, u64::MAX), |key, bytes| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        mixed(key, u64::from_le_bytes(word))
+    })
+}
+
+/// Mixes two numbers as wyhash does: by the halves of a product. Nobody gains by numbers that make the same one.
+pub(super) fn mixed(one: u64, other: u64) -> u64 {
+    let product = u128::from(one ^ 0xa076_1d64_78bd_642f) * u128::from(other ^ 0xe703_7ed1_a0b4_28db);
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// A name in a directory of the source, and what its copy is called.
@@ -90,7 +130,18 @@ pub(super) struct At<'a> {
     pub was_fetched: bool,
 }
 
-impl At<'_> {
+impl<'a> At<'a> {
+    /// A name that a copy has, too.
+    pub fn of(directory: &'a Arc<Pair>, handles: [BorrowedFd<'a>; 2], name: &'a CStr) -> Self {
+        Self {
+            directory,
+            handles,
+            from: name,
+            to: name,
+            was_fetched: false,
+        }
+    }
+
     /// The path of the source.
     pub fn source_path(&self) -> PathBuf {
         self.directory.path_of(self.from.to_bytes())
@@ -127,6 +178,32 @@ impl At<'_> {
     /// Whether nothing else gave names in the copy's directory.
     pub fn is_in_new(&self) -> bool {
         self.directory.own.is_new.load(Ordering::Relaxed)
+    }
+
+    /// What the journal calls the copy.
+    pub fn key(&self) -> u64 {
+        key_of(self.directory.own.key, self.to)
+    }
+
+    /// Whether an interrupted run of this copy made the copy.
+    pub fn is_own(&self, journal: &CopyJournal) -> bool {
+        self.directory.own.is_own.load(Ordering::Relaxed) || journal.has_named(self.key())
+    }
+
+    /// Claims the name for this source, which has it alone; `found` is what has it in the target.
+    pub fn claim(&self, found: Option<&StatFacts>) -> Result<(), Failed> {
+        let own = &self.directory.own;
+        let claim = (Arc::as_ptr(&own.to).cast::<()>().addr(), self.from.to_owned());
+        own.names.claim(self.handles, self.to, &claim, found)
+    }
+
+    /// Fails where a temporary name would stay, because nothing in the directory can be renamed.
+    pub fn require_renames(&self) -> io::Result<()> {
+        let is_append_only = || is_append_only(&self.handles[1]);
+        if *self.directory.own.is_append_only.get_or_init(is_append_only) {
+            return Err(Errno::PERM.into());
+        }
+        Ok(())
     }
 }
 

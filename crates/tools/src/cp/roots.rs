@@ -17,16 +17,17 @@ use rustix::io::Errno;
 use seekless::facts::ProcessFacts;
 use seekless::files::{FileId, sync_written};
 use seekless::plan;
-use seekless::walk::{Limit, StatFacts, open_root};
+use seekless::walk::{Limit, StatFacts, open_seen};
 use seekless_sys::{self as sys, FileSystem, PATH_ONLY};
 
 use super::copying::{Copying, Worker};
 use super::data::LARGE_BYTES;
 use super::file::Failed;
 use super::journal::CopyJournal;
-use super::pair::{Pair, PairState};
+use super::names::TargetNames;
+use super::pair::{At, Pair, PairState};
 use super::queue::CopyJob;
-use super::staged::Staged;
+use super::staged::{OPENED, Staged, is_append_only};
 use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, Existing, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
 
@@ -45,13 +46,17 @@ pub fn copy_trees(
     // Before it was interrupted, the same command made a directory of the target's name.
     let goes_on = options.target == TargetMeaning::AsFound && CopyJournal::is_beside(sources, target);
     let meaning = if goes_on { TargetMeaning::Name } else { options.target };
-    let container = Container::of(target, sources.len(), meaning)?;
+    let mut container = Container::of(target, sources.len(), meaning)?;
+    if sources.len() > 1 {
+        container.names = TargetNames::shared();
+    }
     let mut shared = Copying::new(options, stop, watch);
     let are_met_again = sources.len() > 1 || options.followed != FollowedLinks::None;
     shared.links.are_met_again.store(are_met_again, Ordering::Relaxed);
     let is_long = |source: &_| fs::metadata(source).is_ok_and(|found| found.is_dir() || found.len() >= LARGE_BYTES);
     let are_long = sources.iter().any(is_long);
-    if are_long && !options.dry_run {
+    // In an append-only directory it would stay.
+    if are_long && !options.dry_run && !is_append_only(&container.handle) {
         let opened = CopyJournal::open(container.handle.as_fd(), sources, target);
         let opened = opened.map_err(|source| container.error("open the journal of this copy", source))?;
         shared.journal = Some(opened.ok_or_else(|| CpError::Busy(target.to_owned()))?);
@@ -106,8 +111,10 @@ pub fn copy_trees(
     summary.by_place = shared.by_place.get().cloned().flatten();
     summary.is_unfinished = stop.is_stopped();
     let is_left = summary.is_unfinished || shared.is_left.load(Ordering::Relaxed);
-    if let Some(journal) = shared.journal.as_ref().filter(|_| !is_left) {
-        journal.end(container.handle.as_fd());
+    match &shared.journal {
+        Some(journal) if is_left => journal.write_named(),
+        Some(journal) => journal.end(container.handle.as_fd()),
+        None => {}
     }
     Ok(summary)
 }
@@ -152,6 +159,7 @@ struct Container {
     is_for_directory: bool,
     /// What the only copy is called; or else each is called as its source.
     name: Option<CString>,
+    names: Arc<TargetNames>,
 }
 
 impl Container {
@@ -182,6 +190,7 @@ impl Container {
             handle: Arc::new(opened),
             is_for_directory,
             name,
+            names: Arc::default(),
         })
     }
 
@@ -302,7 +311,19 @@ impl Copying<'_> {
                     .try_clone()
                     .map_err(|error| ("open the target", error))?,
             ];
-            let place = Pair::root(handles, &named.above, limit, PairState::of_root(&container.path));
+            let place = Pair::root(
+                handles,
+                &named.above,
+                limit,
+                PairState::of_root(&container.path, &container.names),
+            );
+            let handles = place.handles().map_err(|(_, error)| ("open", error))?;
+            let at = At {
+                to: &to,
+                ..At::of(&place, handles.borrowed(), &from)
+            };
+            // Before another source, copied at the same time, finds what the target has by a name that is only alike.
+            at.claim(StatFacts::at(at.handles[1], at.to).ok().as_ref())?;
             self.push([CopyJob::Named(Arc::clone(&place), from, to)]);
             return Ok(Some(place));
         }
@@ -320,7 +341,7 @@ impl Copying<'_> {
                 io::Error::other("the target is the directory itself or inside it"),
             ));
         }
-        let opened = open_root(source).map_err(|error| ("open", error))?;
+        let opened = open_seen(source, id).map_err(|error| ("open", error))?;
         let (copy, own) = self.copy_of(&opened, container, name, worker)?;
         let mut root = Pair::root([opened, copy], source, limit, own);
         if self.options.dry_run {
@@ -344,40 +365,52 @@ impl Copying<'_> {
         worker: &mut Worker,
     ) -> Result<(OwnedFd, PairState), Failed> {
         let failed = |error: io::Error| ("create the target directory", error);
-        let (path, name) = match name {
-            None => (container.path.clone(), c".".to_owned()),
-            Some(name) => (container.path.join(OsStr::from_bytes(name.to_bytes())), name),
+        let (path, name, names) = match name {
+            None => (container.path.clone(), c".".to_owned(), Arc::clone(&container.names)),
+            Some(name) => (
+                container.path.join(OsStr::from_bytes(name.to_bytes())),
+                name,
+                Arc::default(),
+            ),
         };
+        let is_synced = self.options.durability == CpDurability::Each;
+        let to: Arc<Path> = Arc::from(path.as_path());
+        let state = |is_new, staged| PairState::of_new_root(Arc::clone(&to), &name, is_new, staged, names);
         if self.options.dry_run {
-            return Ok((
-                opened.try_clone().map_err(|error| ("open", error))?,
-                PairState::of_new_root(&path, true, None),
-            ));
+            return Ok((opened.try_clone().map_err(|error| ("open", error))?, state(true, None)));
         }
         if let Some(journal) = self.journal.as_ref().filter(|_| name.as_c_str() != c".") {
             let has_times = self.options.preserved.timestamps;
-            let is_synced = self.options.durability == CpDurability::Each;
             if let Err((action, error)) = Staged::take_up(&container.handle, &name, journal, has_times) {
                 let left = path.with_file_name(OsStr::from_bytes(journal.staged_name(&name).to_bytes()));
                 self.fail(worker, left, action, &error);
                 self.is_left.store(true, Ordering::Relaxed);
             }
-            if StatFacts::at(&container.handle, &name).is_err_and(|error| error == Errno::NOENT)
-                && let Some((staged, copy)) =
-                    Staged::make(&container.handle, &name, journal, is_synced).map_err(failed)?
-            {
-                return Ok((copy, PairState::of_new_root(&path, true, Some(staged))));
-            }
+        }
+        let found = match StatFacts::at(&container.handle, &name) {
+            Err(Errno::NOENT) => None,
+            found => Some(found.map_err(|error| ("stat", error.into()))?),
+        };
+        if name.as_c_str() != c"." {
+            let handles = [opened.as_fd(), container.handle.as_fd()];
+            let claim = (Arc::as_ptr(&to).cast::<()>().addr(), name.clone());
+            container.names.claim(handles, &name, &claim, found.as_ref())?;
+        }
+        if let Some(journal) = self.journal.as_ref().filter(|_| found.is_none())
+            && let Some((staged, copy)) = Staged::make(&container.handle, &name, journal, is_synced).map_err(failed)?
+        {
+            return Ok((copy, state(true, Some(staged))));
         }
         let is_new = match mkdirat(&container.handle, &name, Mode::RWXU) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
             Err(error) => return Err(failed(error.into())),
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(&container.handle, &name, flags, Mode::empty()) {
-            Ok(copy) => Ok((copy, PairState::of_new_root(&path, is_new, None))),
-            Err(error) => Err(("open the target as a directory", error.into())),
+        let copy = openat(&container.handle, &name, OPENED, Mode::empty());
+        let copy = copy.map_err(|error| ("open the target as a directory", error.into()))?;
+        if is_new && !sys::is_just_made(copy.as_fd(), container.handle.as_fd()).map_err(failed)? {
+            return Err(failed(io::Error::other("another process replaced it")));
         }
+        Ok((copy, state(is_new, None)))
     }
 }

@@ -10,8 +10,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
@@ -39,7 +39,7 @@ pub(super) struct Staged {
 }
 
 /// How a directory is opened.
-const OPENED: OFlags = OFlags::RDONLY
+pub(super) const OPENED: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
@@ -49,7 +49,7 @@ impl Staged {
         Self {
             container: Arc::clone(container),
             hidden: journal.staged_name(name),
-            marker: journal.unfinished_name(c"."),
+            marker: journal.marker_name(),
             name: name.to_owned(),
         }
     }
@@ -64,14 +64,14 @@ impl Staged {
         is_synced: bool,
     ) -> io::Result<Option<(Self, OwnedFd)>> {
         let staged = Self::of(container, name, journal);
-        if is_append_only(container) {
-            return Ok(None);
-        }
         match mkdirat(container, &staged.hidden, Mode::RWXU) {
             Err(Errno::EXIST) => return Ok(None),
             made => made?,
         }
         let marked = openat(container, &staged.hidden, OPENED, Mode::empty()).and_then(|directory| {
+            if !sys::is_just_made(directory.as_fd(), container.as_fd()).unwrap_or(false) {
+                return Ok(None);
+            }
             let found = StatFacts::of(&directory)?;
             let is_fit = is_private(&found);
             if is_fit {
@@ -134,6 +134,9 @@ impl Staged {
     }
 
     fn give_name(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        if StatFacts::at(&self.container, &self.hidden)?.id() != StatFacts::of(directory)?.id() {
+            return Err(io::Error::other("another process replaced it"));
+        }
         rename_to_free(self.container.as_fd(), &self.hidden, &self.name)?;
         Ok(unlinkat(directory, &self.marker, AtFlags::empty())?)
     }
@@ -156,9 +159,8 @@ impl WalkRules for SameMount {
 
 /// Removes the files of a tree that are not known to be whole.
 fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts, &[u8]) -> bool) -> io::Result<()> {
-    let path = path_of(directory).ok_or(io::ErrorKind::Unsupported)?;
     let rules = SameMount(sys::unique_mount_id(directory), StatFacts::of(directory)?.device);
-    for found in Walk::below(&path, rules) {
+    for found in Walk::of(directory.try_clone()?.into(), Path::new(""), rules) {
         let file = found.map_err(|(_, reason)| io::Error::other(reason))?;
         let removed = file.with_place(|directory, name, _| {
             let found = StatFacts::at(directory, name).map_err(|error| ("stat", error.into()))?;
@@ -175,11 +177,15 @@ fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts, &[u8]) -> bool
 /// Gives a file or directory another name that nothing has: `EEXIST` if something has it.
 pub(super) fn rename_to_free(directory: BorrowedFd<'_>, old: &CStr, new: &CStr) -> io::Result<()> {
     match renameat_with(directory, old, directory, new, RenameFlags::NOREPLACE) {
-        // Not all file systems can refuse; nobody else should give this name here.
-        Err(Errno::INVAL | Errno::NOSYS) => match StatFacts::at(directory, new) {
-            Err(Errno::NOENT) => Ok(renameat(directory, old, directory, new)?),
-            _ => Err(Errno::EXIST.into()),
-        },
+        // Not all file systems can refuse; of this process, only one thread at a time gives a name then.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            static NAMING: Mutex<()> = Mutex::new(());
+            let _naming = lock(&NAMING);
+            match StatFacts::at(directory, new) {
+                Err(Errno::NOENT) => Ok(renameat(directory, old, directory, new)?),
+                _ => Err(Errno::EXIST.into()),
+            }
+        }
         renamed => Ok(renamed?),
     }
 }

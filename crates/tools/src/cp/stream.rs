@@ -73,7 +73,7 @@ impl Copying<'_> {
             }
         };
         match self.copy_stream(at, &copy, worker) {
-            Ok(true) => self.tell_copied(at),
+            Ok(true) => self.tell_copied(at, 0),
             Ok(false) => worker.done.kept += 1,
             Err((action, error)) => {
                 let path = if copy.is_written {

@@ -427,6 +427,39 @@ fn further_names_are_linked_to_copies_of_an_interrupted_copy_that_stay() {
     }
 }
 
+#[test]
+fn an_older_file_is_not_taken_for_a_copy_because_another_name_of_it_was_replaced() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    for directory in [&from, &to] {
+        fs::create_dir(directory).unwrap();
+    }
+    // They differ in their bytes only.
+    let write = |path: &Path, bytes: u8| {
+        fs::write(path, [bytes; 3000]).unwrap();
+        File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    };
+    write(&to.join("0"), b'o');
+    for name in ["0", "1", "2"] {
+        write(&from.join(name), name.as_bytes()[0]);
+        let _ = fs::hard_link(to.join("0"), to.join(name));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    let options = options(|options| options.target = TargetMeaning::Name);
+    let stop = Stop::default();
+    let asked = stop.clone();
+    let watch = Then(Mutex::new(Some(move || asked.stop())));
+    let first = copy_trees(&[&from], &to, &options, &stop, &watch).unwrap();
+    assert!(first.is_unfinished && first.files > 0, "{first:?}");
+    // Of what looks like a file of a copy, only that of this copy goes.
+    let mine = to.join(".seekless-cp-0123456789abcdef");
+    fs::write(&mine, b"mine").unwrap();
+    let second = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    assert_eq!((second.resumed, second.files + first.files), (first.files, 3));
+    fs::remove_file(mine).unwrap();
+    assert_eq!(seen(&to)[1..], seen(&from)[1..]);
+}
+
 /// Waits until it is told a total or a failure, for two seconds at most, and keeps what it is told.
 struct Slow {
     until: Instant,
@@ -638,6 +671,12 @@ fn a_large_file_goes_on_from_its_last_piece_unless_its_source_changed() {
             .unwrap()
             .write_all_at(b"seen", 0)
             .unwrap();
+        // Another copy to the same place leaves it.
+        let other = tempfile::tempdir().unwrap();
+        fs::create_dir(other.path().join("other")).unwrap();
+        copied(&other.path().join("other"), &above, &());
+        assert!(unfinished.exists());
+        fs::remove_dir(above.join("other")).unwrap();
         if is_changed {
             File::options()
                 .write(true)

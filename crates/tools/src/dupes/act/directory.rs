@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless::files::{FileState, allocated_bytes, own_bytes, with_article};
+use seekless::files::{FileId, FileState, allocated_bytes, own_bytes, with_article};
 use seekless::update::{StepKind, Watch};
 use seekless::walk::{self, Walk, WalkRules};
 use seekless_sys::{Access, Directory};
@@ -63,13 +63,14 @@ impl ListedDirectory {
     /// Lists a directory. Its path leads through no link.
     pub fn of(path: &Path) -> Result<Self, RefusalReason> {
         let found = fs::symlink_metadata(path).map_err(cannot("stat"))?;
+        let root = walk::open_seen(path, FileId::of(&found)).map_err(cannot("open"))?;
         let listed = Self {
             path: path.to_owned(),
             state: FileState::of(&found),
             entries: BTreeMap::new(),
             refused: None,
         };
-        let mut walk = Walk::below(path, listed);
+        let mut walk = Walk::of(root, path, listed);
         while let Some(found) = walk.next() {
             let unlisted = |(path, why)| RefusalReason::Of(path, RefusalReason::Unavailable(Cow::Owned(why)).into());
             let file = found.map_err(unlisted)?;
