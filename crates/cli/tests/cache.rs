@@ -13,28 +13,21 @@ use common::place::{Ended, Mount, Place, assert_contains, assert_fields, assert_
 use common::terminal::Terminal;
 use common::unprivileged::Common;
 
-/// The objects on the lines of an output.
-fn objects(ended: &Ended) -> Vec<Value> {
-    ended
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
 /// The total of all, which is the last line.
 fn total(ended: &Ended) -> Value {
-    let last = objects(ended).pop().unwrap();
+    let last = ended.json_lines().pop().unwrap();
     assert_eq!((&last["kind"], &last["path"]), (&Value::from("total"), &Value::Null));
     last
 }
 
-fn is_memory(place: &Place) -> bool {
+/// A place from which pages can be dropped; prints why and returns `None` if it is memory.
+fn on_disk() -> Option<Place> {
+    let place = Place::new();
     let is_memory = seekless::StorageFacts::of(place.directory()).unwrap().file_system == "tmpfs";
     if is_memory {
         println!("skipped: the temporary directory is memory, which drops nothing");
     }
-    is_memory
+    (!is_memory).then_some(place)
 }
 
 #[test]
@@ -49,7 +42,7 @@ fn explaining_says_what_it_was_to_take_and_took() {
         assert!(lines[1].starts_with("  predicted "), "{}", ended.stderr);
         assert_contains(lines[1], &[", took "]);
         ended.warns("\n  opening a file: ");
-        assert!(!objects(&ended).is_empty(), "standard output stays what it is");
+        assert!(!ended.json_lines().is_empty(), "standard output stays what it is");
     }
     let scanned = place.succeeds("holes dig --dry-run file --explain");
     assert!(scanned.stderr.starts_with("seekless holes: scan: "), "{scanned:?}");
@@ -58,20 +51,17 @@ fn explaining_says_what_it_was_to_take_and_took() {
 
 #[test]
 fn a_file_is_dropped_warmed_and_shown() {
-    let place = Place::new();
-    if is_memory(&place) {
-        return;
-    }
+    let Some(place) = on_disk() else { return };
     let path = place.file("file", &vec![7; 1_000_000]);
     // Dirty pages are written back and dropped.
     let dropped = place.succeeds("cache drop file --jsonl");
     assert_eq!(total(&dropped)["resident_bytes"], 0);
     let shown = place.succeeds("cache show file --jsonl");
     let sizes = json!({"path": "file", "bytes": 1_000_000, "cacheable_bytes": 1_003_520, "resident_bytes": 0});
-    assert_fields(&objects(&shown)[0], &sizes);
+    assert_fields(&shown.json_lines()[0], &sizes);
     let warmed = place.succeeds("cache warm file --jsonl");
     let resident = json!({"resident_before_bytes": 0, "resident_bytes": 1_003_520});
-    assert_fields(&objects(&warmed)[0], &resident);
+    assert_fields(&warmed.json_lines()[0], &resident);
     let text = place.succeeds("cache show file").stdout;
     assert_contains(&text, &["100 %", "  file\n"]);
     place.succeeds("cache drop file").says("Dropped 980 KiB of 1 file.\n");
@@ -88,14 +78,14 @@ fn a_directory_is_a_total_unless_all_of_it_is_asked_for() {
     place.hard_link("inner/2", "again");
     assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
     let shown = place.succeeds("cache show . --jsonl");
-    assert_eq!(objects(&shown).len(), 2, "the directory's and the sum");
+    assert_eq!(shown.json_lines().len(), 2, "the directory's and the sum");
     let sum = total(&shown);
     assert_fields(
         &sum,
         &json!({"files": 30, "links": 1, "special": 1, "repeated": 1, "failed": 0}),
     );
     let all = place.succeeds("cache show . --jsonl --all");
-    assert_eq!(objects(&all).len(), 32);
+    assert_eq!(all.json_lines().len(), 32);
     let top = place.succeeds("cache show . --top 3").stdout;
     let names: Vec<_> = top.lines().filter_map(|line| line.rsplit("  ").next()).collect();
     assert_eq!(names[1..4], ["./inner/29", "./inner/28", "./inner/27"], "{top}");
@@ -123,7 +113,7 @@ fn a_path_that_is_missing_or_no_file_is_named_and_the_rest_is_done() {
                 "{}",
                 ended.stderr
             );
-            let all = objects(&ended);
+            let all = ended.json_lines();
             assert_fields(&all[0], &json!({"kind": "failed", "path": path}));
             assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{}", all[0]);
             assert_fields(&all[1], &json!({"kind": "file", "path": "file"}));
@@ -136,10 +126,7 @@ fn a_path_that_is_missing_or_no_file_is_named_and_the_rest_is_done() {
 
 #[test]
 fn a_file_that_somebody_maps_keeps_its_pages_and_is_counted() {
-    let place = Place::new();
-    if is_memory(&place) {
-        return;
-    }
+    let Some(place) = on_disk() else { return };
     let file = File::open(place.file("mapped", &vec![1; 100_000])).unwrap();
     place.file("free", &vec![1; 100_000]);
     file.sync_all().unwrap();
@@ -187,9 +174,7 @@ fn all_of_a_file_system_is_dropped_only_by_one_who_agrees() {
         place.refuses(&words, &["is the root of a file system"]);
         for answer in ["n\n", "y\n"] {
             assert!(is_warm(), "{answer:?}");
-            let mut command = place.command();
-            command.args(words);
-            let (printed, code) = Terminal::of(100).answer(command, answer);
+            let (printed, code) = Terminal::answered(&place, &words, answer);
             assert_contains(&printed, &["Drop all that is cached of it? [y/N]"]);
             assert_eq!(code, Some(if answer == "y\n" { 0 } else { 2 }), "{printed}");
         }
@@ -234,7 +219,7 @@ fn a_file_is_found_by_a_path_that_is_too_long_for_the_system() {
     let length = place.deep_file(&[1; 10_000]);
     for action in ["warm", "show", "drop"] {
         let ended = place.run(&["cache", action, "--all", "--jsonl", "."]);
-        let shown = objects(&ended);
+        let shown = ended.json_lines();
         let file = shown.iter().find(|object| object["kind"] == "file").unwrap();
         assert_eq!(file["path"].as_str().unwrap().len(), "./".len() + length);
         assert_fields(&total(&ended), &json!({"files": 1, "bytes": 10_000}));
@@ -253,10 +238,7 @@ fn many_directories_are_walked_with_few_files_open() {
 
 #[test]
 fn what_is_locked_stays_in_memory_until_ctrl_c() {
-    let place = Place::new();
-    if is_memory(&place) {
-        return;
-    }
+    let Some(place) = on_disk() else { return };
     place.file("in/file", &vec![1; 1_000_000]);
     place.file("in/empty", b"");
     let child = place.start("cache lock in");
@@ -299,8 +281,9 @@ fn pages_of_a_block_device_are_shown_beside_files() {
     let device = format!("/dev/{}", facts.device.unwrap().name);
     File::open(&device).unwrap().read_exact(&mut vec![0; 1 << 20]).unwrap();
     place.file("file", b"bytes");
-    let shown = place.succeeds(&["cache", "show", "--jsonl", &device, "file"]);
-    let shown = objects(&shown);
+    let shown = place
+        .succeeds(&["cache", "show", "--jsonl", &device, "file"])
+        .json_lines();
     assert_fields(&shown[0], &json!({"kind": "file", "path": device, "bytes": 512 << 20}));
     assert_fields(&shown[1], &json!({"kind": "file", "path": "file", "bytes": 5}));
     let resident = shown[0]["resident_bytes"].as_u64().unwrap();
@@ -312,10 +295,7 @@ fn pages_of_a_block_device_are_shown_beside_files() {
 
 #[test]
 fn warming_that_is_stopped_says_how_far_it_came() {
-    let place = Place::new();
-    if is_memory(&place) {
-        return;
-    }
+    let Some(place) = on_disk() else { return };
     let path = place.sparse("large", 3 << 30);
     let child = place.start("cache warm --force large");
     let is_begun = || seekless::cache::resident(&path).unwrap().part() > Some(0.0);
@@ -334,7 +314,10 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
     set_mode(path("secret"), 0o000);
     let ended = common.run("cache show open --jsonl");
     ended.failed_with(2, &["secret", "Permission denied"]);
-    assert_fields(&objects(&ended)[0], &json!({"kind": "failed", "path": "open/secret"}));
+    assert_fields(
+        &ended.json_lines()[0],
+        &json!({"kind": "failed", "path": "open/secret"}),
+    );
     assert_fields(&total(&ended), &json!({"files": 1, "failed": 1}));
     let table = common.run("cache show open/secret open/plain").ended_with(2);
     let line = |name: &str| table.stdout.lines().find(|line| line.ends_with(name));
@@ -352,7 +335,7 @@ fn what_the_kernel_does_not_tell_is_unknown() {
     let common = Common::new();
     fs::write(common.directory().join("open/root's"), vec![1; 10_000]).unwrap();
     let ended = common.run("cache show open/root's --jsonl").succeeded();
-    let file = &objects(&ended)[0];
+    let file = &ended.json_lines()[0];
     assert_eq!(file["resident_bytes"], Value::Null, "{file}");
     assert!(file["unknown"].as_str().unwrap().contains("owner"), "{file}");
     let ended = common.run("cache show open/root's").succeeded();

@@ -6,6 +6,8 @@
 
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +19,8 @@ use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, Event, Kernel, RunWatch};
 use seekless_record::{Cache, Drop, Run, Status, Target};
 use seekless_results::title;
-use tempfile::TempDir;
+
+use common::disks::directories;
 
 const SIZE_BYTES: u64 = 1 << 20;
 
@@ -29,16 +32,6 @@ struct Silent;
 
 impl RunWatch for Silent {
     fn event(&mut self, _: &Event<'_>) {}
-}
-
-fn directories() -> Vec<TempDir> {
-    seekless::allow_mapping().expect("the handler can be installed");
-    match std::env::var_os("SEEKLESS_TEST_DIRS") {
-        None => vec![tempfile::tempdir().expect("a temporary directory")],
-        Some(list) => std::env::split_paths(&list)
-            .map(|directory| tempfile::tempdir_in(directory).expect("a directory on the file system under test"))
-            .collect(),
-    }
 }
 
 /// The methods of the lists for Linux.

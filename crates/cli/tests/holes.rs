@@ -3,45 +3,30 @@
 mod common;
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Child;
 
-use serde_json::Value;
-
-use common::place::{Ended, Mount, Place, assert_contains, wait_for};
+use common::disks::blocks_bytes;
+use common::place::{Ended, Mount, Place, assert_contains, prepared, wait_for};
 use common::terminal::Terminal;
 use common::unprivileged::{Common, NOBODY};
 
-fn objects(ended: &Ended) -> Vec<Value> {
-    ended
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-fn allocated(path: &Path) -> u64 {
-    fs::metadata(path).unwrap().blocks() * 512
-}
-
-/// Whether holes can be made in the temporary directory.
-fn has_holes(place: &Place) -> bool {
+/// A place where holes can be made; prints why and returns `None` if they cannot.
+fn with_holes() -> Option<Place> {
+    let place = Place::new();
     place.file("trial", &vec![0; 100_000]);
     let ended = place.run("holes dig trial");
     fs::remove_file(place.path("trial")).unwrap();
     if ended.code != Some(0) {
         println!("skipped: {}", ended.stderr);
     }
-    ended.code == Some(0)
+    (ended.code == Some(0)).then_some(place)
 }
 
 #[test]
 fn a_file_is_shown_dug_filled_and_punched() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
+    let Some(place) = with_holes() else { return };
     let mut bytes = vec![7; 1 << 20];
     bytes[200_000..900_000].fill(0);
     let path = place.file("file", &bytes);
@@ -49,14 +34,14 @@ fn a_file_is_shown_dug_filled_and_punched() {
     assert_contains(&shown, &["no holes", "zeros that could be holes 680 KiB", "████"]);
     let look = place.succeeds("holes dig --dry-run file").stdout;
     assert_contains(&look, &["would make 1 hole of 680 KiB"]);
-    let before = allocated(&path);
-    let dug = &objects(&place.succeeds("holes dig --verify --jsonl file"))[0];
+    let before = blocks_bytes(&path);
+    let dug = &place.succeeds("holes dig --verify --jsonl file").json_lines()[0];
     assert_eq!((&dug["kind"], &dug["holes"]), (&"dug".into(), &1.into()));
-    assert_eq!(dug["allocated_bytes"], allocated(&path));
-    assert!(before - allocated(&path) >= 696_320, "{dug}");
+    assert_eq!(dug["allocated_bytes"], blocks_bytes(&path));
+    assert!(before - blocks_bytes(&path) >= 696_320, "{dug}");
     assert_eq!(fs::read(&path).unwrap(), bytes);
 
-    let shown = &objects(&place.succeeds("holes show --jsonl --map file"))[0];
+    let shown = &place.succeeds("holes show --jsonl --map file").json_lines()[0];
     let kinds: Vec<&str> = shown["stretches"]
         .as_array()
         .unwrap()
@@ -67,51 +52,35 @@ fn a_file_is_shown_dug_filled_and_punched() {
 
     let filled = place.succeeds("holes fill file").stdout;
     assert_contains(&filled, &["allocated"]);
-    assert!(allocated(&path) >= 1 << 20);
+    assert!(blocks_bytes(&path) >= 1 << 20);
     let words = "holes punch --yes file 64K 64K";
-    let punched = place.succeeds(words).stdout;
-    assert_contains(
-        &punched,
-        &["64.0 KiB from byte 65536 read as zeros now; 64.0 KiB of data lost, 64.0 KiB freed"],
-    );
+    let told = "64.0 KiB from byte 65536 read as zeros now; 64.0 KiB of data lost, 64.0 KiB freed";
+    place.succeeds(words).says(told);
     bytes[64 << 10..128 << 10].fill(0);
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
 #[test]
 fn data_is_punched_only_by_one_who_agrees() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
+    let Some(place) = with_holes() else { return };
     let bytes = vec![7; 100_000];
     let path = place.file("file", &bytes);
-    let words = ["holes", "punch", "file", "4K", "8K"];
-    place.refuses(
-        &words,
-        &["file: 8.00 KiB of data from byte 4096 would be lost; use --yes"],
-    );
+    let words = "holes punch file 4K 8K";
+    place.refuses(words, &["8.00 KiB of data from byte 4096 would be lost; use --yes"]);
     for answer in ["n\n", "\n", "yy\n", "\u{4}"] {
-        let mut command = place.command();
-        command.args(words);
-        let (printed, code) = Terminal::of(100).answer(command, answer);
-        assert_contains(
-            &printed,
-            &["file: 8.00 KiB of data from byte 4096 will be lost. Punch it? [y/N]"],
-        );
+        let (printed, code) = Terminal::answered(&place, words, answer);
+        let asked = "file: 8.00 KiB of data from byte 4096 will be lost. Punch it? [y/N]";
+        assert_contains(&printed, &[asked, "nothing was done"]);
         assert_eq!(code, Some(2), "{answer:?} {printed}");
-        assert_contains(&printed, &["nothing was done"]);
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
-    let mut command = place.command();
-    command.args(words);
-    let (printed, code) = Terminal::of(100).answer(command, "y\n");
+    let (printed, code) = Terminal::answered(&place, words, "y\n");
     assert_eq!(code, Some(0), "{printed}");
     let mut expected = bytes;
     expected[4096..12288].fill(0);
     assert_eq!(fs::read(&path).unwrap(), expected);
     // What is a hole already is punched without a question.
-    let again = place.succeeds(&words).stdout;
+    let again = place.succeeds(words).stdout;
     assert_contains(&again, &["read as zeros now; 0 B freed"]);
 }
 
@@ -125,39 +94,16 @@ fn every_other_block() -> Vec<u8> {
 /// Starts digging in a file, and waits until something is dug.
 fn begin_digging(place: &Place, path: &Path) -> Child {
     File::open(path).unwrap().sync_all().unwrap();
-    let before = allocated(path);
+    let before = blocks_bytes(path);
     let name = path.file_name().unwrap();
     let child = place.command().args(["holes", "dig"]).arg(name).spawn().unwrap();
-    wait_for("something is dug", || allocated(path) < before - (1 << 20));
+    wait_for("something is dug", || blocks_bytes(path) < before - (1 << 20));
     child
 }
 
 #[test]
-fn a_kill_in_the_middle_changes_no_byte() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
-    let bytes = every_other_block();
-    let mut halves = 0;
-    for _ in 0..5 {
-        let path = place.file("file", &bytes);
-        let mut child = begin_digging(&place, &path);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        halves += u32::from(allocated(&path) > bytes.len() as u64 * 6 / 10);
-        assert!(fs::read(&path).unwrap() == bytes, "the bytes are what they were");
-        fs::remove_file(path).unwrap();
-    }
-    println!("{halves} of 5 were killed in the middle");
-}
-
-#[test]
 fn who_wants_to_open_the_file_ends_the_digging() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
+    let Some(place) = with_holes() else { return };
     let bytes = every_other_block();
     let path = place.file("file", &bytes);
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
@@ -174,10 +120,7 @@ fn who_wants_to_open_the_file_ends_the_digging() {
 
 #[test]
 fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
+    let Some(place) = with_holes() else { return };
     let bytes = every_other_block();
     let path = place.file("file", &bytes);
     let mut child = begin_digging(&place, &path);
@@ -195,14 +138,7 @@ fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
 fn a_flag_that_keeps_a_file_from_being_changed_is_named() {
     let place = Place::new();
     place.file("file", &vec![0; 100_000]);
-    let set = |flag| {
-        let mut chattr = std::process::Command::new("chattr");
-        let chattr = chattr
-            .arg(flag)
-            .arg(place.path("file"))
-            .stderr(std::process::Stdio::null());
-        chattr.status().is_ok_and(|status| status.success())
-    };
+    let set = |flag: &str| prepared("chattr", &[flag.as_ref(), place.path("file").as_os_str()]);
     for (flag, back, words) in [("+a", "-a", "append-only"), ("+i", "-i", "immutable")] {
         if !set(flag) {
             println!("skipped: no flags can be set here");
@@ -221,36 +157,27 @@ fn runs_of_zeros_that_are_too_short_are_not_denied() {
     bytes.iter_mut().step_by(12 << 10).for_each(|byte| *byte = 1);
     place.file("file", &bytes);
     for (words, expected) in [
-        (&["--min", "16K"][..], "no zeros that take space are as long as --min"),
-        (&[], "in total"),
+        ("--min 16K", "no zeros that take space are as long as --min"),
+        ("", "in total"),
     ] {
-        let all = [&["holes", "dig", "--dry-run", "file"], words].concat();
-        let said = place.succeeds(&all).stdout;
-        assert_contains(&said, &[expected]);
+        place.succeeds(("holes dig --dry-run file", words)).says(expected);
     }
 }
 
 #[test]
 fn a_full_output_is_told_with_what_was_done() {
-    let place = Place::new();
-    if !has_holes(&place) || !Path::new("/dev/full").exists() {
-        return;
-    }
+    let Some(place) = with_holes() else { return };
     place.file("file", &vec![0; 100_000]);
     for (words, done) in [
-        (&["show", "file"][..], ""),
-        (&["dig", "--dry-run", "file"], ""),
-        (&["dig", "file"], "the files were dug, but "),
-        (&["fill", "file"], "the files were filled, but "),
-        (
-            &["punch", "--yes", "file", "0", "4K"],
-            "file: the hole is punched, but ",
-        ),
+        ("show file", ""),
+        ("dig --dry-run file", ""),
+        ("dig file", "the files were dug, but "),
+        ("fill file", "the files were filled, but "),
+        ("punch --yes file 0 4K", "file: the hole is punched, but "),
     ] {
-        let mut command = place.command();
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        command.arg("holes").args(words).stdout(full);
-        let ended = Ended::of(command.spawn().unwrap());
+        let Some(ended) = place.run_full(("holes", words)) else {
+            return;
+        };
         let expected = format!("seekless: {done}cannot write the output: No space left on device (os error 28)\n");
         assert_eq!((ended.code, ended.stderr), (Some(2), expected), "{words:?}");
     }
@@ -258,63 +185,30 @@ fn a_full_output_is_told_with_what_was_done() {
 
 #[test]
 fn directories_need_a_word_and_are_summed_up() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
-    place.directories("inner");
-    for name in ["one", "inner/two"] {
-        place.file(name, &vec![0; 100_000]);
-    }
+    let Some(place) = with_holes() else { return };
+    place.files("one inner/two", &vec![0; 100_000]);
     place.hard_link("one", "again");
     place.refuses("holes dig .", &["seekless: .: is a directory; use -r"]);
-    let dug = place.succeeds("holes dig -r .").stdout;
-    assert_contains(
-        &dug,
-        &["Together  2 files: 2 holes, 195 KiB in total", "1 additional hard link"],
-    );
-    let shown = place.succeeds("holes show -r .").stdout;
-    assert_contains(&shown, &["2 holes of 195 KiB"]);
+    let dug = place.succeeds("holes dig -r .");
+    dug.says("Together  2 files: 2 holes, 195 KiB in total");
+    dug.says("1 additional hard link");
+    place.succeeds("holes show -r .").says("2 holes of 195 KiB");
 }
 
 #[test]
 fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
+    let Some(place) = with_holes() else { return };
     place.deep_file(&vec![0; 100_000]);
-    let dug = place.succeeds("holes dig --verify -r .").stdout;
-    assert_contains(&dug, &["1 hole of 97.7 KiB"]);
-    let shown = place.succeeds("holes show --scan -r .").stdout;
-    assert_contains(&shown, &["1 hole of 97.7 KiB"]);
+    for words in ["holes dig --verify -r .", "holes show --scan -r ."] {
+        place.succeeds(words).says("1 hole of 97.7 KiB");
+    }
     let filled = place.succeeds("holes fill -r .");
     assert!(filled.stderr.is_empty(), "{}", filled.stderr);
 }
 
 #[test]
-fn one_file_that_cannot_be_dug_does_not_keep_the_rest() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
-    place.file("busy", &vec![0; 100_000]);
-    place.file("free", &vec![0; 100_000]);
-    let open = File::open(place.path("busy")).unwrap();
-    let ended = place.run("holes dig busy free");
-    ended.failed_with(2, &["busy: in use by"]);
-    assert_eq!(allocated(&place.path("free")), 0);
-    let mut byte = [1];
-    open.read_exact_at(&mut byte, 0).unwrap();
-    assert!(allocated(&place.path("busy")) >= 100_000);
-}
-
-#[test]
 fn a_path_that_cannot_be_worked_on_does_not_keep_the_rest() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
+    let Some(place) = with_holes() else { return };
     place.directories("directory");
     for (path, reason) in [
         ("gone", "cannot stat: No such file or directory"),
@@ -331,7 +225,7 @@ fn a_path_that_cannot_be_worked_on_does_not_keep_the_rest() {
                 "{}",
                 ended.stderr
             );
-            let all = objects(&ended);
+            let all = ended.json_lines();
             assert_eq!((&all[0]["kind"], &all[0]["path"]), (&"failed".into(), &path.into()));
             assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{}", all[0]);
             assert_eq!(all[1]["path"], "file");
@@ -347,26 +241,23 @@ fn a_path_that_cannot_be_worked_on_does_not_keep_the_rest() {
 
 #[test]
 fn the_summary_of_several_files_has_their_sums() {
-    let place = Place::new();
-    if !has_holes(&place) {
-        return;
-    }
-    let sum = |words: &[&str]| objects(&place.run(("holes", words, "--jsonl"))).pop().unwrap();
+    let Some(place) = with_holes() else { return };
+    let sum = |words: &str| place.run(("holes", words, "--jsonl")).json_lines().pop().unwrap();
     for (name, blocks) in [("one", 10), ("other", 20)] {
         place.file(name, &vec![0; blocks * 65536]);
     }
-    let dug = sum(&["dig", "one", "other"]);
+    let dug = sum("dig one other");
     assert_eq!(
         (&dug["holes"], &dug["zero_bytes"], &dug["stopped"]),
         (&2.into(), &1_966_080.into(), &false.into())
     );
-    let shown = sum(&["show", "--scan", "-r", "."]);
+    let shown = sum("show --scan -r .");
     assert_eq!(
         (&shown["hole_bytes"], &shown["holes"], &shown["files"]),
         (&1_966_080.into(), &2.into(), &2.into())
     );
     assert_eq!(shown["zero_bytes"], 0);
-    let filled = sum(&["fill", "one", "other"]);
+    let filled = sum("fill one other");
     assert_eq!(
         (&filled["allocated_before_bytes"], &filled["bytes"]),
         (&0.into(), &1_966_080.into())
@@ -378,20 +269,18 @@ fn ranges_and_kinds_that_make_no_sense_are_refused() {
     let place = Place::new();
     place.file("file", b"bytes");
     for (words, expected) in [
-        (&["punch", "file", "5", "1"][..], "cannot punch 1 B at byte 5 of 5"),
-        (&["punch", "--yes", "file", "3", "3"], "must end within the file"),
-        (&["punch", "file", "0", "0"], "not be empty"),
-        (&["punch", "file", "-1", "1"], "unexpected argument"),
-        (&["punch", "file", "x", "1"], "invalid value 'x'"),
-        (&["punch", "missing", "0", "1"], "missing: cannot stat"),
-        (&["punch", ".", "0", "1"], "is a directory"),
-        (&["dig", "/dev/null"], "is a device"),
-        (&["show", "missing"], "missing: cannot stat"),
-        (&["fill"], "required"),
+        ("punch file 5 1", "cannot punch 1 B at byte 5 of 5"),
+        ("punch --yes file 3 3", "must end within the file"),
+        ("punch file 0 0", "not be empty"),
+        ("punch file -1 1", "unexpected argument"),
+        ("punch file x 1", "invalid value 'x'"),
+        ("punch missing 0 1", "missing: cannot stat"),
+        ("punch . 0 1", "is a directory"),
+        ("dig /dev/null", "is a device"),
+        ("show missing", "missing: cannot stat"),
+        ("fill", "required"),
     ] {
-        let words: Vec<&str> = ["holes"].iter().chain(words).copied().collect();
-        let sentence = place.run(&words).refused();
-        assert!(sentence.contains(expected), "{words:?}: {sentence}");
+        place.run(("holes", words)).refused_with(&[expected]);
     }
     assert_eq!(place.read("file"), b"bytes");
 }
@@ -446,8 +335,7 @@ fn holes_that_do_not_fit_stay_holes() {
     let Some(_mount) = Mount::image("xfs", 320 << 20, &place.path("image"), &directory) else {
         return;
     };
-    let facts = place.succeeds("storage --json small").stdout;
-    let facts: Value = serde_json::from_str(&facts).unwrap();
+    let facts = place.succeeds("storage --json small").json();
     let free_bytes = facts[0]["free_bytes"].as_u64().unwrap_or_else(|| panic!("{facts}"));
     let resize = |bytes| File::create(directory.join("file")).unwrap().set_len(bytes).unwrap();
     for (bytes, word) in [
@@ -457,9 +345,9 @@ fn holes_that_do_not_fit_stay_holes() {
         resize(bytes);
         let error = place.run("holes fill small/file").refused();
         assert!(error.contains(word), "{bytes}: {error}");
-        assert_eq!(allocated(&directory.join("file")), 0, "{bytes}");
+        assert_eq!(blocks_bytes(&directory.join("file")), 0, "{bytes}");
     }
     resize(free_bytes / 2);
     place.succeeds("holes fill small/file");
-    assert!(allocated(&directory.join("file")) >= free_bytes / 2);
+    assert!(blocks_bytes(&directory.join("file")) >= free_bytes / 2);
 }

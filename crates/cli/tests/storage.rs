@@ -5,6 +5,8 @@
 
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,16 +15,9 @@ use std::time::Duration;
 
 use seekless_sys::{Advice, advise};
 use serde_json::Value;
-use tempfile::TempDir;
 
-fn directories() -> Vec<TempDir> {
-    match std::env::var_os("SEEKLESS_TEST_DIRS") {
-        None => vec![tempfile::tempdir().expect("a temporary directory")],
-        Some(list) => std::env::split_paths(&list)
-            .map(|directory| tempfile::tempdir_in(directory).expect("a directory on the file system under test"))
-            .collect(),
-    }
-}
+use common::disks::directories;
+use common::place::prepared;
 
 /// The output of a program; if it is missing or fails, prints why and returns `None`.
 fn printed(program: &str, arguments: &[&OsStr]) -> Option<String> {
@@ -37,11 +32,6 @@ fn printed(program: &str, arguments: &[&OsStr]) -> Option<String> {
             None
         }
     }
-}
-
-fn succeeds(program: &str, arguments: &[&OsStr]) -> bool {
-    let output = Command::new(program).args(arguments).output();
-    output.is_ok_and(|output| output.status.success())
 }
 
 /// The output of the command; it may fail in part, as dropping on a tmpfs does.
@@ -153,17 +143,17 @@ fn features_are_those_that_are_known_and_that_other_programs_find() {
         let (one, other) = (directory.path().join("one"), directory.path().join("other"));
         fs::write(&one, vec![1; 1 << 20]).unwrap();
         let clone = [OsStr::new("--reflink=always"), one.as_os_str(), other.as_os_str()];
-        let cloned = succeeds("cp", &clone);
+        let cloned = prepared("cp", &clone);
         assert_eq!(cloned, state("reflink") == "available", "{file_system}: reflink");
-        if !succeeds("fallocate", &[OsStr::new("--version")]) {
+        if !prepared("fallocate", &[OsStr::new("--version")]) {
             println!("skipped: there is no fallocate to compare with");
             continue;
         }
         let punch = ["-p", "-l", "64K"].map(OsStr::new);
-        let punched = succeeds("fallocate", &[&punch[..], &[one.as_os_str()]].concat());
+        let punched = prepared("fallocate", &[&punch[..], &[one.as_os_str()]].concat());
         assert_eq!(punched, state("punch") == "available", "{file_system}: punch");
         let fresh = directory.path().join("fresh");
-        let allocated = succeeds("fallocate", &[OsStr::new("-l"), OsStr::new("1M"), fresh.as_os_str()]);
+        let allocated = prepared("fallocate", &[OsStr::new("-l"), OsStr::new("1M"), fresh.as_os_str()]);
         assert_eq!(allocated, state("fallocate") == "available", "{file_system}: fallocate");
         drop((fs::remove_file(&one), fs::remove_file(&other), fs::remove_file(&fresh)));
         let stayed = fs::read_dir(directory.path()).unwrap().count();

@@ -60,23 +60,3 @@ fn large_blocks_are_appended_a_few_times_and_that_is_said() {
     assert_contains(&run.choices.concat(), &[choice]);
     assert_contains(&ended.stderr, &["Writes at most"]);
 }
-
-#[test]
-fn only_durable_sequential_writes_append() {
-    let place = Place::new();
-    for (operation, method) in [
-        ("write", "write/sync,block=4K"),
-        ("write", "write/sync,block=4K,fsync"),
-        ("write", "write/sync,block=4K,access=random,write-through"),
-        ("copy", "copy/sync,write-through"),
-    ] {
-        let text = format!(
-            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"{operation}\"\ntarget = \"append\"\nmethods = [\"{method}\"]\n"
-        );
-        place.file("mine.toml", text.as_bytes());
-        let told = "`append` needs methods that write sequentially";
-        place
-            .fails(2, "bench --tables --notes mine.toml --rounds 1")
-            .warns(told);
-    }
-}

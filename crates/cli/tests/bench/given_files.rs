@@ -17,25 +17,38 @@ fn a_given_file_is_read_and_nothing_is_written() {
     let place = Place::new();
     let path = place.file("big", &vec![7; 3 << 20]);
     set_mode(&path, 0o444);
+    symlink("big", place.path("link")).unwrap();
     let before = place.content();
-    let ended = place.succeeds((READ, "big"));
-    assert!(before == place.content(), "something was touched");
-    assert!(!ended.stderr.contains("Writes at most"), "{}", ended.stderr);
-    let run = place.saved().remove(0);
-    assert!(!run.trials.is_empty() && run.trials.iter().all(|trial| trial.bytes == 3 << 20));
+    for name in ["big", "link"] {
+        let ended = place.succeeds((READ, name));
+        assert!(before == place.content(), "something was touched");
+        assert_lacks(&ended.stderr, &["Writes at most"]);
+    }
+    for run in place.saved() {
+        assert!(!run.trials.is_empty() && run.trials.iter().all(|trial| trial.bytes == 3 << 20));
+    }
 }
 
 #[test]
-fn a_small_given_file_is_read_as_a_whole_within_a_budget() {
-    for (bytes, experiment) in [(1, "read"), (500_000, "read"), (500_000, "holes-2003")] {
+fn a_small_given_file_of_any_length_is_read_as_a_whole_also_within_a_budget() {
+    for (bytes, words) in [
+        (1, "read --budget 1s"),
+        (500_000, "read --budget 1s"),
+        (500_000, "holes-2003 --budget 1s"),
+        (1, "--rounds 1"),
+        (4097, "--rounds 1"),
+        ((1 << 20) + 1, "--rounds 1"),
+    ] {
         let place = Place::new();
         place.file("small", &vec![7; bytes]);
         let before = place.content();
-        let ended = place.succeeds(&format!("bench {experiment} --tables --budget 1s --file small"));
+        let ended = place.succeeds(("bench --tables --notes --file small", words));
         assert!(before == place.content(), "something was touched");
         let run = place.only_run();
         let is_whole = run.trials.iter().all(|trial| trial.bytes == bytes as u64);
-        assert!(!run.trials.is_empty() && is_whole, "{bytes} {experiment}: {ended:?}");
+        assert!(!run.trials.is_empty() && is_whole, "{bytes} {words}: {ended:?}");
+        let mut wrong = run.trials.iter().filter_map(|trial| trial.invalid.as_ref());
+        assert!(wrong.all(|why| !why.contains("wrong result")), "{bytes} {words}");
     }
 }
 
@@ -111,27 +124,6 @@ fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     place.refuses("bench --tables --notes --resume latest", &["each file only once"]);
     // Now they are in memory, as this test has read the directory.
     place.refuses(READ_ONCE, &["20 in memory", "hint:"]);
-}
-
-#[test]
-fn a_file_of_any_length_is_read() {
-    let place = Place::new();
-    for bytes in [1, 4097, (1 << 20) + 1] {
-        place.file("file", &vec![7; bytes]);
-        place.succeeds("bench --tables --notes --rounds 1 --file file");
-    }
-    for run in place.saved() {
-        let wrong: Vec<_> = run.trials.iter().filter_map(|trial| trial.invalid.as_ref()).collect();
-        assert!(wrong.iter().all(|why| !why.contains("wrong result")), "{wrong:?}");
-    }
-}
-
-#[test]
-fn a_link_to_a_file_is_followed() {
-    let place = Place::new();
-    place.file("big", &vec![7; 1 << 20]);
-    symlink("big", place.path("link")).unwrap();
-    place.succeeds((READ, "link"));
 }
 
 #[test]

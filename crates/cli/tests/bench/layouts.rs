@@ -210,25 +210,3 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
     let (_, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Warm);
     assert!(!trials.is_empty() && trials.iter().all(|trial| trial.valid));
 }
-
-#[test]
-fn a_layout_that_is_none_is_answered_with_its_place() {
-    let place = Place::new();
-    for (from, to, at) in [
-        ("7M zeros", "7M nothing", "bad.toml:10:31: `7M nothing` is not a piece"),
-        (
-            "7M hole",
-            "7000 hole",
-            "bad.toml:10:11: `7000 hole`: the size must be a multiple",
-        ),
-        (
-            "\"dense\"]",
-            "\"dense\"]\nmemory = \"1G\"",
-            "bad.toml:11:10: `memory` needs the cache state",
-        ),
-    ] {
-        place.file("bad.toml", SPARSE.replacen(from, to, 1).as_bytes());
-        let sentence = place.run("bench --tables --notes bad.toml").refused();
-        assert!(sentence.contains(at), "{at} is not in: {sentence}");
-    }
-}

@@ -142,28 +142,3 @@ fn a_name_is_one_of_a_file_and_commands_of_others_are_not_run() {
     place.succeeds("runs import theirs.json");
     place.run("bench --like imported-2026-11-20").refused();
 }
-
-#[test]
-fn a_damaged_run_in_the_store_is_left_out_and_named() {
-    let place = Place::new();
-    place.bench("").succeeded();
-    let runs = place.directory().join("../data/seekless/runs");
-    fs::write(runs.join("2020-damaged.json"), "{\"version\": 1").unwrap();
-    fs::write(runs.join("2020-foreign.json"), "{\"temperature\": 21}").unwrap();
-    for words in ["runs", "runs --json", "runs table"] {
-        let ended = place.run(words);
-        assert_eq!(ended.code, Some(2), "{words:?}");
-        assert_contains(&ended.stdout, &["read"]);
-        for name in ["2020-damaged.json", "2020-foreign.json"] {
-            let mut lines = ended.stderr.lines();
-            assert!(
-                lines.any(|line| line.contains(name) && line.contains("skipped")),
-                "{}",
-                ended.stderr
-            );
-        }
-    }
-    place.bench("").succeeded();
-    let ids = place.run("runs --json").json();
-    assert_eq!(ids.as_array().unwrap().len(), 2);
-}

@@ -3,9 +3,10 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
 
-use crate::common::place::{Ended, Place, assert_contains};
+use serde_json::json;
+
+use crate::common::place::{Ended, Place, Words, assert_contains, assert_fields};
 
 const MIB: usize = 1 << 20;
 
@@ -17,83 +18,49 @@ fn place() -> Place {
 }
 
 fn run(place: &Place, words: &str) -> (Option<i32>, String, String) {
-    let mut command = place.command();
-    command.env("LC_ALL", "C").arg("cmp").args(words.split_whitespace());
-    let Ended {
-        code, stdout, stderr, ..
-    } = Ended::of(command.spawn().unwrap());
-    (code, stdout, stderr)
-}
-
-fn said(code: i32, stdout: &str, stderr: &str) -> (Option<i32>, String, String) {
-    (Some(code), stdout.to_owned(), stderr.to_owned())
+    let ended = Ended::by(place.command().env("LC_ALL", "C").args(("cmp", words).list()));
+    (ended.code, ended.stdout, ended.stderr)
 }
 
 #[test]
-fn cmp_speaks_as_seekless_cmp_and_ends_as_cmp() {
-    let place = place();
-    assert_eq!(
-        run(&place, "one other"),
-        said(1, "one other differ: char 7, line 2\n", "")
-    );
-    assert_eq!(run(&place, "one one"), said(0, "", ""));
-    let missing = "seekless cmp: none: No such file or directory\n";
-    assert_eq!(run(&place, "one none"), said(2, "", missing));
-    let misused = "seekless cmp: options -x and -s are incompatible\n\
-        seekless cmp: Try 'seekless cmp --help' for more information.\n";
-    assert_eq!(run(&place, "-sx one other"), said(2, "", misused));
-}
-
-#[test]
-fn cmp_says_byte_where_the_locale_is_not_that_of_posix() {
-    let place = place();
-    let mut command = place.command();
-    command.env("LC_ALL", "C.UTF-8").args(["cmp", "one", "other"]);
-    assert_eq!(
-        Ended::of(command.spawn().unwrap()).stdout,
-        "one other differ: byte 7, line 2\n"
-    );
-}
-
-#[test]
-fn cmp_x_counts_from_zero_in_hexadecimal() {
-    let place = place();
-    assert_eq!(run(&place, "-x one other"), said(1, "00000006 66 58\n", ""));
-    assert_eq!(run(&place, "-xl -i6 one other"), said(1, "00000000 66 58\n", ""));
-}
-
-#[test]
-fn cmp_z_looks_at_sizes_first() {
+fn cmp_speaks_as_seekless_cmp_and_ends_as_cmp_also_with_options_of_freebsd() {
     let place = place();
     place.file("longer", b"abc\ndef\nghi\n");
-    assert_eq!(run(&place, "-z one longer"), said(1, "one longer differ: size\n", ""));
-    assert_eq!(run(&place, "-sz one longer"), said(1, "", ""));
-    assert_eq!(
-        run(&place, "-z one other"),
-        said(1, "one other differ: char 7, line 2\n", "")
-    );
-}
-
-#[test]
-fn cmp_h_compares_the_texts_of_links() {
-    let place = place();
     symlink("one", place.path("link")).unwrap();
     symlink("onf", place.path("dangling")).unwrap();
-    assert_eq!(
-        run(&place, "-h link dangling"),
-        said(1, "link dangling differ: char 3, line 1\n", "")
-    );
-    assert_eq!(run(&place, "-h link link"), said(0, "", ""));
-    assert_eq!(run(&place, "link one"), said(0, "", ""));
-    let no_link = said(2, "", "seekless cmp: one: Not a symbolic link\n");
-    assert_eq!(run(&place, "-h link one"), no_link);
-    assert_eq!(run(&place, "-h one link"), no_link);
-    assert_eq!(
-        run(&place, "-h one other"),
-        said(1, "one other differ: char 7, line 2\n", "")
-    );
+    let differ = "one other differ: char 7, line 2\n";
+    let misused = "seekless cmp: options -x and -s are incompatible\n\
+        seekless cmp: Try 'seekless cmp --help' for more information.\n";
+    let no_link = "seekless cmp: one: Not a symbolic link\n";
+    for (words, code, stdout, stderr) in [
+        ("one other", 1, differ, ""),
+        ("one one", 0, "", ""),
+        ("one none", 2, "", "seekless cmp: none: No such file or directory\n"),
+        ("-sx one other", 2, "", misused),
+        // Offsets from zero, in hexadecimal.
+        ("-x one other", 1, "00000006 66 58\n", ""),
+        ("-xl -i6 one other", 1, "00000000 66 58\n", ""),
+        // Sizes first.
+        ("-z one longer", 1, "one longer differ: size\n", ""),
+        ("-sz one longer", 1, "", ""),
+        ("-z one other", 1, differ, ""),
+        // The texts of links.
+        ("-h link dangling", 1, "link dangling differ: char 3, line 1\n", ""),
+        ("-h link link", 0, "", ""),
+        ("link one", 0, "", ""),
+        ("-h link one", 2, "", no_link),
+        ("-h one link", 2, "", no_link),
+        ("-h one other", 1, differ, ""),
+    ] {
+        let expected = (Some(code), stdout.to_owned(), stderr.to_owned());
+        assert_eq!(run(&place, words), expected, "{words}");
+    }
     assert_eq!(run(&place, "-h"), run(&place, "--help"), "without a file, it helps");
     assert_eq!(run(&place, "-hs").0, Some(2));
+    let mut command = place.command();
+    command.env("LC_ALL", "C.UTF-8").args(["cmp", "one", "other"]);
+    let elsewhere = "one other differ: byte 7, line 2\n";
+    assert_eq!(Ended::by(&mut command).stdout, elsewhere, "not the locale of POSIX");
 }
 
 #[test]
@@ -104,18 +71,11 @@ fn cmp_json_is_one_object_with_s_too() {
         ("--json -s one one", 0, "equal"),
         ("--json one none", 2, "failed"),
     ] {
-        let (found, stdout, _) = run(&place, words);
-        let object: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-        assert_eq!(
-            (found, object["verdict"].as_str()),
-            (Some(code), Some(verdict)),
-            "{stdout}"
-        );
-        assert_eq!(object["exit_code"], code, "{stdout}");
+        let object = place.fails(code, ("cmp", words)).json();
+        assert_fields(&object, &json!({"verdict": verdict, "exit_code": code}));
     }
-    let (_, stdout, _) = run(&place, "--json one other");
-    let object: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!((&object["offset"], &object["line"]), (&6.into(), &2.into()), "{stdout}");
+    let object = place.fails(1, "cmp --json one other").json();
+    assert_fields(&object, &json!({"offset": 6, "line": 2}));
     assert_eq!(run(&place, "--json -l one other").0, Some(2));
 }
 
@@ -199,12 +159,7 @@ fn cmp_ends_by_the_signal_where_its_reader_is_gone() {
     let place = Place::new();
     place.file("one", &vec![1; MIB]);
     place.file("other", &vec![2; MIB]);
-    let mut command = place.command();
-    let mut child = command
-        .args(["cmp", "-l", "one", "other"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = place.start("cmp -l one other");
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.signal(), output.stderr.as_slice()), (Some(13), &b""[..]));

@@ -7,8 +7,21 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::XattrFlags;
+use tempfile::TempDir;
 
 use super::place::{Mount, Place, prepared};
+
+/// A directory on each file system under test, which may map files: a temporary one, or one in each of the directories of
+/// `SEEKLESS_TEST_DIRS`.
+pub fn directories() -> Vec<TempDir> {
+    seekless::allow_mapping().expect("the handler can be installed");
+    match std::env::var_os("SEEKLESS_TEST_DIRS") {
+        None => vec![tempfile::tempdir().expect("a temporary directory")],
+        Some(list) => std::env::split_paths(&list)
+            .map(|directory| tempfile::tempdir_in(directory).expect("a directory on the file system under test"))
+            .collect(),
+    }
+}
 
 /// Bytes that no two seeds have in common.
 pub fn bytes(seed: u64, length: usize) -> Vec<u8> {

@@ -100,6 +100,11 @@ impl Place {
         Self { all }
     }
 
+    /// A place for a test that needs root; prints `skipped` and returns `None` without it.
+    pub fn of_root() -> Option<Self> {
+        is_root().then(Self::new)
+    }
+
     /// The directory to work in.
     pub fn directory(&self) -> PathBuf {
         self.all.path().join("work")
@@ -444,6 +449,13 @@ impl Ended {
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
+    }
+
+    /// The documents on the lines of standard output.
+    #[track_caller]
+    pub fn json_lines(&self) -> Vec<Value> {
+        let lines = self.stdout.lines();
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Checks that the command succeeded.

@@ -29,6 +29,11 @@ pub fn is_skipped() -> bool {
     true
 }
 
+/// A place for a test that simulates disks; `None` if [`is_skipped`].
+pub fn place() -> Option<Place> {
+    (!is_skipped()).then(Place::new)
+}
+
 /// A disk that ends when this is dropped.
 pub struct SimulatedDisk<'a> {
     place: &'a Place,

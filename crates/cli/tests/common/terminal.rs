@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::place::Place;
+use super::place::{Place, Words};
 
 /// A terminal with this many columns.
 pub struct Terminal {
@@ -80,6 +80,13 @@ impl Terminal {
             drop(theirs);
             child.wait().unwrap().code()
         })
+    }
+
+    /// Like [`Terminal::answer`], for the command with these arguments.
+    pub fn answered(place: &Place, arguments: impl Words, answer: &str) -> (String, Option<i32>) {
+        let mut command = place.command();
+        command.args(arguments.list());
+        Self::of(100).answer(command, answer)
     }
 
     pub fn run(columns: u16, place: &Place, arguments: &[&str]) -> String {

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::time::{Duration, SystemTime};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-use crate::common::place::{Mount, Place};
+use crate::common::disks::set_modified;
+use crate::common::place::{Mount, Place, set_mode, words};
 use crate::common::unprivileged::Common;
 
 /// Three equal files, of which one has two names; two others that are equal; and one that is alone.
@@ -50,9 +51,8 @@ fn csv_has_the_figures_of_every_name_and_ends_its_lines_alike() {
     let place = Place::new();
     let names: [&[u8]; 5] = [b"a", b"b,c", b"d \"e\"", b"x\ny \xff", b"\r"];
     for directory in ["one", "other"] {
-        fs::create_dir(place.path(directory)).unwrap();
         for name in names {
-            fs::write(place.path(directory).join(OsStr::from_bytes(name)), name).unwrap();
+            place.file(Path::new(directory).join(OsStr::from_bytes(name)), name);
         }
     }
     place.file("alone", b"alone");
@@ -164,9 +164,7 @@ fn filters_leave_only_what_they_name() {
     ] {
         place.file(name, &vec![1; bytes]);
     }
-    let old = SystemTime::now() - Duration::from_hours(72);
-    let file = fs::File::options().write(true).open(place.path("a/x.jpg")).unwrap();
-    file.set_modified(old).unwrap();
+    set_modified(&place.path("a/x.jpg"), 0);
     let found = |options: &str| {
         let ended = place.succeeds(("dupes . --format fdupes", options));
         assert_eq!(ended.stderr, "", "{options}");
@@ -219,19 +217,8 @@ fn files_are_chosen_by_their_numbers_of_hard_links_as_find_chooses_them() {
     ] {
         assert_eq!(found(&["--links", links]), expected, "{links}");
     }
-    for wrong in [
-        "",
-        "+",
-        "-",
-        "++1",
-        "+-1",
-        "-+1",
-        "--1",
-        "-0",
-        "+18446744073709551615",
-        "x",
-        "1x",
-    ] {
+    let wrong = words("+ - ++1 +-1 -+1 --1 -0 +18446744073709551615 x 1x");
+    for wrong in wrong.into_iter().chain([""]) {
         place.refuses(&["dupes", "in", "--links", wrong], &["+3 for more"]);
     }
 }
@@ -291,7 +278,7 @@ fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
     for (name, mode) in [("a", 0o644), ("b", 0o644), ("c", 0)] {
         let path = place.directory().join("open").join(name);
         fs::write(&path, "same").unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(path, mode);
     }
     let ended = place.run(&["dupes", "open"]).ended_with(2);
     let told = "seekless dupes: open/c: cannot open: Permission denied (os error 13)\n";
@@ -302,9 +289,7 @@ fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
 #[test]
 fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
     let place = Place::new();
-    for name in ["p/1", "b/1", "b/below/2"] {
-        place.file(name, b"same");
-    }
+    place.files("p/1 b/1 b/below/2", b"same");
     place.hard_link("b/1", "link");
     std::os::unix::fs::symlink("b/below", place.path("to below")).unwrap();
     let all = "3 files  b/1 (reference)  b/below/2 (reference)  p/1";

@@ -1,14 +1,15 @@
 //! Acting where several file systems, subvolumes and mounts show files, and where one lacks what is asked for.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use seekless::files::shared_layout;
 
+use super::act::{act_on, report};
 use crate::common::disks::{btrfs, bytes, disk, sync};
-use crate::common::place::{Ended, Mount, Place, is_root, prepared};
+use crate::common::place::{Ended, Mount, Place, prepared, set_mode, words};
 use crate::common::unprivileged::{Common, NOBODY};
 
 /// Whether two files have the same blocks.
@@ -46,10 +47,12 @@ fn files_of_two_subvolumes_share_blocks_and_one_in_a_read_only_snapshot_gives_th
     place.file("disk/three/file", &bytes(1, 300_000));
     assert!(btrfs(&place, &["snapshot", "-r", "disk/three", "disk/frozen_too"]));
     fs::remove_file(place.path("disk/three/file")).unwrap();
-    let left = place.run("dupes --action reflink --keep first --yes disk/frozen disk/frozen_too");
+    let left = place.fails(
+        1,
+        "dupes --action reflink --keep first --yes disk/frozen disk/frozen_too",
+    );
     left.says("(nothing can be written there: a read-only mount or snapshot)");
     left.says("1 file left alone (296 KiB)");
-    assert_eq!(left.code, Some(1));
 }
 
 #[test]
@@ -72,18 +75,15 @@ fn a_plan_lets_files_of_two_subvolumes_share_blocks() {
 
 #[test]
 fn a_user_lets_read_only_files_of_his_own_share_blocks_and_none_of_others() {
-    let place = Place::new();
-    if !is_root() {
-        return;
-    }
+    let Some(place) = Place::of_root() else { return };
     let Some(_disk) = disk(&place, "btrfs") else { return };
     for directory in [place.directory().parent().unwrap(), &place.directory()] {
-        fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+        set_mode(directory, 0o755);
     }
     let common = Common::new();
     for name in ["disk/a", "disk/b"] {
         let path = place.file(name, &bytes(1, 300_000));
-        fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+        set_mode(&path, 0o444);
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let state = common.directory().join("state");
@@ -91,9 +91,9 @@ fn a_user_lets_read_only_files_of_his_own_share_blocks_and_none_of_others() {
     chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
     let run = || {
         let mut command = common.command(common.directory().join("seekless"));
-        command.args(["dupes", "--action", "reflink", "--keep", "first", "--yes"]);
+        command.args(words("dupes --action reflink --keep first --yes"));
         let command = command.arg(place.path("disk"));
-        Ended::of(command.env("XDG_STATE_HOME", &state).spawn().unwrap())
+        Ended::by(command.env("XDG_STATE_HOME", &state))
     };
     chown(place.path("disk/b"), Some(0), Some(0)).unwrap();
     run().ended_with(1);
@@ -101,41 +101,28 @@ fn a_user_lets_read_only_files_of_his_own_share_blocks_and_none_of_others() {
     chown(place.path("disk/b"), Some(NOBODY), Some(NOBODY)).unwrap();
     run().succeeded();
     assert!(share(&place, ["disk/a", "disk/b"]));
-    assert_eq!(
-        fs::metadata(place.path("disk/b")).unwrap().permissions().mode() & 0o777,
-        0o444
-    );
+    assert_eq!(fs::metadata(place.path("disk/b")).unwrap().mode() & 0o777, 0o444);
 }
 
 #[test]
 fn what_a_file_system_lacks_is_said_once_before_the_search_or_once_for_all_its_files() {
     let place = Place::new();
-    let image = place.path("image");
-    fs::File::create(&image).unwrap().set_len(48 << 20).unwrap();
+    let image = place.sparse("image", 48 << 20);
     if !prepared("mkfs.exfat", &[image.as_os_str()]) {
         return println!("skipped: no mkfs.exfat");
     }
     let Some(_mount) = Mount::exfat(&image, &place.path("stick")) else {
         return;
     };
-    fs::create_dir(place.path("here")).unwrap();
     for number in 0..20 {
-        for name in ["a", "b"] {
-            place.file(format!("stick/{name}{number}"), &bytes(number, 9000));
-            place.file(format!("here/{name}{number}"), &bytes(number, 9000));
-        }
+        let names = format!("stick/a{number} stick/b{number} here/a{number} here/b{number}");
+        place.files(&names, &bytes(number, 9000));
     }
     let before = place.content();
     for action in ["hardlink", "reflink"] {
         for last in ["--yes", "--dry-run"] {
-            let told = place.run(&["dupes", "--action", action, "--keep", "first", last, "stick"][..]);
-            assert_eq!(
-                (told.code, told.stderr.lines().count()),
-                (Some(2), 2),
-                "{}{}",
-                told.stdout,
-                told.stderr
-            );
+            let told = place.fails(2, ("dupes stick --keep first --action", action, last));
+            assert_eq!(told.stderr.lines().count(), 2, "{}", told.stderr);
         }
     }
     assert_eq!(place.content(), before);
@@ -143,25 +130,19 @@ fn what_a_file_system_lacks_is_said_once_before_the_search_or_once_for_all_its_f
         .run("dupes --action hardlink --keep first --yes stick")
         .warns("stick: cannot replace files with hard links: on its file system, inode numbers");
     // What can be done elsewhere is done.
-    let acted = place
-        .run("dupes --action hardlink --keep first --yes stick here")
-        .ended_with(2);
+    let acted = place.fails(2, "dupes --action hardlink --keep first --yes stick here");
     acted.says("20 files replaced with hard links");
     acted.warns("inode numbers do not identify files; it is not searched");
     assert_eq!(acted.stderr.lines().count(), 1, "{}", acted.stderr);
-    let names = |name: &str| std::os::unix::fs::MetadataExt::nlink(&fs::metadata(place.path(name)).unwrap());
+    let names = |name: &str| fs::metadata(place.path(name)).unwrap().nlink();
     assert_eq!((names("here/a1"), names("stick/a1")), (2, 1));
 }
 
 #[test]
 fn files_that_are_named_without_a_directory_are_found_again_by_a_report_and_a_plan() {
     let place = Place::new();
-    for name in ["a", "b", "c"] {
-        place.file(name, b"same");
-    }
-    let report = place.succeeds("dupes --json a b").stdout;
-    place.file("report", report.as_bytes());
-    place.succeeds("dupes act remove --keep first --yes --from report");
+    place.files("a b c", b"same");
+    act_on(&place, &report(&place, &["a", "b"]), "remove --keep first --yes").succeeded();
     assert!(!place.path("b").exists());
     place.succeeds("dupes --action remove --keep first --plan-file plan a c");
     place.succeeds("dupes act --plan plan --yes");
@@ -172,44 +153,28 @@ fn files_that_are_named_without_a_directory_are_found_again_by_a_report_and_a_pl
 #[test]
 fn rules_know_all_paths_of_a_directory_that_a_bind_mount_shows_again() {
     let place = Place::new();
-    for directory in ["first/shown", "copies", "last/own"] {
-        fs::create_dir_all(place.path(directory)).unwrap();
-    }
-    place.file("last/own/file", b"same");
-    place.file("copies/file", b"same");
+    place.directories("first/shown");
+    place.files("last/own/file copies/file", b"same");
     let Some(_mount) = Mount::bind(&place.path("last/own"), &place.path("first/shown")) else {
         return;
     };
     let before = place.content();
     let same = ["first/shown/file", "last/own/file"].map(|name| place.path(name));
-    for (rule, roots) in [
-        ("first", ["first", "copies", "last"]),
-        ("path:first", ["copies", "first", "last"]),
-        ("under:first/shown", ["copies", "last", "first"]),
-        ("under:first/shown", ["first/shown", "copies", "last/own"]),
-        ("under:last/own", ["first/shown", "copies", "last/own"]),
+    for arguments in [
+        "--keep first first copies last",
+        "--keep path:first copies first last",
+        "--keep under:first/shown copies last first",
+        "--keep under:first/shown first/shown copies last/own",
+        "--keep under:last/own first/shown copies last/own",
+        // What is in a reference by one of its paths stays.
+        "last copies --against first",
     ] {
-        let words = ["dupes", "--action", "remove", "--yes", "--keep", rule];
-        place.run(&[&words[..], &roots].concat()).succeeded();
-        assert!(same.iter().all(|path| path.exists()), "{rule} {roots:?}");
-        assert!(!place.path("copies/file").exists(), "{rule} {roots:?}");
+        place.succeeds(("dupes --action remove --yes", arguments));
+        assert!(same.iter().all(|path| path.exists()), "{arguments}");
+        assert!(!place.path("copies/file").exists(), "{arguments}");
         place.succeeds("dupes undo");
         assert_eq!(place.content(), before);
     }
-    // What is in a reference by one of its paths stays.
-    let words = [
-        "dupes",
-        "--action",
-        "remove",
-        "--yes",
-        "last",
-        "copies",
-        "--against",
-        "first",
-    ];
-    place.run(&words[..]).succeeded();
-    assert!(same.iter().all(|path| path.exists()) && !place.path("copies/file").exists());
-    place.succeeds("dupes undo");
     // If it goes, it is removed, and restored, once.
     let acted = place.succeeds("dupes --action remove --yes --keep under:copies first copies last");
     acted.says("1 file removed");
@@ -220,33 +185,23 @@ fn rules_know_all_paths_of_a_directory_that_a_bind_mount_shows_again() {
 #[test]
 fn two_paths_of_one_name_are_one_name_when_names_are_removed() {
     let place = Place::new();
-    for directory in ["one", "shown"] {
-        fs::create_dir(place.path(directory)).unwrap();
-    }
     place.file("one/file", b"same");
-    fs::hard_link(place.path("one/file"), place.path("one/link")).unwrap();
+    place.hard_link("one/file", "one/link");
     let Some(_mount) = Mount::bind(&place.path("one"), &place.path("shown")) else {
         return;
     };
-    let left = |arguments: &str| {
-        place.run(arguments);
-        ["one/file", "one/link"].map(|name| place.path(name).exists())
-    };
-    assert_eq!(
-        left("dupes --action remove --names --yes --keep first one/file shown/file"),
-        [true, true]
-    );
-    assert_eq!(
-        left("dupes --action remove --names --yes --keep name:file shown one"),
-        [true, false]
-    );
+    for (arguments, stays) in [("first one/file shown/file", true), ("name:file shown one", false)] {
+        place.run(("dupes --action remove --names --yes --keep", arguments));
+        let left = ["one/file", "one/link"].map(|name| place.path(name).exists());
+        assert_eq!(left, [true, stays], "{arguments}");
+    }
 }
 
 /// What is long takes minutes or hours; pipes without a writer, for ever.
 #[test]
 fn searching_and_acting_end_soon_after_a_signal_however_long_files_are_and_never_wait_for_pipes() {
     let place = Place::new();
-    fs::create_dir(place.path("long")).unwrap();
+    place.directories("long");
     for name in ["long/a", "long/b"] {
         let file = fs::File::create(place.path(name)).unwrap();
         if file.set_len(900 << 30).is_err() {
@@ -268,7 +223,6 @@ fn searching_and_acting_end_soon_after_a_signal_however_long_files_are_and_never
         assert!(signalled.elapsed() < Duration::from_secs(5), "{arguments}");
         assert!(place.path("long/b").exists());
     }
-    fs::create_dir(place.path("tree")).unwrap();
     for name in ["tree/a", "tree/b"] {
         place.file(name, b"same");
         assert!(prepared("mkfifo", &[place.path(format!("{name}.pipe")).as_os_str()]));

@@ -4,16 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::place::{Ended, Mount, Place, long_or, prepared};
+use crate::common::place::{Mount, Place, long_or, prepared, set_mode, words};
 
 const KINDS: [&str; 5] = ["bindfs", "mergerfs", "exfat", "ntfs-3g", "fuse2fs"];
 const IMAGE_BYTES: u64 = 48 << 20;
@@ -21,16 +20,8 @@ const IMAGE_BYTES: u64 = 48 << 20;
 /// Mounts a file system on the directory `m` of a place.
 fn mounted(kind: &str, place: &Place) -> Option<Mount> {
     let path = |name| place.path(name);
-    for name in ["m", "source", "other"] {
-        fs::create_dir(path(name)).unwrap();
-    }
-    let image = place.file("image", b"");
-    File::options()
-        .write(true)
-        .open(&image)
-        .unwrap()
-        .set_len(IMAGE_BYTES)
-        .unwrap();
+    place.directories("m source other");
+    let image = place.sparse("image", IMAGE_BYTES);
     let make = |program: &str, options: &[&str]| {
         let words = options.iter().map(OsStr::new).chain([image.as_os_str()]);
         let is_made = prepared(program, &words.collect::<Vec<_>>());
@@ -68,9 +59,6 @@ fn on_each(run: impl Fn(&str, &Place)) {
 fn write(place: &Place, number: usize) -> Vec<u8> {
     let bytes: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
     let _ = fs::remove_dir_all(place.path("m/d"));
-    for name in ["x", "y"] {
-        fs::create_dir_all(place.path("m/d").join(name)).unwrap();
-    }
     place.file("m/d/x/keep", &bytes);
     place.file("m/d/y/other", b"precious");
     for name in 0..number {
@@ -96,20 +84,8 @@ fn files(place: &Place) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-const ACT: [&str; 8] = [
-    "dupes",
-    "--action",
-    "remove",
-    "--keep",
-    "name:keep",
-    "--unsafe-owner",
-    "--yes",
-    "m/d",
-];
-
-fn without_leases(place: &Place) -> Ended {
-    place.run(&[&ACT[..], &["--without-leases"]].concat())
-}
+const ACT: &str = "dupes --action remove --keep name:keep --unsafe-owner --yes m/d";
+const WITHOUT_LEASES: (&str, &str) = (ACT, "--without-leases");
 
 #[test]
 fn files_are_moved_beside_instead_of_removed_and_undo_moves_them_back() {
@@ -117,19 +93,17 @@ fn files_are_moved_beside_instead_of_removed_and_undo_moves_them_back() {
         write(place, 3);
         let before = files(place);
         // Nothing can be done there: that is said once, before the search.
-        let refused = place.run(&ACT).ended_with(2);
+        let refused = place.fails(2, ACT);
         refused.warns("m/d: cannot remove files: ");
         refused.warns("--without-leases");
         assert_eq!(refused.stderr.lines().count(), 2, "{}", refused.stderr);
         assert_eq!(files(place), before);
-        let ended = without_leases(place).succeeded();
-        ended.says("3 files moved to .seekless-trash-");
+        place.succeeds(WITHOUT_LEASES).says("3 files moved to .seekless-trash-");
         let aside: Vec<PathBuf> = files(place).into_keys().filter(|path| is_aside(path)).collect();
         assert_eq!(aside.len(), 3, "{kind}: {aside:?}");
         assert!(!place.path("m/d/y/0").exists() && place.path("m/d/x/keep").exists());
         // What lies there is neither found again nor relied on.
-        let found = place.succeeds("dupes m/d");
-        found.says("0 groups");
+        place.succeeds("dupes m/d").says("0 groups");
         place.succeeds("dupes undo");
         assert_eq!(files(place), before, "{kind}");
     });
@@ -156,7 +130,7 @@ fn a_kill_at_any_moment_loses_nothing_and_undo_restores_all() {
         for millis in (0..12).step_by(2) {
             let bytes = write(place, 20);
             let before = files(place);
-            let mut child = place.command().args(ACT).arg("--without-leases").spawn().unwrap();
+            let mut child = place.start(WITHOUT_LEASES);
             thread::sleep(Duration::from_millis(millis * 7));
             kills += u64::from(child.try_wait().unwrap().is_none());
             let _ = child.kill();
@@ -205,7 +179,7 @@ fn what_others_append_or_save_at_the_same_time_is_not_lost() {
                     }
                     wrote
                 });
-                without_leases(place);
+                place.run(WITHOUT_LEASES);
                 place.run("dupes undo");
                 is_over.store(true, Ordering::Relaxed);
                 disturbing.join().unwrap()
@@ -241,34 +215,14 @@ fn on_nfs_and_smb_files_are_moved_beside_and_come_back() {
         println!("skipped: there is no {program}");
         return;
     }
-    let disk = place.file("ubd", b"");
-    File::options()
-        .write(true)
-        .open(&disk)
-        .unwrap()
-        .set_len(4 * IMAGE_BYTES)
-        .unwrap();
-    assert!(prepared(
-        "mkfs.ext4",
-        &[OsStr::new("-q"), OsStr::new("-F"), disk.as_os_str()]
-    ));
+    let disk = place.sparse("ubd", 4 * IMAGE_BYTES);
+    assert!(prepared("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), disk.as_os_str()]));
     place.file("bytes", &[7; 10_000]);
     let script = place.file("init", include_bytes!("network.sh"));
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    set_mode(&script, 0o755);
     let mut linux = place.command_of("timeout");
-    linux.args([
-        "-s",
-        "KILL",
-        "400",
-        "linux.uml",
-        "mem=512M",
-        "rootfstype=hostfs",
-        "rootflags=/",
-        "rw",
-    ]);
-    linux
-        .args(["con=null", "con0=fd:0,fd:1"])
-        .env("HOME", place.directory());
+    let line = "-s KILL 400 linux.uml mem=512M rootfstype=hostfs rootflags=/ rw con=null con0=fd:0,fd:1";
+    linux.args(words(line)).env("HOME", place.directory());
     linux
         .arg(format!("ubda={}", disk.display()))
         .arg(format!("init={}", script.display()));

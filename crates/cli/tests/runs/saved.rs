@@ -164,15 +164,21 @@ fn damaged_and_newer_documents_are_named_skipped_and_left_alone() {
     let damaged = good.with_file_name("damaged.json");
     fs::write(&newer, "{\"version\": 99}").unwrap();
     fs::write(&damaged, &FULL[..FULL.len() / 2]).unwrap();
-    for arguments in ["runs", "runs table"] {
+    let foreign = good.with_file_name("foreign.json");
+    fs::write(&foreign, "{\"temperature\": 21}").unwrap();
+    for arguments in ["runs", "runs --json", "runs table"] {
         let ended = place.call(arguments);
-        ended.failed_with(2, &["newer.json: the document has version 99"]);
-        assert_contains(&ended.stderr, &["damaged.json: the document is damaged"]);
-        assert!(!ended.stdout.is_empty());
+        let newer = "newer.json: the document has version 99";
+        ended.failed_with(2, &[newer, "damaged.json: the document is damaged", "foreign.json: "]);
+        assert_eq!(ended.stderr.matches("skipped").count(), 3, "{}", ended.stderr);
+        assert_contains(&ended.stdout, &["read"]);
     }
+    // A bench goes on without them.
+    place.bench("").succeeded();
+    assert_eq!(place.run("runs --json").json().as_array().unwrap().len(), 2);
     place.refuses("runs show damaged", &["damaged.json"]);
     assert_eq!(fs::read(&damaged).unwrap(), &FULL[..FULL.len() / 2]);
-    place.call("runs remove damaged newer").succeeded();
+    place.call("runs remove damaged foreign newer").succeeded();
     place.call("runs").succeeded();
 }
 

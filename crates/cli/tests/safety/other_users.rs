@@ -7,15 +7,12 @@ use std::path::Path;
 
 use rustix::fs::FileType;
 
-use crate::common::place::{Ended, Place, assert_contains, is_root, set_mode};
+use crate::common::place::{Ended, Place, assert_contains, set_mode};
 use crate::common::unprivileged::NOBODY;
 
 #[test]
 fn only_documents_that_nobody_else_can_have_written_are_acted_on() {
-    if !is_root() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::of_root() else { return };
     place.directories("tree shared sticky");
     place.files("tree/a tree/b", b"same");
     let report = place.file("report", place.run("dupes --json tree").stdout.as_bytes());
@@ -62,10 +59,7 @@ fn only_documents_that_nobody_else_can_have_written_are_acted_on() {
 
 #[test]
 fn a_run_of_another_user_is_not_run_again_and_runs_in_a_shared_directory_are_told() {
-    if !is_root() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::of_root() else { return };
     let ended = place.bench("--dir .");
     assert!(!ended.stderr.contains("cannot be trusted"), "{}", ended.stderr);
     let runs = place.path("../data/seekless/runs");
@@ -92,10 +86,7 @@ fn a_run_of_another_user_is_not_run_again_and_runs_in_a_shared_directory_are_tol
 
 #[test]
 fn a_journal_that_cannot_be_trusted_is_named_and_no_earlier_run_is_undone_instead() {
-    if !is_root() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::of_root() else { return };
     let remove = |tree: &str| {
         place.files(&format!("{tree}/a {tree}/b"), b"same");
         place.succeeds(("dupes --action remove --keep first --yes", tree));
@@ -168,10 +159,7 @@ fn let_nobody_write(path: &Path) -> bool {
 
 #[test]
 fn a_journal_of_an_update_that_a_list_lets_others_write_is_refused() {
-    if !is_root() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::of_root() else { return };
     let file = place.file("file", &[7; 9000]);
     let journal = place.file(".file.seekless-journal", b"whatever");
     // Of the same mode as the file, so that only the list tells them apart.
@@ -185,10 +173,7 @@ fn a_journal_of_an_update_that_a_list_lets_others_write_is_refused() {
 
 #[test]
 fn an_access_control_list_that_lets_others_write_is_seen() {
-    if !is_root() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = Place::of_root() else { return };
     place.directories("tree tree/keep tree/other");
     place.files("tree/keep/a tree/other/b", b"same");
     if !let_nobody_write(&place.path("tree/keep")) {

@@ -2,12 +2,12 @@
 //! is overwritten.
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::fs;
+use std::os::unix::fs::{lchown, symlink};
 
 use clap::{Command, ValueHint};
 
-use crate::common::place::{Place, assert_contains, is_root};
+use crate::common::place::{Place, assert_contains, is_root, set_mode};
 use crate::common::unprivileged::NOBODY;
 
 /// Every option that names an output: the command, the option, and the rest of a command line.
@@ -132,7 +132,7 @@ fn no_output_goes_through_a_link_that_another_user_planted() {
     let place = prepared();
     let victim = place.file("victim", b"");
     place.directories("open");
-    fs::set_permissions(place.path("open"), Permissions::from_mode(0o1777)).unwrap();
+    set_mode(place.path("open"), 0o1777);
     for (command, option, rest) in OUTPUTS {
         for target in ["victim", "missing"] {
             let (name, value) = match option {

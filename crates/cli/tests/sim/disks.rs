@@ -12,15 +12,12 @@ use seekless_sys::Buffer;
 
 use crate::common::disks::sync;
 use crate::common::groups::{Groups, Names, Seen};
-use crate::common::place::{Mount, Place, assert_lacks, wait_for};
-use crate::common::simulated::{DEVICES, SimulatedDisk, is_skipped, is_there, random};
+use crate::common::place::{Mount, assert_lacks, wait_for};
+use crate::common::simulated::{self, DEVICES, SimulatedDisk, is_there, random};
 
 #[test]
 fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let point = place.path("disk");
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M", "--at", point.to_str().unwrap()]);
     assert_eq!(disk.mount_point, point);
@@ -64,10 +61,7 @@ fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
 
 #[test]
 fn a_disk_whose_server_was_killed_is_taken_down_by_the_next_command() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
     let file = File::create(disk.mount_point.join("open")).unwrap();
     fs::write(disk.mount_point.join("dirty"), random(1 << 20)).unwrap();
@@ -80,10 +74,7 @@ fn a_disk_whose_server_was_killed_is_taken_down_by_the_next_command() {
 
 #[test]
 fn a_disk_whose_start_was_killed_ends_by_itself() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let backing = place.path("backing");
     let mut start = place.command();
     start
@@ -116,10 +107,7 @@ fn a_disk_whose_start_was_killed_ends_by_itself() {
 
 #[test]
 fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let backing = place.path("backing");
     let kept = ["null", "--size", "64M", "--backing", backing.to_str().unwrap()];
     let one = SimulatedDisk::start(&place, &kept);
@@ -144,10 +132,7 @@ fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
 
 #[test]
 fn benches_on_one_model_are_sittings_on_one_storage_and_other_disks_of_it_are_others() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     // No other test measures on it.
     let model = "ssd-2016";
     let bench = || {
@@ -172,10 +157,7 @@ fn benches_on_one_model_are_sittings_on_one_storage_and_other_disks_of_it_are_ot
 
 #[test]
 fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let point = place.path("disk");
     // Far inside, and with long seeks.
     let size = ["hdd-nas", "--size", "1T", "--at", point.to_str().unwrap()];
@@ -208,10 +190,7 @@ fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
 
 #[test]
 fn on_a_disk_with_a_head_trees_are_read_in_the_order_of_their_places() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let point = place.path("disk");
     let disk = SimulatedDisk::start(&place, &["hdd-nas", "--size", "1T", "--at", point.to_str().unwrap()]);
     let trees = ["one", "other"].map(|name| point.join(name));
@@ -247,14 +226,11 @@ fn on_a_disk_with_a_head_trees_are_read_in_the_order_of_their_places() {
 
 #[test]
 fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
-    if is_skipped() {
-        return;
-    }
+    let Some(place) = simulated::place() else { return };
     let free = |directory: &Path| {
         let space = rustix::fs::statvfs(directory).unwrap();
         space.f_bavail * space.f_frsize
     };
-    let place = Place::new();
     let [small, large] = ["small", "large"].map(|name| place.path(name));
     let backing = large.join("backing");
     let start = ["null", "--size", "8G", "--backing", backing.to_str().unwrap()];
@@ -280,10 +256,7 @@ fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
 
 #[test]
 fn what_cannot_be_started_is_refused_and_leaves_nothing() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     place.file("file", b"x");
     let refused = [
         (&["null", "--size", "1024T"][..], "File too large"),

@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use seekless_sys::{Buffer, attach_loop, detach_loop};
 use serde_json::Value;
 
-use crate::common::place::{Ended, Mount, Place, assert_contains, assert_lacks, wait_for};
-use crate::common::simulated::{DEVICES, SimulatedDisk, is_skipped, is_there, random};
+use crate::common::place::{Ended, Mount, assert_contains, assert_lacks, wait_for};
+use crate::common::simulated::{self, DEVICES, SimulatedDisk, is_there, random};
 
 /// The file below a loop device.
 fn backing_of(device: &Path) -> String {
@@ -22,10 +22,7 @@ fn backing_of(device: &Path) -> String {
 
 #[test]
 fn a_cut_leaves_a_loop_device_alone_that_is_no_longer_its_own() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let disk = SimulatedDisk::start(&place, &["null", "--fs", "none", "--size", "64M"]);
     let image = place.file("image", &random(1 << 20));
     let image = OpenOptions::new().read(true).write(true).open(image).unwrap();
@@ -44,10 +41,7 @@ fn a_cut_leaves_a_loop_device_alone_that_is_no_longer_its_own() {
 
 #[test]
 fn cuts_at_the_same_time_come_one_after_another() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     place.file(
         "plan",
         "[[fault]]\nwhat = 'eio'\nnth = 1000000\n".repeat(3000).as_bytes(),
@@ -68,10 +62,7 @@ fn cuts_at_the_same_time_come_one_after_another() {
 
 #[test]
 fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     place.file("other", b"other");
     let used = place.file("used", &random(1 << 20));
     let _user = File::open(used).unwrap();
@@ -103,10 +94,7 @@ fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
 
 #[test]
 fn of_starts_at_the_same_time_with_one_new_backing_file_the_device_that_runs_keeps_it() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     for round in 0..4 {
         let backing = format!("backing-{round}");
         let start = || place.start(("sim start null --fs none --size 64M --backing", &backing));
@@ -124,10 +112,7 @@ fn of_starts_at_the_same_time_with_one_new_backing_file_the_device_that_runs_kee
 
 #[test]
 fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_from_users() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     // Its pages would take minutes.
     let disk = SimulatedDisk::start(&place, &["hdd-2003", "--speed", "0.01x", "--size", "64M"]);
     let dirty = || fs::write(disk.mount_point.join("dirty"), random(8 << 20)).unwrap();
@@ -153,11 +138,8 @@ fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_fro
 
 #[test]
 fn a_disk_of_a_bench_that_was_killed_ends_by_itself_and_one_that_was_interrupted_is_not_resumed() {
-    if is_skipped() {
-        return;
-    }
     for signal in [Signal::KILL, Signal::INT] {
-        let place = Place::new();
+        let Some(place) = simulated::place() else { return };
         let bench = place.start("bench --on null read --size 1M --budget 60s --checkpoint 1s");
         let (name, point) = disk_of(bench.id());
         let has_files = || fs::read_dir(&point).is_ok_and(|entries| entries.count() > 1);
@@ -193,10 +175,7 @@ fn disk_of(process: u32) -> (String, PathBuf) {
 
 #[test]
 fn a_trace_for_which_there_is_no_room_is_told_and_not_replayed() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let small = place.path("small");
     let Some(_small) = Mount::tmpfs(&small, "size=32K") else {
         return println!("skipped: no tmpfs");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::common::disks::{reflink, sync};
 use crate::common::groups::{Groups, Names, Seen};
 use crate::common::place::{Ended, Place};
-use crate::common::simulated::{SimulatedDisk, is_skipped, random};
+use crate::common::simulated::{self, SimulatedDisk, random};
 
 /// What the metadata of a few files takes, and measuring seeks.
 const SLACK_BYTES: u64 = 1 << 20;
@@ -80,10 +80,7 @@ impl<'a> CountedDisk<'a> {
 
 #[test]
 fn files_with_kept_digests_are_not_fetched_and_none_stays_in_memory() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let mut disk = CountedDisk::start(&place, "ext4");
     let content = random(2 << 20);
     let names: Vec<String> = (0..12).map(|number| format!("d{}/f{number}", number % 3)).collect();
@@ -110,13 +107,10 @@ mod alone {
 
     #[test]
     fn of_files_that_share_all_blocks_one_is_fetched() {
-        if is_skipped() {
-            return;
-        }
+        let Some(place) = simulated::place() else { return };
         if !Path::new("/sbin/mkfs.xfs").exists() && !Path::new("/usr/sbin/mkfs.xfs").exists() {
             return println!("skipped: no mkfs.xfs");
         }
-        let place = Place::new();
         let mut disk = CountedDisk::start(&place, "xfs");
         let mut expected = Groups::new();
         for number in 0..6_u8 {
@@ -140,10 +134,7 @@ mod alone {
 
 #[test]
 fn large_files_that_begin_otherwise_are_not_fetched() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let mut disk = CountedDisk::start(&place, "ext4");
     let mut content = random(12 << 20);
     let names: Vec<String> = (0..6).map(|number| format!("f{number}")).collect();
@@ -160,10 +151,7 @@ fn large_files_that_begin_otherwise_are_not_fetched() {
 
 #[test]
 fn of_files_whose_sizes_differ_the_rest_is_read_only_if_they_begin_alike() {
-    if is_skipped() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = simulated::place() else { return };
     let mut disk = CountedDisk::start(&place, "ext4");
     let mut content = random(3 << 20);
     for number in 0_usize..16 {

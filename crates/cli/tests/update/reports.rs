@@ -40,7 +40,11 @@ fn what_was_done_is_told_whatever_the_path_and_where_it_cannot_be_told() {
 fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
     let place = Place::new();
     let before = vec![7; 100_000];
-    many(&place, 100_000, 1);
+    let mut changes = b"SKLSUPDT\x01\0\0\0".to_vec();
+    for n in 0..before.len() as u64 {
+        changes.extend([&n.to_le_bytes()[..], b"\x01\0\0\0x"].concat());
+    }
+    place.file("many", &changes);
     for (safety, words) in [
         ("in-place", "the first "),
         ("journal", "the file is unchanged"),
@@ -64,37 +68,6 @@ fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
         assert_eq!(fs::read(&path).unwrap() == before, safety != "in-place", "{safety}");
         assert_eq!(fs::read_dir(place.directory()).unwrap().count(), 2, "{safety}");
     }
-}
-
-#[test]
-fn a_second_replacement_is_refused_and_the_first_goes_on() {
-    let place = Place::new();
-    let path = place.file("file", &vec![7; 32 << 20]);
-    many(&place, 200_000, 160);
-    good(&place);
-    let mut first = place.start("update file --from many --safety replace --method in-order");
-    let held = || is_locked(&path);
-    wait_for("the first holds the file", || {
-        held() || first.try_wait().unwrap().is_some()
-    });
-    let is_going = first.try_wait().unwrap().is_none();
-    let second = place.run("update file --from good --safety replace");
-    let is_going = is_going && first.try_wait().unwrap().is_none();
-    Ended::of(first).succeeded();
-    if is_going {
-        second.failed_with(2, &["another update of this file is running"]);
-    }
-    assert_eq!(fs::read_dir(place.directory()).unwrap().count(), 3);
-}
-
-/// So many updates of one byte at these distances, in the file `many`.
-fn many(place: &Place, count: u64, apart: u64) {
-    let mut changes = b"SKLSUPDT\x01\0\0\0".to_vec();
-    for n in 0..count {
-        changes.extend_from_slice(&(n * apart).to_le_bytes());
-        changes.extend_from_slice(b"\x01\0\0\0x");
-    }
-    place.file("many", &changes);
 }
 
 /// Whether an update holds the file, without opening it.

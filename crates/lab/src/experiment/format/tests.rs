@@ -150,6 +150,15 @@ fn what_makes_no_sense_is_refused_also_of_comparisons() {
     refuses("operation = 'read'", &of_methods);
     refuses(WRITE, &[("kernel = 'count'", "not for `write`")]);
     refuses(COPY, &[("work = 1", "`work` is not allowed")]);
+    for methods in [
+        "operation = 'write'\nmethods = ['write/sync,block=4K']",
+        "operation = 'write'\nmethods = ['write/sync,block=4K,fsync']",
+        "operation = 'write'\nmethods = ['write/sync,block=4K,access=random,write-through']",
+        "operation = 'copy'\nmethods = ['copy/sync,write-through']",
+    ] {
+        let only = "`append` needs methods that write sequentially";
+        refuses(methods, &[("target = 'append'", only)]);
+    }
     let table = [
         ("differ = ['itself']", "identity=ignore"),
         ("differ = ['frist']", "did you mean `first`?"),

@@ -116,25 +116,6 @@ fn a_directory_is_no_prefix_of_another_with_a_longer_name() {
 }
 
 #[test]
-fn names_of_one_file_stay_or_go_together() {
-    let copies = [
-        copy(1, 1, &["/work/a", "/work/z.raw"]),
-        copy(2, 2, &["/work/b", "/work/c"]),
-    ];
-    assert_eq!(
-        kept(&copies, &["name:*.raw"]),
-        ["/work/a name:*.raw", "/work/z.raw name:*.raw"]
-    );
-    let choice = choose(&copies, &rules(&["newest"]), true);
-    assert_eq!(choice.steps.len(), 1);
-    assert_eq!(
-        choice.steps[0].file.paths,
-        [Path::new("/work/a"), Path::new("/work/z.raw")]
-    );
-    assert_eq!(choice.steps[0].keep.path, Path::new("/work/b"));
-}
-
-#[test]
 fn ties_references_and_copies_that_do_not_count_decide_what_stays() {
     type Change = fn(&mut Copy);
     let tied: Change = |copy| copy.state.modified_ns = 7;
