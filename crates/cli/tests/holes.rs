@@ -102,6 +102,23 @@ fn begin_digging(place: &Place, path: &Path) -> Child {
 }
 
 #[test]
+fn a_kill_in_the_middle_changes_no_byte() {
+    let Some(place) = with_holes() else { return };
+    let bytes = every_other_block();
+    let mut halves = 0;
+    for _ in 0..5 {
+        let path = place.file("file", &bytes);
+        let mut child = begin_digging(&place, &path);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        halves += u32::from(blocks_bytes(&path) > bytes.len() as u64 * 6 / 10);
+        assert!(fs::read(&path).unwrap() == bytes, "the bytes are what they were");
+        fs::remove_file(path).unwrap();
+    }
+    println!("{halves} of 5 were killed in the middle");
+}
+
+#[test]
 fn who_wants_to_open_the_file_ends_the_digging() {
     let Some(place) = with_holes() else { return };
     let bytes = every_other_block();
