@@ -28,7 +28,8 @@ use crate::signals::stopping;
 /// Copy files and directory trees, preserving their attributes.
 ///
 /// Preserves mode, owner, times, hard links, symbolic links, extended attributes, access control lists and holes, as `cp -a` does.
-/// Directories are copied recursively; named FIFOs and devices are read, unless -a or -R is given. Blocks are shared where the file system supports it (reflinks); otherwise the kernel copies.
+/// Directories are copied recursively; named FIFOs and devices are read, unless -a or -R is given. Blocks are shared where the file
+/// system supports it (reflinks); otherwise the kernel copies.
 ///
 /// New directories get their names when they are complete, and files in existing directories when they are whole, so nothing partial has a
 /// final name, even after a kill. The same command resumes. Flags (chattr(1)) and creation times are not copied. Files in the target

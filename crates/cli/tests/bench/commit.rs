@@ -51,7 +51,7 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
 fn large_blocks_are_appended_a_few_times_and_that_is_said() {
     let place = Place::new();
     let words =
-        "bench commit --block 64M --methods write/sync,block=64M,write-through --notes --budget 1s --most-written 2G";
+        "bench commit --block 64M --methods write/sync,block=64M,write-through --notes --budget 5s --most-written 2G";
     let ended = place.succeeds(words);
     let run = place.only_run();
     let appends: Vec<_> = run.contests.iter().filter_map(|contest| contest.random).collect();
