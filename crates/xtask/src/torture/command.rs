@@ -181,7 +181,7 @@ fn draw_method(rng: &mut Rng, safety: &str) -> String {
 
 /// Draws an action on duplicates.
 pub fn draw_dupes(rng: &mut Rng, file_system: TestFileSystem) -> TrialCommand {
-    let shares = matches!(file_system, TestFileSystem::Xfs | TestFileSystem::Btrfs) || rng.u8(..8) == 0;
+    let shares = matches!(file_system, TestFileSystem::Xfs | TestFileSystem::Btrfs);
     let mut action = ["remove", "hardlink", "symlink", "reflink", "move"][rng.usize(..5)];
     if action == "reflink" && !shares {
         action = "remove";
