@@ -284,11 +284,13 @@ fn two_sources_with_one_name_in_the_target_are_an_error_each_time() {
         for (name, text) in [("A", "first"), ("a", "other"), ("D/f", "in D"), ("d/f", "in d")] {
             place.file(format!("tree/{name}"), text.as_bytes());
         }
+        place.files("tree/1/ПРИВЕТ tree/1/привет", b"no letter of ASCII");
         place.file("one/a", b"alone");
         let Some(_mount) = ignores_case(&place, kind) else {
             continue;
         };
-        place.directories("disk/there disk/named disk/killed disk/alone");
+        place.directories("disk/there disk/named disk/killed disk/alone disk/empty/1");
+        place.file("disk/empty/1/ПРИВЕТ", b"old");
         place.succeeds("cp --preserve=mode tree/A disk/named");
         place.succeeds("cp --preserve=mode tree/A disk/alone");
         for round in 0..3 {
@@ -297,6 +299,7 @@ fn two_sources_with_one_name_in_the_target_are_an_error_each_time() {
                 (&["-T", "tree", "disk/there"], 2),
                 (&["tree/A", "tree/a", "disk/named"], 1),
                 (&["tree/D", "tree/d", "disk/named"], 1),
+                (&["-T", "tree/1", "disk/empty/1"], 1),
                 (&["-T", "tree", "disk/killed"], 2),
             ] {
                 if words[2] == "disk/killed" {

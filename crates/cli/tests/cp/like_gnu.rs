@@ -151,6 +151,7 @@ const CASES: &[Case] = &[
     by(&["-a", "--no-preserve=links"], &["--no-preserve=links", "tree", "new"]),
     // One and the same.
     same(&["plain", "plain"]),
+    same(&["link", "plain"]),
     same(&["tree/one", "tree/two"]),
     same(&["-T", "tree", "tree"]),
     other(

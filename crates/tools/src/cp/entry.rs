@@ -136,7 +136,14 @@ impl Copying<'_> {
                 }
                 return Ok(EntryCopy::Kept);
             }
-            Found::Replaced(found) => Some(found),
+            Found::Replaced(found) => {
+                let is_link = facts.kind == FileType::Symlink;
+                if is_link && StatFacts::behind(at.handles[0], at.from).is_ok_and(|end| end.id() == found.id()) {
+                    let reason = "the link leads to it, and would be all that is left";
+                    return Err(("replace it by the link", io::Error::other(reason)));
+                }
+                Some(found)
+            }
             Found::Nothing => None,
         };
         let has_links = self.options.preserved.links && facts.names > 1 && is_sure(at.handles[0]);

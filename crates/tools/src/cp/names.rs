@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{AtFlags, Mode, openat, unlinkat};
-use seekless::walk::{Listing, ListingEntry, StatFacts};
+use seekless::walk::{Listing, ListingEntry, StatFacts, is_sure};
 
 use super::file::Failed;
 use super::journal::CopyJournal;
@@ -99,10 +99,11 @@ impl TargetNames {
         } = &mut *state;
         let to = to.to_bytes();
         let mut reported = to;
+        // Before the first source gives its name.
+        if self.is_shared && before.is_none() {
+            *before = Some(names_in(copy)?);
+        }
         if let Some(found) = found {
-            if self.is_shared && before.is_none() {
-                *before = Some(names_in(copy)?);
-            }
             reported = match before.as_ref().map(|before| (before, reported_as(before, to, found))) {
                 None => to,
                 Some((before, Some(entry))) => before.name(entry),
@@ -134,17 +135,27 @@ fn names_in(directory: BorrowedFd<'_>) -> io::Result<Listing> {
     Listing::sorted(opened.as_fd(), b"", usize::MAX / 2)
 }
 
-/// Whether a directory finds one of its names in other case.
+/// Whether a directory finds one of its names in other case. Where no name has a letter, a file system without reliable inode numbers
+/// may be one of those that do.
 fn ignores_case(directory: BorrowedFd<'_>, names: &Listing) -> bool {
     let mut entries = names.entries().iter().map(|entry| names.name(entry));
     let other = entries.find_map(|name| {
-        let other: Vec<u8> = name
-            .iter()
-            .map(|byte| byte ^ if byte.is_ascii_alphabetic() { 0x20 } else { 0 })
-            .collect();
-        (position(names, &other).is_none()).then_some(other)
+        let text = str::from_utf8(name).ok()?;
+        let other: String = text.chars().flat_map(in_other_case).collect();
+        position(names, other.as_bytes()).is_none().then_some(other)
     });
-    other.is_some_and(|other| StatFacts::at(directory, other.as_slice()).is_ok())
+    other.map_or_else(
+        || !is_sure(directory),
+        |other| StatFacts::at(directory, other.as_str()).is_ok(),
+    )
+}
+
+fn in_other_case(letter: char) -> Vec<char> {
+    if letter.is_lowercase() {
+        letter.to_uppercase().collect()
+    } else {
+        letter.to_lowercase().collect()
+    }
 }
 
 fn position(names: &Listing, name: &[u8]) -> Option<usize> {

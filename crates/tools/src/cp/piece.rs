@@ -58,6 +58,10 @@ impl CopyJournal {
         let is_own = found.is_file() && is_private(&found) && found.names == 1;
         // Until it is renamed, because what a killed process left is not locked.
         if !is_own || file.try_lock().is_err() {
+            // A file system without modes made it open to all.
+            if found.is_file() && found.bytes == 0 {
+                let _ = unlinkat(directory, &name, AtFlags::empty());
+            }
             return Ok(None);
         }
         let known = self.piece_of(&found);
