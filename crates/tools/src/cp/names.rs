@@ -141,21 +141,17 @@ fn ignores_case(directory: BorrowedFd<'_>, names: &Listing) -> bool {
     let mut entries = names.entries().iter().map(|entry| names.name(entry));
     let other = entries.find_map(|name| {
         let text = str::from_utf8(name).ok()?;
-        let other: String = text.chars().flat_map(in_other_case).collect();
-        position(names, other.as_bytes()).is_none().then_some(other)
+        let other = if text.contains(char::is_lowercase) {
+            text.to_uppercase()
+        } else {
+            text.to_lowercase()
+        };
+        (other != text && position(names, other.as_bytes()).is_none()).then_some(other)
     });
     other.map_or_else(
         || !is_sure(directory),
         |other| StatFacts::at(directory, other.as_str()).is_ok(),
     )
-}
-
-fn in_other_case(letter: char) -> Vec<char> {
-    if letter.is_lowercase() {
-        letter.to_uppercase().collect()
-    } else {
-        letter.to_lowercase().collect()
-    }
 }
 
 fn position(names: &Listing, name: &[u8]) -> Option<usize> {

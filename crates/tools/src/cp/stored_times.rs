@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use seekless::files::{FileRef, Time, with_new_name};
 use seekless_sys::{self as sys, Support};
 
+use super::file::UNFINISHED;
+use super::queue::lock;
 use super::{ROUNDED_TIMES, UNSTORED_TIMES};
 
 /// No file system rounds more: FAT stores every second second.
@@ -32,7 +34,7 @@ impl StoredTimes {
     /// Returns what the file system of a device, on which this directory is, makes of a time of
     /// modification; the time itself if that cannot be found out.
     pub fn of(&self, time: Time, directory: BorrowedFd<'_>, device: u64) -> Time {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = lock(&self.0);
         let file = files.entry(device).or_insert_with(|| without_name(directory).ok());
         let stored = file.as_ref().and_then(|file| {
             let file = FileRef::Open(file.as_fd());
@@ -50,7 +52,7 @@ fn without_name(directory: BorrowedFd<'_>) -> io::Result<File> {
     }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let make = |name: &_| Ok(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?);
-    let (name, file) = with_new_name(".seekless-cp-", make)?;
+    let (name, file) = with_new_name(UNFINISHED, make)?;
     unlinkat(directory, name, AtFlags::empty())?;
     Ok(file.into())
 }
