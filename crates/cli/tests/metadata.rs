@@ -10,11 +10,12 @@ use common::place::{Place, is_root};
 fn the_metadata_of_small_cold_files_is_cold_for_root() {
     let bytes_read = |drop: &str| {
         let place = Place::new();
-        let small = "bench read --size 4K --cache cold --rounds 3 --methods read/sync,block=16K";
+        let small = "bench read --size 4K --cache cold --rounds 5 --methods read/sync,block=16K";
         place.succeeds((small, drop));
         let run = place.only_run();
         let valid = run.trials.iter().filter(|trial| trial.valid);
-        let bytes: Option<u64> = valid.map(|trial| trial.source_bytes).sum();
+        // The device counts what other processes read, too, so the least is nearest to what the trial read.
+        let bytes = valid.filter_map(|trial| trial.source_bytes).min();
         let is_told = run.warnings.iter().any(|warning| warning.contains("Root can drop it"));
         (run.contests[0].cold_metadata, is_told, bytes.unwrap_or(0))
     };
