@@ -206,6 +206,53 @@ impl FileSystem {
     pub fn may_hide_holes(&self) -> bool {
         self.is_network || self.type_name == "fuse"
     }
+
+    /// Whether its type has a property.
+    #[must_use]
+    pub fn has(&self, property: FileSystemTrait) -> bool {
+        property.is_of(&self.type_name)
+    }
+}
+
+/// A property of all file systems of a type, which no call tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileSystemTrait {
+    /// Files are in memory: a restart removes them, and a write through a mapping does not change the file's times.
+    InMemory,
+    /// It shows the files of other file systems as one tree.
+    Overlay,
+    /// Inode numbers are unique only within a subvolume, of which each has a device number of its own.
+    Subvolumes,
+    /// Files may share blocks by reflinks or snapshots, or it shows files that may.
+    SharesBlocks,
+    /// An overwritten block goes to another place on the device, which must be free.
+    CopiesOnWrite,
+    /// A file's inode number may change with each mount: FAT and exFAT store none, and FUSE programs may make them up.
+    ChangingInodes,
+    /// A file without holes takes at least as much space as it has bytes.
+    Uncompressed,
+    /// No lease was granted, neither a write lease nor a read lease, while another process had the file open for writing or
+    /// mapped, also with its descriptor closed; and opening it later ended the lease. Each type was tried on Linux 6.18, or
+    /// takes no writes.
+    Leases,
+}
+
+impl FileSystemTrait {
+    /// Whether the file systems of a type have it, by the type's name.
+    #[must_use]
+    pub fn is_of(self, type_name: &str) -> bool {
+        let types: &[&str] = match self {
+            Self::InMemory => &["tmpfs", "ramfs"],
+            Self::Overlay => &["overlay"],
+            Self::Subvolumes => &["btrfs"],
+            Self::SharesBlocks => &["btrfs", "xfs", "bcachefs", "ocfs2", "overlay"],
+            Self::CopiesOnWrite => &["btrfs", "zfs", "bcachefs", "nilfs2"],
+            Self::ChangingInodes => &["vfat", "exfat", "fuse"],
+            Self::Uncompressed => &["ext4", "xfs", "tmpfs", "vfat", "exfat"],
+            Self::Leases => &["ext4", "xfs", "btrfs", "tmpfs", "ramfs", "squashfs", "erofs"],
+        };
+        types.contains(&type_name)
+    }
 }
 
 /// What was used so far: getrusage(2).

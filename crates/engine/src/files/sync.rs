@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use rustix::io::Errno;
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, FileSystemTrait, Support};
 
 /// Syncs the file system of an open file: syncfs(2). On an overlay that syncs the upper layer only, and some systems have no such
 /// call: there, everything is synced.
@@ -12,7 +12,7 @@ use seekless_sys::{self as sys, Support};
 /// # Errors
 /// The system's.
 pub fn sync_file_system(file: &File) -> io::Result<()> {
-    let is_overlay = || Ok::<_, io::Error>(sys::file_system_of(file)?.type_name == "overlay");
+    let is_overlay = || Ok::<_, io::Error>(sys::file_system_of(file)?.has(FileSystemTrait::Overlay));
     if matches!(sys::sync_file_system(file)?, Support::Unavailable(_)) || is_overlay()? {
         sys::sync(file)?;
         rustix::fs::sync();

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use seekless_record::{DeviceId, StorageId};
-use seekless_sys as sys;
+use seekless_sys::{self as sys, FileSystemTrait};
 
 use super::device::{BlockDevice, DeviceKind};
 use crate::StorageFacts;
@@ -19,7 +19,7 @@ pub fn identity(directory: &Path, facts: &StorageFacts) -> StorageId {
     StorageId {
         file_system: facts.file_system.clone(),
         // A tmpfs has another one whenever it is mounted: its mount point identifies it.
-        uuid: (facts.file_system != "tmpfs")
+        uuid: (!FileSystemTrait::InMemory.is_of(&facts.file_system))
             .then(|| told_uuid(directory))
             .flatten()
             .or_else(|| uuid_of_device(facts)),
@@ -65,7 +65,7 @@ fn uuid_of_device(facts: &StorageFacts) -> Option<String> {
     let entries = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
     let is_of_btrfs = |entry: &fs::DirEntry| entry.path().join("devices").join(name).exists();
     let is_link = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with(name));
-    let is_btrfs = facts.file_system == "btrfs";
+    let is_btrfs = FileSystemTrait::Subvolumes.is_of(&facts.file_system);
     let btrfs = is_btrfs.then(|| entries("/sys/fs/btrfs").find(is_of_btrfs)).flatten();
     let found = btrfs.or_else(|| entries("/dev/disk/by-uuid").find(is_link))?;
     Some(found.file_name().to_string_lossy().into_owned())
@@ -82,7 +82,7 @@ mod tests {
         let Ok(facts) = StorageFacts::of("/dev/shm") else {
             return;
         };
-        if facts.file_system == "tmpfs" {
+        if FileSystemTrait::InMemory.is_of(&facts.file_system) {
             assert_eq!(identity(Path::new("/dev/shm"), &facts).uuid, None);
         }
     }

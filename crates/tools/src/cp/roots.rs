@@ -18,7 +18,7 @@ use seekless::facts::ProcessFacts;
 use seekless::files::{FileId, sync_written};
 use seekless::plan;
 use seekless::walk::{Limit, StatFacts, open_seen};
-use seekless_sys::{self as sys, FileSystem, PATH_ONLY};
+use seekless_sys::{self as sys, FileSystem, FileSystemTrait, PATH_ONLY};
 
 use super::copying::{Copying, Worker};
 use super::data::LARGE_BYTES;
@@ -119,16 +119,13 @@ pub fn copy_trees(
     Ok(summary)
 }
 
-/// File systems that take as many bytes for a file as it has, at least.
-const UNCOMPRESSED: [&str; 5] = ["ext4", "xfs", "tmpfs", "vfat", "exfat"];
-
 /// The space of the target, if all of the sources has to be in it and may not fit: if their file systems have more than is free.
 fn space_for(container: &Container, roots: &[Arc<Pair>], shared: &Copying<'_>) -> Option<FileSystem> {
     let options = shared.options;
     let is_first = shared.journal.as_ref().is_some_and(|journal| journal.is_first);
     let are_replaced = is_first && options.existing == Existing::Replaced && options.same.is_none();
     let space = sys::file_system_of(&container.handle).ok()?;
-    if !UNCOMPRESSED.contains(&space.type_name.as_str()) {
+    if !space.has(FileSystemTrait::Uncompressed) {
         return None;
     }
     let device = StatFacts::of(&container.handle).ok()?.device;

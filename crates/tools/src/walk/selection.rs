@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use seekless::files::{FileId, FileState, kind_of, with_article};
 use seekless::walk::{Directory, Failure, FileAt, StatFacts, Walk, WalkRules, is_sure, open_root};
-use seekless_sys::{FileSystem, file_system, file_system_of, mount_id};
+use seekless_sys::{FileSystem, FileSystemTrait, file_system, file_system_of, mount_id};
 use serde::Serialize;
 
 use crate::Stop;
@@ -69,17 +69,17 @@ impl System {
     pub fn of(found: &FileSystem) -> Self {
         Self {
             inodes_identify: found.inodes_identify,
-            may_share: SHARING.contains(&found.type_name.as_str()),
-            is_overlay: found.type_name == "overlay",
-            tells_changes: found.inodes_identify && !["tmpfs", "ramfs", "overlay"].contains(&found.type_name.as_str()),
+            may_share: found.has(FileSystemTrait::SharesBlocks),
+            is_overlay: found.has(FileSystemTrait::Overlay),
+            tells_changes: found.inodes_identify
+                && ![FileSystemTrait::InMemory, FileSystemTrait::Overlay]
+                    .into_iter()
+                    .any(|one| found.has(one)),
             is_pseudo: found.is_pseudo,
-            is_btrfs: found.type_name == "btrfs",
+            is_btrfs: found.has(FileSystemTrait::Subvolumes),
         }
     }
 }
-
-/// File systems that have reflinks or snapshots, or show files of file systems that do.
-const SHARING: [&str; 5] = ["btrfs", "xfs", "bcachefs", "ocfs2", "overlay"];
 
 /// What a walk left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

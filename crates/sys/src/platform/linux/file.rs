@@ -12,7 +12,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::ioctl::{Getter, Setter, opcode};
 
 use crate::support::{ABSENT, Support, attempt};
-use crate::types::{Alignment, Protection};
+use crate::types::{Alignment, FileSystemTrait, Protection};
 
 /// statx(2) `STATX_DIOALIGN` (Linux 6.1), which rustix does not name.
 const STATX_DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
@@ -347,7 +347,7 @@ pub fn file_system_uuid(file: &File) -> io::Result<Support<Vec<u8>>> {
         unsafe { rustix::ioctl::ioctl(file, Getter::<FS_IOC_GETFSUUID, FsUuid>::new()) }
     })?;
     if let Support::Unavailable(_) = answer
-        && super::file_system_of(file)?.type_name == "btrfs"
+        && super::file_system_of(file)?.has(FileSystemTrait::Subvolumes)
     {
         let info = attempt(ABSENT, SILENT, || {
             // SAFETY: on btrfs, the call fills a `struct btrfs_ioctl_fs_info_args`, which has the size and layout of `BtrfsInfo`;

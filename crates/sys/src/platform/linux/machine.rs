@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::mm::Advice;
 
 use crate::support::{Support, checked};
-use crate::types::{FileSystem, IdMaps, LeaseScope, Memory, ProcessIo};
+use crate::types::{FileSystem, FileSystemTrait, IdMaps, LeaseScope, Memory, ProcessIo};
 
 /// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
 pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
@@ -266,11 +266,6 @@ fn inodes_identify_on(magic: u64) -> bool {
     matches!(known(magic), Some((_, Kind::Local)))
 }
 
-/// File systems on which no lease was granted, with a write lease or a read lease, while another process had the file open for
-/// writing or mapped, also with its descriptor closed; and on which opening it later ended the lease. Each was tried on Linux 6.18,
-/// or takes no writes.
-const WITH_LEASES: [&str; 7] = ["ext4", "xfs", "btrfs", "tmpfs", "ramfs", "squashfs", "erofs"];
-
 /// What a lease on an open file proves. On FUSE and network file systems the kernel grants leases, but does not hear of writers
 /// behind the mount or on other machines. On an overlay, a mapping belongs to the file of the layer, so one whose descriptor was
 /// closed prevents no lease; nor does a writer in the upper directory.
@@ -280,8 +275,8 @@ pub fn lease_scope(file: impl AsFd) -> io::Result<Support<LeaseScope>> {
 
 fn lease_scope_on(magic: u64) -> LeaseScope {
     match known(magic) {
-        Some(("overlay", _)) => LeaseScope::Descriptors,
-        Some((name, _)) if WITH_LEASES.contains(&name) => LeaseScope::AllWriters,
+        Some((name, _)) if FileSystemTrait::Overlay.is_of(name) => LeaseScope::Descriptors,
+        Some((name, _)) if FileSystemTrait::Leases.is_of(name) => LeaseScope::AllWriters,
         _ => LeaseScope::Unknown,
     }
 }
