@@ -1,47 +1,21 @@
 //! Comparing pairs of entries in batches, in the order of their inodes. The engine reads the heads of files.
 
 use std::fs::File;
-use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::batch::{Each, Failed, Heads};
-use seekless::walk::{FOUND_FILE, Listing, ListingEntry, StatFacts, in_each};
+use seekless::walk::{FOUND_FILE, StatFacts, in_each};
 
-use super::directory::Directory;
 use super::look::{compare_special, failed};
 use super::pair::{ComparedPair, Means, OpenedPair, differ_in_size};
-use super::queue::Shared;
+use super::place::{fetch, is_rest_wanted, look_at_device};
+use super::shared::{CompareJob, Matched, PairPiece};
 use super::{TreeFinding, TreeSummary};
-
-/// The pairs of entries in a directory, without subdirectories.
-pub(super) struct Pairs {
-    pub directory: Arc<Directory>,
-    /// Their names.
-    pub listing: Listing,
-    /// In the order of their inodes.
-    pub matched: Vec<Matched>,
-}
-
-/// Two entries of one name and kind.
-#[derive(Clone, Copy)]
-pub(super) struct Matched {
-    /// Its position in the order of names.
-    pub number: u32,
-    pub entry: ListingEntry,
-}
-
-/// Part of a batch: pairs of one directory.
-pub(super) struct PairPiece {
-    pub pairs: Arc<Pairs>,
-    pub range: Range<usize>,
-    /// The results of the pairs.
-    pub done: Vec<(Matched, Vec<TreeFinding>)>,
-}
 
 /// The state of a thread that compares batches.
 pub(super) struct PairBatch<'a> {
-    shared: &'a Shared<'a>,
+    job: &'a CompareJob<'a>,
     means: Means<'a>,
     pieces: Vec<PairPiece>,
     /// Pairs that begin alike, and whose rest is fetched before they are compared.
@@ -104,7 +78,7 @@ impl Each<2> for PairBatch<'_> {
 
     fn take(&mut self, (index, matched, opened, mut compared): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
         match heads {
-            Ok(heads) if !self.begin_alike && self.shared.is_rest_wanted(&opened, heads) => {
+            Ok(heads) if !self.begin_alike && is_rest_wanted(self.job, &opened, heads) => {
                 self.alike.push((index, matched));
                 return;
             }
@@ -116,10 +90,10 @@ impl Each<2> for PairBatch<'_> {
 }
 
 impl<'a> PairBatch<'a> {
-    pub fn new(shared: &'a Shared<'a>) -> Self {
+    pub fn new(job: &'a CompareJob<'a>) -> Self {
         Self {
-            shared,
-            means: shared.means(),
+            job,
+            means: job.means(),
             pieces: Vec::new(),
             alike: Vec::new(),
             begin_alike: false,
@@ -139,7 +113,7 @@ impl<'a> PairBatch<'a> {
             jobs.iter()
                 .map(|(index, matched)| (Arc::clone(&self.pieces[*index].pairs), *matched))
         };
-        self.shared.look_at_device(|| mine().collect(), heads.is_warm());
+        look_at_device(self.job, || mine().collect(), heads.is_warm());
         self.read(heads, &jobs);
         let alike = std::mem::take(&mut self.alike);
         self.begin_alike = true;
@@ -155,7 +129,7 @@ impl<'a> PairBatch<'a> {
             });
         }
         let batch = std::mem::take(&mut self.summary);
-        self.shared.count(|all| {
+        self.job.count(|all| {
             all.files += batch.files;
             all.others += batch.others;
             all.bytes = all.bytes.saturating_add(batch.bytes);
@@ -167,7 +141,7 @@ impl<'a> PairBatch<'a> {
     fn read(&mut self, heads: &mut Heads<2>, jobs: &[(usize, Matched)]) {
         let mut rest = jobs;
         while !rest.is_empty() {
-            let (fetched, turn) = self.shared.fetch(&self.pieces, rest, self.begin_alike);
+            let (fetched, turn) = fetch(self.job, &self.pieces, rest, self.begin_alike);
             let (now, later) = rest.split_at(fetched);
             heads.read(now.iter().copied(), self);
             drop(turn);

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use seekless::walk;
 
 use super::TreeFinding;
+
+/// The time between two reports of progress, and checks whether to stop.
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// Two directories of one name.
 pub(super) type Directory = walk::Directory<2, ListProgress>;
@@ -61,7 +65,7 @@ impl ListProgress {
 
     /// Waits a short time for a change.
     pub fn wait<'a>(&'a self, state: MutexGuard<'a, ListState>) -> MutexGuard<'a, ListState> {
-        let waited = self.changed.wait_timeout(state, super::tell::TICK);
+        let waited = self.changed.wait_timeout(state, TICK);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }

@@ -33,14 +33,15 @@
 //! Not here: how differences are printed (the command), and how the bytes of large files are moved (the engine).
 
 mod batch;
+mod compare;
 mod directory;
 pub(crate) mod large;
 mod list;
 mod look;
 mod pair;
 mod place;
-mod queue;
 mod same_size;
+mod shared;
 mod tell;
 
 use std::ops::ControlFlow;
@@ -52,8 +53,8 @@ use serde::Serialize;
 
 use crate::walk::Globs;
 
+pub use compare::compare;
 pub use look::Attribute;
-pub use queue::compare;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
 
 /// One of the two trees.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::cache;
@@ -11,9 +11,8 @@ use seekless::plan::LARGE_BYTES;
 use seekless::walk::{FOUND_FILE, StatFacts};
 use seekless_sys::first_difference;
 
-use super::batch::{Matched, PairPiece, Pairs};
 use super::pair::{BLOCK_BYTES, OpenedPair, differ_in_size};
-use super::queue::Shared;
+use super::shared::{CompareJob, Matched, PairPiece, Pairs};
 use crate::handle::path_of;
 use crate::place::{self, MEASURED_BYTES, resident_bytes, spread};
 
@@ -30,111 +29,90 @@ const BEGINNING_BYTES: u64 = BLOCK_BYTES as u64;
 /// There are two windows, one being fetched and one being compared. Each takes the available memory divided by this.
 const WINDOW_PART: u64 = 8;
 
-/// Whether files are fetched in the order of their places, and the turns of threads that do it.
-#[derive(Default)]
-pub(super) struct PlaceOrder {
-    why: OnceLock<Option<String>>,
-    /// Whether files were looked at and all were in memory.
-    was_warm: Mutex<bool>,
-    fetching: Mutex<()>,
-    comparing: Mutex<()>,
-}
-
-impl PlaceOrder {
-    /// Why files are fetched in this order; `None` if they are not, or if that is not known yet.
-    pub fn why(&self) -> Option<&str> {
-        self.why.get()?.as_deref()
-    }
-}
-
 /// A regular file of a pair: the piece of the batch that it is in, its entry, and its side.
-type Side = (usize, Matched, usize);
+type FileOfPair = (usize, Matched, usize);
 
-impl Shared<'_> {
-    /// If files are read in the order of their places, fetches what will be read of as many pairs as a window holds. `begin_alike` says
-    /// that their beginnings are equal. Returns the number of pairs and the turn to compare them. One thread fetches at a time, while
-    /// another compares what it has fetched.
-    pub fn fetch(
-        &self,
-        pieces: &[PairPiece],
-        jobs: &[(usize, Matched)],
-        begin_alike: bool,
-    ) -> (usize, Option<MutexGuard<'_, ()>>) {
-        if self.place.why().is_none() || self.is_stopped() {
-            return (jobs.len(), None);
-        }
-        let fetching = lock(&self.place.fetching);
-        let window_bytes = cache::memory().map_or(0, |memory| memory.available_bytes / WINDOW_PART);
-        let (mut wanted, mut bytes, mut fetched) = (Vec::new(), 0, 0);
-        for (index, matched) in jobs {
-            let ranges = self.wanted(&pieces[*index].pairs, matched, begin_alike);
-            bytes += ranges.iter().map(|range| range.end).sum::<u64>();
-            if fetched > 0 && bytes > window_bytes {
-                break;
-            }
-            fetched += 1;
-            let sides = ranges.into_iter().enumerate().filter(|(_, range)| !range.is_empty());
-            wanted.extend(sides.map(|(side, range)| ((*index, *matched, side), range)));
-        }
-        let open = |(index, matched, side): Side| open(&pieces[index].pairs, &matched, side);
-        place::fetch_in_order(wanted, u64::MAX, open, || !self.is_stopped());
-        // The next thread fetches when this one compares.
-        let comparing = lock(&self.place.comparing);
-        drop(fetching);
-        (fetched, Some(comparing))
+/// If files are read in the order of their places, fetches what will be read of as many pairs as a window holds. `begin_alike` says
+/// that their beginnings are equal. Returns the number of pairs and the turn to compare them. One thread fetches at a time, while
+/// another compares what it has fetched.
+pub(super) fn fetch<'a>(
+    job: &'a CompareJob<'_>,
+    pieces: &[PairPiece],
+    jobs: &[(usize, Matched)],
+    begin_alike: bool,
+) -> (usize, Option<MutexGuard<'a, ()>>) {
+    if job.place.reason().is_none() || job.is_stopped() {
+        return (jobs.len(), None);
     }
+    let fetching = lock(&job.place.fetching);
+    let window_bytes = cache::memory().map_or(0, |memory| memory.available_bytes / WINDOW_PART);
+    let (mut wanted, mut bytes, mut fetched) = (Vec::new(), 0, 0);
+    for (index, matched) in jobs {
+        let ranges = to_be_read(job, &pieces[*index].pairs, matched, begin_alike);
+        bytes += ranges.iter().map(|range| range.end).sum::<u64>();
+        if fetched > 0 && bytes > window_bytes {
+            break;
+        }
+        fetched += 1;
+        let sides = ranges.into_iter().enumerate().filter(|(_, range)| !range.is_empty());
+        wanted.extend(sides.map(|(side, range)| ((*index, *matched, side), range)));
+    }
+    let open = |(index, matched, side): FileOfPair| open(&pieces[index].pairs, &matched, side);
+    place::fetch_in_order(wanted, u64::MAX, open, || !job.is_stopped());
+    // The next thread fetches when this one compares.
+    let comparing = lock(&job.place.comparing);
+    drop(fetching);
+    (fetched, Some(comparing))
+}
 
-    /// Finds out whether files are read in the order of their places, unless those that are read next are in memory. Meanwhile, threads
-    /// that compare wait, so that nothing else moves the head.
-    pub fn look_at_device(&self, mine: impl FnOnce() -> Vec<(Arc<Pairs>, Matched)>, is_warm: bool) {
-        if self.place.why.get().is_some() {
-            return;
-        }
-        let mut was_warm = lock(&self.place.was_warm);
-        if self.place.why.get().is_some() || *was_warm && is_warm {
-            return;
-        }
-        let mut pairs = self.waiting_files();
-        pairs.extend(mine());
-        let pairs: Vec<_> = spread(&pairs, LOOKED_AT).cloned().collect();
-        if pairs.len() >= LEAST_LOOKED_AT {
-            match cold(&pairs) {
-                files if files.len() >= LEAST_COLD => _ = self.place.why.set(why_by_place(&files)),
-                _ if is_warm => *was_warm = true,
-                // What is not in memory is too short, or its residency is not told: it is not looked at again.
-                _ => _ = self.place.why.set(None),
-            }
+/// Finds out whether files are read in the order of their places, unless those that are read next are in memory. Meanwhile, threads
+/// that compare wait, so that nothing else moves the head.
+pub(super) fn look_at_device(job: &CompareJob<'_>, mine: impl FnOnce() -> Vec<(Arc<Pairs>, Matched)>, is_warm: bool) {
+    if job.place.why.get().is_some() {
+        return;
+    }
+    let mut was_warm = lock(&job.place.was_warm);
+    if job.place.why.get().is_some() || *was_warm && is_warm {
+        return;
+    }
+    let mut pairs = job.waiting_files();
+    pairs.extend(mine());
+    let pairs: Vec<_> = spread(&pairs, LOOKED_AT).cloned().collect();
+    if pairs.len() >= LEAST_LOOKED_AT {
+        match cold(&pairs) {
+            files if files.len() >= LEAST_COLD => _ = job.place.why.set(why_by_place(&files)),
+            _ if is_warm => *was_warm = true,
+            // What is not in memory is too short, or its residency is not told: it is not looked at again.
+            _ => _ = job.place.why.set(None),
         }
     }
+}
 
-    /// Whether the heads of two files are equal, and the rest will be read but was not fetched.
-    pub fn is_rest_wanted(&self, pair: &OpenedPair, [one, other]: [&[u8]; 2]) -> bool {
-        let [size, other_size] = pair.facts.each_ref().map(|facts| facts.bytes);
-        let is_short = (TRACK_BYTES + 1..LARGE_BYTES).contains(&size.min(other_size));
-        self.place.why().is_some() && size != other_size && is_short && first_difference(one, other).is_none()
+/// Whether the heads of two files are equal, and the rest will be read but was not fetched.
+pub(super) fn is_rest_wanted(job: &CompareJob<'_>, pair: &OpenedPair, [one, other]: [&[u8]; 2]) -> bool {
+    let [size, other_size] = pair.facts.each_ref().map(|facts| facts.bytes);
+    let is_short = (TRACK_BYTES + 1..LARGE_BYTES).contains(&size.min(other_size));
+    job.place.reason().is_some() && size != other_size && is_short && first_difference(one, other).is_none()
+}
+
+/// What will be read of a pair: nothing if the result is known without reading. If the sizes differ, most files differ in their
+/// beginnings; the rest of long ones is fetched if they are known to begin alike. Large files are read by a method of their own.
+fn to_be_read(job: &CompareJob<'_>, pairs: &Pairs, matched: &Matched, begin_alike: bool) -> [Range<u64>; 2] {
+    let nothing = [0..0, 0..0];
+    if matched.entry.kind != FileType::RegularFile {
+        return nothing;
     }
-
-    /// What will be read of a pair: nothing if the result is known without reading. If the sizes differ, most files differ in their
-    /// beginnings; the rest of long ones is fetched if they are known to begin alike. Large files are read by a method of their own.
-    fn wanted(&self, pairs: &Pairs, matched: &Matched, begin_alike: bool) -> [Range<u64>; 2] {
-        let nothing = [0..0, 0..0];
-        if matched.entry.kind != FileType::RegularFile {
-            return nothing;
+    match facts(pairs, matched) {
+        Ok(facts) if !(facts[0].id() == facts[1].id() || job.options.brief && differ_in_size(&facts).is_some()) => {
+            let common = facts[0].bytes.min(facts[1].bytes);
+            let is_likely = begin_alike || facts[0].bytes == facts[1].bytes || common <= TRACK_BYTES;
+            let is_whole = is_likely && common < LARGE_BYTES;
+            // Reading ends with the block in which the shorter one ends.
+            let end = common.next_multiple_of(BEGINNING_BYTES);
+            let end = if is_whole { end } else { BEGINNING_BYTES };
+            facts.map(|facts| 0..end.min(facts.bytes))
         }
-        match facts(pairs, matched) {
-            Ok(facts)
-                if !(facts[0].id() == facts[1].id() || self.options.brief && differ_in_size(&facts).is_some()) =>
-            {
-                let common = facts[0].bytes.min(facts[1].bytes);
-                let is_likely = begin_alike || facts[0].bytes == facts[1].bytes || common <= TRACK_BYTES;
-                let is_whole = is_likely && common < LARGE_BYTES;
-                // Reading ends with the block in which the shorter one ends.
-                let end = common.next_multiple_of(BEGINNING_BYTES);
-                let end = if is_whole { end } else { BEGINNING_BYTES };
-                facts.map(|facts| 0..end.min(facts.bytes))
-            }
-            _ => nothing,
-        }
+        _ => nothing,
     }
 }
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::large::Large;
 use super::pair::{BLOCK_BYTES, ComparedPair, Means, OpenedPair};
-use super::queue::for_pairs;
+use super::shared::for_pairs;
 use super::{TreeError, TreeFinding, TreeOptions};
 use crate::Stop;
 use crate::walk::{FileAt, Selection, StatFacts};

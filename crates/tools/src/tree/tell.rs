@@ -8,14 +8,12 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::directory::{Directory, Item, ListState, dismantle};
-use super::queue::Shared;
+use super::directory::{Directory, Item, ListState, TICK, dismantle};
+use super::list::list;
+use super::shared::CompareJob;
 use super::{TreeFinding, TreeWatch};
-
-/// The time between two reports of progress, and checks whether to stop.
-pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// A directory on the path to the current one.
 struct Level {
@@ -37,7 +35,7 @@ enum Next {
 
 /// Reports findings.
 pub(super) struct Teller<'a> {
-    shared: &'a Shared<'a>,
+    job: &'a CompareJob<'a>,
     watch: &'a mut dyn TreeWatch,
     /// The path of the current directory, each name followed by a slash.
     path: Vec<u8>,
@@ -45,9 +43,9 @@ pub(super) struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    pub fn new(shared: &'a Shared<'a>, watch: &'a mut dyn TreeWatch) -> Self {
+    pub fn new(job: &'a CompareJob<'a>, watch: &'a mut dyn TreeWatch) -> Self {
         Self {
-            shared,
+            job,
             watch,
             path: Vec::new(),
             last_tick: Instant::now(),
@@ -70,20 +68,20 @@ impl<'a> Teller<'a> {
                     false
                 }
                 Some(Next::Rest) => {
-                    self.shared.told(level.entries);
-                    self.shared.list(&level.directory);
+                    self.job.told(level.entries);
+                    list(self.job, &level.directory);
                     level.next = 0;
                     false
                 }
                 Some(Next::End) => {
                     self.path.truncate(level.above);
-                    self.shared.told(level.entries);
+                    self.job.told(level.entries);
                     levels.pop();
                     false
                 }
             };
             if is_stopped {
-                self.shared.count(|done| done.is_stopped = true);
+                self.job.count(|done| done.is_stopped = true);
                 break;
             }
         }
@@ -92,7 +90,7 @@ impl<'a> Teller<'a> {
 
     fn enter(&self, directory: Arc<Directory>, above: usize) -> Level {
         if directory.own.claim() {
-            self.shared.list(&directory);
+            list(self.job, &directory);
         }
         Level {
             directory,
@@ -107,7 +105,7 @@ impl<'a> Teller<'a> {
         let directory = &level.directory;
         let mut state = directory.own.lock();
         loop {
-            if self.shared.is_stopped() {
+            if self.job.is_stopped() {
                 return None;
             }
             if let Some(next) = ready(&mut state, &mut level.next) {
@@ -125,7 +123,7 @@ impl<'a> Teller<'a> {
 
     fn tick(&mut self) {
         self.last_tick = Instant::now();
-        self.watch.progress(&self.shared.so_far());
+        self.watch.progress(&self.job.so_far());
     }
 
     /// Reports the findings for a name, or for the directory itself if the name is empty.
@@ -136,7 +134,7 @@ impl<'a> Teller<'a> {
         }
         path.extend_from_slice(name);
         for what in all {
-            self.shared.count(|done| match what {
+            self.job.count(|done| match what {
                 TreeFinding::Difference(_) => done.differences += 1,
                 TreeFinding::Failed { .. } => done.failures += 1,
             });

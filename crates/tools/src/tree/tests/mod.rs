@@ -10,7 +10,7 @@ use std::time::Duration;
 use seekless::facts::ProcessFacts;
 use seekless::plan::{self, BatchPlan};
 
-use super::queue::compare_by;
+use super::compare::compare_by;
 use super::{TreeFinding, TreeOptions, TreeSummary, TreeWatch};
 use crate::Stop;
 
@@ -26,7 +26,7 @@ impl TreeWatch for Told {
 }
 
 fn here() -> BatchPlan {
-    super::queue::for_pairs(plan::batch(&ProcessFacts::here()))
+    super::shared::for_pairs(plan::batch(&ProcessFacts::here()))
 }
 
 /// Few and small of everything, so that every limit is met; nothing counts as resident, so that every file goes through a ring.
