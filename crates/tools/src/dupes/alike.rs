@@ -34,46 +34,44 @@ impl NamePart {
     }
 }
 
-impl Search<'_> {
-    /// Removes files of which no other of their size has a name that is like theirs.
-    pub(super) fn drop_single_names(&self, numbers: &mut Vec<u32>) {
-        let Some(part) = self.options.matching else { return };
-        let mut keys: Vec<(u64, u64, u32)> = Vec::with_capacity(numbers.len());
-        for number in &*numbers {
-            let digests = self
-                .names_of(*number)
-                .map(|name| xxh3_64(part.of(self.files.name(name))));
-            keys.extend(digests.map(|digest| (self.files.get(*number).bytes, digest, *number)));
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        let several = keys.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1));
-        let several = several.filter(|alike| alike.len() > 1).flatten();
-        let several: HashSet<u32> = several.map(|(.., number)| *number).collect();
-        numbers.retain(|number| several.contains(number));
+/// Removes files of which no other of their size has a name that is like theirs.
+pub(super) fn drop_single_names(search: &Search<'_>, numbers: &mut Vec<u32>) {
+    let Some(part) = search.options.matching else { return };
+    let mut keys: Vec<(u64, u64, u32)> = Vec::with_capacity(numbers.len());
+    for number in &*numbers {
+        let digests = search
+            .names_of(*number)
+            .map(|name| xxh3_64(part.of(search.files.name(name))));
+        keys.extend(digests.map(|digest| (search.files.get(*number).bytes, digest, *number)));
     }
+    keys.sort_unstable();
+    keys.dedup();
+    let several = keys.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1));
+    let several = several.filter(|alike| alike.len() > 1).flatten();
+    let several: HashSet<u32> = several.map(|(.., number)| *number).collect();
+    numbers.retain(|number| several.contains(number));
+}
 
-    /// Keeps equal files together only if their names are alike, or if others of them are like both.
-    pub(super) fn apart_by_name<T>(&self, files: Vec<T>, number: impl Fn(&T) -> u32) -> Vec<Vec<T>> {
-        let Some(part) = self.options.matching else {
-            return vec![files];
-        };
-        let mut firsts: HashMap<&[u8], usize> = HashMap::new();
-        // Each leads to a file before it that is like it, the first one to itself.
-        let mut before: Vec<usize> = (0..files.len()).collect();
-        for (at, file) in files.iter().enumerate() {
-            for name in self.names_of(number(file)) {
-                let first = *firsts.entry(part.of(self.files.name(name))).or_insert(at);
-                let [one, other] = [first, at].map(|at| first_of(&mut before, at));
-                before[one.max(other)] = one.min(other);
-            }
+/// Keeps equal files together only if their names are alike, or if others of them are like both.
+pub(super) fn apart_by_name<T>(search: &Search<'_>, files: Vec<T>, number: impl Fn(&T) -> u32) -> Vec<Vec<T>> {
+    let Some(part) = search.options.matching else {
+        return vec![files];
+    };
+    let mut firsts: HashMap<&[u8], usize> = HashMap::new();
+    // Each leads to a file before it that is like it, the first one to itself.
+    let mut before: Vec<usize> = (0..files.len()).collect();
+    for (at, file) in files.iter().enumerate() {
+        for name in search.names_of(number(file)) {
+            let first = *firsts.entry(part.of(search.files.name(name))).or_insert(at);
+            let [one, other] = [first, at].map(|at| first_of(&mut before, at));
+            before[one.max(other)] = one.min(other);
         }
-        let mut apart: BTreeMap<usize, Vec<T>> = BTreeMap::new();
-        for (at, file) in files.into_iter().enumerate() {
-            apart.entry(first_of(&mut before, at)).or_default().push(file);
-        }
-        apart.into_values().collect()
     }
+    let mut apart: BTreeMap<usize, Vec<T>> = BTreeMap::new();
+    for (at, file) in files.into_iter().enumerate() {
+        apart.entry(first_of(&mut before, at)).or_default().push(file);
+    }
+    apart.into_values().collect()
 }
 
 fn first_of(before: &mut [usize], mut at: usize) -> usize {

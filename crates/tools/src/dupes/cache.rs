@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 use seekless::files::{Exposed, open_own};
-use seekless_sys::{Access, Support, file_system_of, file_system_uuid, write_back};
+use seekless_sys::{Access, FileSystemTrait, Support, file_system_of, file_system_uuid, write_back};
 
 use super::Search;
 use crate::walk::{Files, Listed};
@@ -63,45 +63,51 @@ type Failure = Box<dyn std::error::Error>;
 /// What a search found out about a file: new digests or, if there are none, that its row needs a new day.
 type NewDigests = (u32, Option<u64>, Option<Box<[u8; 32]>>);
 
-impl Search<'_> {
-    /// The cache, if its rows can tell whether a file has changed, and which file system it is on.
-    pub(super) fn cache_of(&self, number: u32) -> Option<&Cache> {
-        let cache = self
-            .cache
-            .as_ref()
-            .filter(|_| self.files.system(number).tells_changes)?;
-        let device = self.files.get(number).device;
-        let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
-        let identity = *systems.entry(device).or_insert_with(|| {
-            let (file, _) = self.files.open(number).ok()?;
-            identity_of(&file)
-        });
-        identity.map(|_| cache)
-    }
+/// The cache, if its rows can tell whether a file has changed, and which file system it is on.
+pub(super) fn cache_of<'s>(search: &'s Search<'_>, number: u32) -> Option<&'s Cache> {
+    let cache = search
+        .cache
+        .as_ref()
+        .filter(|_| search.files.system(number).tells_changes)?;
+    let device = search.files.get(number).device;
+    let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
+    let identity = *systems.entry(device).or_insert_with(|| {
+        let (file, _) = search.files.open(number).ok()?;
+        identity_of(&file)
+    });
+    identity.map(|_| cache)
+}
 
-    /// Looks at the file systems of files that are sorted by device. What two devices show has one identity, and may differ all the
-    /// same: no digests are kept of it.
-    pub(super) fn meet_systems(&self, numbers: &[u32]) {
-        let Some(cache) = &self.cache else { return };
-        for of_device in numbers.chunk_by(|one, other| self.files.get(*one).device == self.files.get(*other).device) {
-            self.cache_of(of_device[0]);
-        }
-        let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut times: HashMap<u64, usize> = HashMap::new();
-        for identity in systems.values().flatten() {
-            *times.entry(*identity).or_default() += 1;
-        }
-        for known in systems.values_mut() {
-            *known = known.filter(|identity| times[identity] == 1);
-        }
+/// Looks at the file systems of files that are sorted by device. What two devices show has one identity, and may differ all the
+/// same: no digests are kept of it.
+pub(super) fn meet_systems(search: &Search<'_>, numbers: &[u32]) {
+    let Some(cache) = &search.cache else { return };
+    for of_device in numbers.chunk_by(|one, other| search.files.get(*one).device == search.files.get(*other).device) {
+        cache_of(search, of_device[0]);
     }
+    let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut times: HashMap<u64, usize> = HashMap::new();
+    for identity in systems.values().flatten() {
+        *times.entry(*identity).or_default() += 1;
+    }
+    for known in systems.values_mut() {
+        *known = known.filter(|identity| times[identity] == 1);
+    }
+}
 
-    /// Whether digests of a file that is about to be read may be kept: any later change must show in its times.
-    pub(super) fn may_keep(&self, number: u32, file: &File) -> bool {
-        self.cache_of(number)
-            .is_some_and(|cache| cache.is_settled(self.files.get(number)))
-            && matches!(write_back(file, 0, 0), Ok(Support::Available(())))
-    }
+/// Whether a file is not read, because its digest was kept and is trusted.
+pub(super) fn is_digest_kept(search: &Search<'_>, number: u32) -> bool {
+    let is_kept = || {
+        let cache = cache_of(search, number);
+        cache.is_some_and(|cache| cache.has_content(number, search.files.get(number)))
+    };
+    !search.options.is_paranoid && is_kept()
+}
+
+/// Whether digests of a file that is about to be read may be kept: any later change must show in its times.
+pub(super) fn may_keep(search: &Search<'_>, number: u32, file: &File) -> bool {
+    cache_of(search, number).is_some_and(|cache| cache.is_settled(search.files.get(number)))
+        && matches!(write_back(file, 0, 0), Ok(Support::Available(())))
 }
 
 impl Cache {
@@ -269,7 +275,7 @@ impl Cache {
 /// statfs(2) reports, which is made of the UUID and the number of the subvolume, as inode numbers are those of a subvolume. Images may have
 /// a UUID of zeros: then the number of the device identifies it. `None` if it has no UUID.
 pub(super) fn identity_of(file: &File) -> Option<u64> {
-    let mut identity = if file_system_of(file).is_ok_and(|found| found.type_name == "btrfs") {
+    let mut identity = if file_system_of(file).is_ok_and(|found| found.has(FileSystemTrait::Subvolumes)) {
         rustix::fs::fstatvfs(file).ok()?.f_fsid.to_le_bytes().to_vec()
     } else {
         let uuid = file_system_uuid(file).ok().and_then(Support::available);

@@ -8,45 +8,10 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use serde::Serialize;
-
-use super::directories::{Own, Tree, TreeSum};
-use super::{Across, FoundName, Search};
+use super::found::{ContainedDirectory, FoundName, TreeOverlap};
+use super::trees::{DirectoryNode, OwnSpace, TreeSum, freed_by};
+use super::{Across, Search};
 use crate::walk::Visited;
-
-/// A directory, all files of which are also in another one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename = "contained")]
-pub struct ContainedDirectory {
-    /// The directory.
-    #[serde(flatten)]
-    pub directory: FoundName,
-    /// The files in it, and below.
-    pub files: u64,
-    /// The sum of their sizes.
-    pub bytes: u64,
-    /// The space that is freed without it.
-    pub gain_bytes: u64,
-    /// The smallest directory that has an equal file for each of them, apart from those that contain the first one or are in it.
-    pub within: FoundName,
-    /// Files below that one with other contents.
-    pub more_files: u64,
-    /// The sum of their sizes.
-    pub more_bytes: u64,
-}
-
-/// How much of a tree is also in another one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct TreeOverlap {
-    /// Files of the tree; each of several names counts.
-    pub files: u64,
-    /// The sum of their sizes.
-    pub bytes: u64,
-    /// Files with an equal one in the other tree.
-    pub shared_files: u64,
-    /// The sum of their sizes.
-    pub shared_bytes: u64,
-}
 
 /// A directory is not looked for if each of its files has more copies elsewhere.
 const COPIES_MAX: usize = 100;
@@ -54,7 +19,7 @@ const COPIES_MAX: usize = 100;
 /// Directories in an order in which those in one directory follow it at once.
 struct Nested<'a> {
     visited: &'a [Visited],
-    trees: &'a [Tree],
+    trees: &'a [DirectoryNode],
     order: &'a [usize],
     /// The place of each directory in the order.
     place_of: Vec<u32>,
@@ -65,7 +30,7 @@ struct Nested<'a> {
 }
 
 impl<'a> Nested<'a> {
-    fn new(visited: &'a [Visited], trees: &'a [Tree], order: &'a [usize], known: &HashMap<u32, u32>) -> Self {
+    fn new(visited: &'a [Visited], trees: &'a [DirectoryNode], order: &'a [usize], known: &HashMap<u32, u32>) -> Self {
         let mut place_of = vec![0; order.len()];
         let mut files = Vec::with_capacity(known.len());
         for (place, number) in (0..).zip(order) {
@@ -95,7 +60,7 @@ impl<'a> Nested<'a> {
         }
     }
 
-    fn tree(&self, place: u32) -> &'a Tree {
+    fn tree(&self, place: u32) -> &'a DirectoryNode {
         &self.trees[self.order[place as usize]]
     }
 
@@ -154,101 +119,102 @@ impl<'a> Nested<'a> {
     }
 }
 
-impl Search<'_> {
-    /// Finds directories whose files are all in another one, and not those in them. None of the content is lost if all of these are
-    /// removed, and all in `told`: equal directories that need not stay. Those in `grouped`, which equal others, are not told again.
-    pub(super) fn contained_directories(
-        &self,
-        (visited, trees, order): (&[Visited], &[Tree], &[usize]),
-        known: &HashMap<u32, u32>,
-        own: &Own,
-        (grouped, told): (&[bool], &[bool]),
-    ) -> Vec<ContainedDirectory> {
-        let nested = Nested::new(visited, trees, order, known);
-        let (mut gone, mut is_done) = (told.to_vec(), grouped.to_vec());
-        let mut contained = Vec::new();
-        let gain = |number: &usize| self.freed_by(&[*number], trees, own);
-        let mut all: Vec<(u32, usize, u64)> = (0..)
-            .zip(order)
-            .map(|(place, number)| (place, *number, gain(number)))
-            .collect();
-        // The one that frees most goes, whatever it is called; a directory frees at least what those in it do. Of others, the one whose
-        // path was given last goes.
-        all.sort_by_key(|(place, number, gain)| (Reverse(*gain), Reverse(visited[*number].root), *place));
-        for (place, number, gain_bytes) in all {
-            let (tree, root) = (&trees[number], visited[number].root);
-            is_done[number] |= tree.parent.is_some_and(|parent| is_done[parent]);
-            // Without a class, not all of its files are known.
-            if is_done[number] || tree.sum.bytes == 0 || tree.class.is_none() {
-                continue;
-            }
-            let below = (place..nested.end[place as usize]).flat_map(|place| &nested.tree(place).files);
-            let class_of = |file: &u32| Some((*known.get(file)?, self.files.get(*file).bytes));
-            let classes: HashMap<u32, u64> = below.filter_map(class_of).collect();
-            let may_hold = |other: &u32| {
-                let other = visited[order[*other as usize]].root;
-                match self.options.across {
-                    Across::Files => true,
-                    Across::Roots => root != other,
-                    Across::References(_) => !self.is_reference(root) && self.is_reference(other),
-                }
-            };
-            let size = |holder: &u32| {
-                (
-                    nested.tree(*holder).sum.bytes,
-                    nested.tree(*holder).sum.files,
-                    Reverse(*holder),
-                )
-            };
-            let holders = nested.holders(place, &classes, &gone).into_iter();
-            let Some(holder) = holders.filter(may_hold).min_by_key(size) else {
-                continue;
-            };
-            (gone[number], is_done[number]) = (true, true);
-            let TreeSum { files, bytes, .. } = nested.tree(holder).sum;
-            let equal = classes
-                .iter()
-                .map(|(class, bytes)| (nested.below(holder, *class).len() as u64, bytes));
-            let (equal_files, equal_bytes) =
-                equal.fold((0, 0), |sum, (files, bytes)| (sum.0 + files, sum.1 + files * bytes));
-            contained.push(ContainedDirectory {
-                directory: nested.name(place),
-                files: tree.sum.files,
-                bytes: tree.sum.bytes,
-                gain_bytes,
-                within: nested.name(holder),
-                more_files: files - equal_files,
-                more_bytes: bytes.saturating_sub(equal_bytes),
-            });
+/// Finds directories whose files are all in another one, and not those in them. None of the content is lost if all of these are
+/// removed, and all in `told`: equal directories that need not stay. Those in `grouped`, which equal others, are not told again.
+pub(super) fn contained_directories(
+    search: &Search<'_>,
+    (visited, trees, order): (&[Visited], &[DirectoryNode], &[usize]),
+    known: &HashMap<u32, u32>,
+    own: &OwnSpace,
+    (grouped, told): (&[bool], &[bool]),
+) -> Vec<ContainedDirectory> {
+    let nested = Nested::new(visited, trees, order, known);
+    let (mut gone, mut is_done) = (told.to_vec(), grouped.to_vec());
+    let mut contained = Vec::new();
+    let gain = |number: &usize| freed_by(search, &[*number], trees, own);
+    let mut all: Vec<(u32, usize, u64)> = (0..)
+        .zip(order)
+        .map(|(place, number)| (place, *number, gain(number)))
+        .collect();
+    // The one that frees most goes, whatever it is called; a directory frees at least what those in it do. Of others, the one whose
+    // path was given last goes.
+    all.sort_by_key(|(place, number, gain)| (Reverse(*gain), Reverse(visited[*number].root), *place));
+    for (place, number, gain_bytes) in all {
+        let (tree, root) = (&trees[number], visited[number].root);
+        is_done[number] |= tree.parent.is_some_and(|parent| is_done[parent]);
+        // Without a class, not all of its files are known.
+        if is_done[number] || tree.sum.bytes == 0 || tree.class.is_none() {
+            continue;
         }
-        contained.sort_by(|one, other| {
-            let by_gain = other.gain_bytes.cmp(&one.gain_bytes);
-            by_gain.then_with(|| one.directory.cmp(&other.directory))
+        let below = (place..nested.end[place as usize]).flat_map(|place| &nested.tree(place).files);
+        let class_of = |file: &u32| Some((*known.get(file)?, search.files.get(*file).bytes));
+        let classes: HashMap<u32, u64> = below.filter_map(class_of).collect();
+        let may_hold = |other: &u32| {
+            let other = visited[order[*other as usize]].root;
+            match search.options.across {
+                Across::Files => true,
+                Across::Roots => root != other,
+                Across::References(_) => !search.is_reference(root) && search.is_reference(other),
+            }
+        };
+        let size = |holder: &u32| {
+            (
+                nested.tree(*holder).sum.bytes,
+                nested.tree(*holder).sum.files,
+                Reverse(*holder),
+            )
+        };
+        let holders = nested.holders(place, &classes, &gone).into_iter();
+        let Some(holder) = holders.filter(may_hold).min_by_key(size) else {
+            continue;
+        };
+        (gone[number], is_done[number]) = (true, true);
+        let TreeSum { files, bytes, .. } = nested.tree(holder).sum;
+        let equal = classes
+            .iter()
+            .map(|(class, bytes)| (nested.below(holder, *class).len() as u64, bytes));
+        let (equal_files, equal_bytes) =
+            equal.fold((0, 0), |sum, (files, bytes)| (sum.0 + files, sum.1 + files * bytes));
+        contained.push(ContainedDirectory {
+            directory: nested.name(place),
+            files: tree.sum.files,
+            bytes: tree.sum.bytes,
+            gain_bytes,
+            within: nested.name(holder),
+            more_files: files - equal_files,
+            more_bytes: bytes.saturating_sub(equal_bytes),
         });
-        contained
     }
+    contained.sort_by(|one, other| {
+        let by_gain = other.gain_bytes.cmp(&one.gain_bytes);
+        by_gain.then_with(|| one.directory.cmp(&other.directory))
+    });
+    contained
+}
 
-    /// How much of each of two trees is also in the other one, if two were searched.
-    pub(super) fn overlap(&self, visited: &[Visited], known: &HashMap<u32, u32>) -> Option<[TreeOverlap; 2]> {
-        let roots: HashSet<u32> = visited.iter().map(|one| one.root).collect();
-        let files = 0..self.files.len();
-        if roots != HashSet::from([0, 1]) || files.clone().any(|file| self.files.root(file) > 1) {
-            return None;
-        }
-        let mut class_roots: HashMap<u32, [bool; 2]> = HashMap::new();
-        for (file, class) in known {
-            class_roots.entry(*class).or_default()[self.files.root(*file) as usize] = true;
-        }
-        let mut overlap = [TreeOverlap::default(); 2];
-        for file in files {
-            let (tree, bytes) = (&mut overlap[self.files.root(file) as usize], self.files.get(file).bytes);
-            tree.files += 1;
-            tree.bytes += bytes;
-            if known.get(&file).is_some_and(|class| class_roots[class] == [true; 2]) {
-                tree.shared_files += 1;
-                tree.shared_bytes += bytes;
-            }
-        }
-        Some(overlap)
+/// How much of each of two trees is also in the other one, if two were searched.
+pub(super) fn overlap(search: &Search<'_>, visited: &[Visited], known: &HashMap<u32, u32>) -> Option<[TreeOverlap; 2]> {
+    let roots: HashSet<u32> = visited.iter().map(|one| one.root).collect();
+    let files = 0..search.files.len();
+    if roots != HashSet::from([0, 1]) || files.clone().any(|file| search.files.root(file) > 1) {
+        return None;
     }
+    let mut class_roots: HashMap<u32, [bool; 2]> = HashMap::new();
+    for (file, class) in known {
+        class_roots.entry(*class).or_default()[search.files.root(*file) as usize] = true;
+    }
+    let mut overlap = [TreeOverlap::default(); 2];
+    for file in files {
+        let (tree, bytes) = (
+            &mut overlap[search.files.root(file) as usize],
+            search.files.get(file).bytes,
+        );
+        tree.files += 1;
+        tree.bytes += bytes;
+        if known.get(&file).is_some_and(|class| class_roots[class] == [true; 2]) {
+            tree.shared_files += 1;
+            tree.shared_bytes += bytes;
+        }
+    }
+    Some(overlap)
 }

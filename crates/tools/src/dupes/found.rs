@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::order::PathOrder;
-use super::{Across, ContainedDirectory, TreeOverlap, all_names};
+use super::{Across, all_names};
 use crate::walk::{Files, Left, Unlisted};
 
 /// How files were found to be equal.
@@ -203,6 +203,40 @@ pub struct FoundName {
     pub path: PathBuf,
     /// The number of that given path; for all names of a file in a reference, the number of the reference.
     pub root: u32,
+}
+
+/// A directory, all files of which are also in another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename = "contained")]
+pub struct ContainedDirectory {
+    /// The directory.
+    #[serde(flatten)]
+    pub directory: FoundName,
+    /// The files in it, and below.
+    pub files: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// The space that is freed without it.
+    pub gain_bytes: u64,
+    /// The smallest directory that has an equal file for each of them, apart from those that contain the first one or are in it.
+    pub within: FoundName,
+    /// Files below that one with other contents.
+    pub more_files: u64,
+    /// The sum of their sizes.
+    pub more_bytes: u64,
+}
+
+/// How much of a tree is also in another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TreeOverlap {
+    /// Files of the tree; each of several names counts.
+    pub files: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// Files with an equal one in the other tree.
+    pub shared_files: u64,
+    /// The sum of their sizes.
+    pub shared_bytes: u64,
 }
 
 /// What was found.

@@ -14,11 +14,11 @@ mod contained;
 mod contents;
 mod digest;
 mod directories;
-mod entries;
-mod failures;
 mod found;
 mod heads;
+mod heads_part;
 mod layers;
+mod opened;
 mod order;
 mod place;
 mod prove;
@@ -26,6 +26,7 @@ mod resident;
 mod split;
 #[cfg(test)]
 mod tests;
+mod trees;
 mod twins;
 
 use std::cmp::Reverse;
@@ -44,15 +45,22 @@ use crate::Stop;
 use crate::tree::large::Large;
 use crate::walk::{self, Files, Filter, Selection};
 pub use alike::NamePart;
+use alike::{apart_by_name, drop_single_names};
 use cache::Cache;
-pub use contained::{ContainedDirectory, TreeOverlap};
 pub use contents::Contents;
-use directories::FoundDirectories;
+use directories::{FoundDirectories, find_directories};
 use found::{Class, Member};
-pub use found::{DuplicatesSum, Equal, EqualFiles, FoundDuplicates, FoundName, Proof, ReportedGroup, links_elsewhere};
+pub use found::{
+    ContainedDirectory, DuplicatesSum, Equal, EqualFiles, FoundDuplicates, FoundName, Proof, ReportedGroup,
+    TreeOverlap, links_elsewhere,
+};
 use heads::Beginnings;
+use heads::by_heads;
+use opened::Layouts;
+use opened::{forget, sort_out};
 use order::PathOrder;
-use prove::Layouts;
+use place::look_at_devices;
+use prove::{prove_all, with_twins};
 use twins::Twins;
 
 /// How files are compared.
@@ -176,20 +184,20 @@ fn find_at(
     let mut search = Search::new(&files, (process, plan), options, (stop, tell), names, cache);
     search.finds_twins = search.cache.is_none();
     search.drop_single_sizes(&mut numbers);
-    search.drop_single_names(&mut numbers);
-    search.look_at_devices(&mut numbers);
+    drop_single_names(&search, &mut numbers);
+    look_at_devices(&mut search, &mut numbers);
     ends.push(Instant::now());
     let Beginnings {
         groups,
         mut failed,
         cold,
-    } = search.by_heads(&numbers);
+    } = by_heads(&mut search, &numbers);
     if !options.keeps_cached {
-        search.forget(&cold, &groups);
+        forget(&search, &cold, &groups);
         search.cold = RwLock::new(cold);
     }
     ends.push(Instant::now());
-    let (mut classes, more_failed) = search.prove_all(&groups);
+    let (mut classes, more_failed) = prove_all(&search, &groups);
     drop(groups);
     search.twins = Twins::default();
     failed.extend(more_failed);
@@ -201,11 +209,11 @@ fn find_at(
         equal: directories,
         contained,
         overlap,
-    } = search.directories(&directories, &mut classes);
+    } = find_directories(&search, &directories, &mut classes);
     // From here on, only names are needed; process exit would close the directories one after the other.
     let closing = files.close_directories();
     search.sort(&mut classes);
-    let (changed, failures) = search.sort_out(failed, gone, failures);
+    let (changed, failures) = sort_out(&search, failed, gone, failures);
     left_out.sort();
     FoundDuplicates {
         names: search.names,
@@ -372,11 +380,11 @@ impl Search<'_> {
 
     /// Whether these files, with their twins, make a group that is wanted.
     fn is_group(&self, numbers: impl IntoIterator<Item = u32>) -> bool {
-        let numbers = numbers.into_iter().flat_map(|number| self.with_twins(number));
+        let numbers = numbers.into_iter().flat_map(|number| with_twins(self, number));
         if self.options.matching.is_none() {
             return self.are_wanted(numbers);
         }
-        let apart = self.apart_by_name(numbers.collect(), |number| *number);
+        let apart = apart_by_name(self, numbers.collect(), |number| *number);
         apart.into_iter().any(|alike| self.are_wanted(alike))
     }
 

@@ -10,7 +10,7 @@ use seekless::facts::ProcessFacts;
 use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
 use seekless_sys::HeadRing;
 
-use super::heads::{Digest, HeadsPart};
+use super::heads_part::{Digest, HeadsPart};
 
 /// Files read at a time, in one thread.
 pub(super) struct LeftResident {

@@ -1,38 +1,14 @@
 //! Reading files side by side, and splitting them where they differ.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
-use seekless::files::{data_ranges, read_full};
+use seekless::files::read_full;
 
-use super::failures::unread;
+use super::opened::{Open, unread};
 use crate::Stop;
 use crate::walk::CHANGED;
-
-/// A file that is read side by side with others.
-pub(super) struct Open {
-    pub number: u32,
-    pub file: Arc<File>,
-    pub own_bytes: u64,
-    /// The file that is read for it, because it shares all blocks.
-    pub read_by: Option<usize>,
-    /// Whether it has holes, judging by its size and blocks.
-    pub is_sparse: bool,
-}
-
-impl Open {
-    /// Where the hole at the start of a range ends, if there is one; `hole` keeps the end of the last hole.
-    fn hole_end(&self, range: Range<u64>, hole: &mut u64) -> io::Result<u64> {
-        if self.is_sparse && *hole <= range.start {
-            let data = data_ranges(&self.file, range.clone()).next().transpose()?;
-            *hole = data.map_or(range.end, |data| data.start);
-        }
-        Ok(*hole)
-    }
-}
 
 /// Which of several files may still be equal.
 pub(super) struct Split<'w> {

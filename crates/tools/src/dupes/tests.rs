@@ -7,6 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redb::ReadableDatabase as _;
 
+use super::heads::alike;
+use super::opened::{cause, member, open_file};
 use super::*;
 use crate::testing::{Mounted, cases, long_or, mounts, naive_walk};
 use crate::walk::CHANGED;
@@ -948,7 +950,7 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
                 });
             }
             let started = Instant::now();
-            let (classes, failed) = search.prove_all(std::slice::from_ref(&group));
+            let (classes, failed) = prove_all(&search, std::slice::from_ref(&group));
             assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
             classes.is_empty() && failed.is_empty()
         })
@@ -1054,7 +1056,7 @@ fn whatever_a_file_has_become_since_it_was_listed_is_told() {
         let mut all = 0..files.len();
         all.find(|number| files.name(*number) == name.as_bytes()).unwrap()
     };
-    let (open, _) = search.open_file(number("truncated")).unwrap();
+    let (open, _) = open_file(&search, number("truncated")).unwrap();
     fs::write(path("truncated"), "").unwrap();
     fs::write(path("written"), "SAME").unwrap();
     fs::rename(path("gone"), path("replaced")).unwrap();
@@ -1076,10 +1078,10 @@ fn whatever_a_file_has_become_since_it_was_listed_is_told() {
         ("socket", CHANGED, replaced),
         ("written", CHANGED, changed),
     ] {
-        let error = search.open_file(number(name)).unwrap_err();
+        let error = open_file(&search, number(name)).unwrap_err();
         assert_eq!(told(error), (kind, why.to_owned()), "{name}");
     }
-    let error = search.cause(number("truncated"), &open, io::Error::other("a page is gone"));
+    let error = cause(&search, number("truncated"), &open, io::Error::other("a page is gone"));
     assert_eq!(told(error), (CHANGED, changed.to_owned()));
 }
 
@@ -1135,12 +1137,12 @@ fn ten_million_files_take_less_than_150_bytes_each() {
             .map(|number| (u64::from(digest(*number)), *number))
             .collect()
     });
-    let groups = search.alike(parts.collect());
+    let groups = alike(&search, parts.collect());
     drop(numbers);
     assert!(groups.len() >= count / 4, "{}", groups.len());
     let class = |group: Vec<u32>| Class {
         proof: Proof::Bytes,
-        files: group.into_iter().map(|number| search.member(number, 4096)).collect(),
+        files: group.into_iter().map(|number| member(&search, number, 4096)).collect(),
     };
     let mut classes: Vec<Class> = groups.into_iter().map(class).collect();
     search.sort(&mut classes);

@@ -10,7 +10,10 @@ use serde::Serialize;
 
 use super::rows::{CatalogueError, Reader, Row};
 use crate::Stop;
-use crate::dupes::heads::AllHeads;
+use crate::dupes::digest::whole_digest;
+use crate::dupes::heads::{AllHeads, all_heads};
+use crate::dupes::opened::sort_out;
+use crate::dupes::place::look_at_devices;
 use crate::dupes::{Search, SearchOptions, SearchProgress, Tell, distinct, planned};
 use crate::json;
 use crate::walk::{Files, Filter, Listed, Selection, Unlisted};
@@ -136,12 +139,12 @@ pub fn elsewhere(
         }
     })?;
     numbers.retain(|number| there.contains(&bytes(number)));
-    search.look_at_devices(&mut numbers);
+    look_at_devices(&mut search, &mut numbers);
     let AllHeads {
         digests: heads,
         mut failed,
         ..
-    } = search.all_heads(&numbers, |_| ());
+    } = all_heads(&mut search, &numbers, |_| ());
     let beginning = |digest: &u64, number: &u32| (bytes(number), *digest);
     let mut beginnings: HashMap<Beginning, [bool; 2]> = heads
         .iter()
@@ -156,7 +159,7 @@ pub fn elsewhere(
     let alike: Vec<(u64, u32)> = heads.into_iter().filter(|head| there(head).contains(&true)).collect();
     let digests = search.map(&alike, |head| {
         let [_, has_whole] = there(head);
-        has_whole.then(|| search.whole_digest(head.1)).transpose()
+        has_whole.then(|| whole_digest(&search, head.1)).transpose()
     });
     let mut matches = Vec::new();
     let mut places = Alike::new();
@@ -187,7 +190,7 @@ pub fn elsewhere(
     });
     let mut matches: Vec<Match> = matches.collect();
     matches.sort_by(|one, other| one.paths.cmp(&other.paths));
-    let (changed, failures) = search.sort_out(failed, found.gone, found.failures);
+    let (changed, failures) = sort_out(&search, failed, found.gone, found.failures);
     Ok(FoundElsewhere {
         matches,
         files: searched,

@@ -25,7 +25,11 @@ use seekless::plan::FIRST_BYTES;
 use seekless_sys::Access;
 
 use super::act::origin::SearchOrigin;
-use super::cache::Cache;
+use super::cache::{Cache, cache_of};
+use super::digest::whole_digest;
+use super::heads::{alike, all_heads};
+use super::opened::sort_out;
+use super::place::look_at_devices;
 use super::{Failed, Search, SearchOptions, SearchProgress, Tell, distinct};
 use crate::Stop;
 use crate::walk::{Filter, Listed, Selection, Unlisted};
@@ -238,7 +242,7 @@ fn fill(
     filled.map_err(|error| CatalogueError::of(output, "write", &error))?;
     sum.is_stopped = stop.is_stopped();
     sum.read_bytes = search.read_bytes.load(Ordering::Relaxed);
-    (sum.changed, sum.failures) = search.sort_out(failed, found.gone, found.failures);
+    (sum.changed, sum.failures) = sort_out(&search, failed, found.gone, found.failures);
     Ok(sum)
 }
 
@@ -310,9 +314,9 @@ impl Catalogue<'_> {
         digests: Digests,
         out: &File,
     ) -> Result<(), parquet::errors::ParquetError> {
-        self.search.look_at_devices(&mut numbers);
+        look_at_devices(&mut self.search, &mut numbers);
         let saved = &mut self.saved;
-        let found = self.search.all_heads(&numbers, |search| search.save_sometimes(saved));
+        let found = all_heads(&mut self.search, &numbers, |search| search.save_sometimes(saved));
         self.failed.extend(found.failed);
         self.unkept.extend(found.unkept);
         let mut firsts = vec![None; self.search.files.len() as usize];
@@ -325,7 +329,7 @@ impl Catalogue<'_> {
         let mut is_wanted: Vec<bool> = (0..firsts.len() as u32)
             .map(|number| digests == Digests::All || is_small(&number))
             .collect();
-        for number in self.search.alike(vec![found.digests]).into_iter().flatten() {
+        for number in alike(&self.search, vec![found.digests]).into_iter().flatten() {
             is_wanted[number as usize] = true;
         }
         let mut writer = Writer::new(BufWriter::new(out))?;
@@ -339,7 +343,7 @@ impl Catalogue<'_> {
             let whole: Vec<u32> = chunk.iter().filter(wanted).copied().collect();
             let digest = |number: &u32| match small.binary_search_by_key(number, |(number, _)| *number) {
                 Ok(at) => Ok((small[at].1, false)),
-                Err(_) => self.search.whole_digest(*number),
+                Err(_) => whole_digest(&self.search, *number),
             };
             let mut whole = self.search.map(&whole, digest).into_iter();
             if self.search.stop.is_stopped() {
@@ -432,14 +436,13 @@ impl Search<'_> {
 
     /// Whether the file last changed long enough ago that another change would be seen.
     fn is_settled(&self, number: u32) -> bool {
-        self.cache_of(number)
-            .is_some_and(|cache| cache.is_settled(self.files.get(number)))
+        cache_of(self, number).is_some_and(|cache| cache.is_settled(self.files.get(number)))
     }
 
     /// The name of the file system of a file: by its identity, if it has one.
     fn storage_of(&self, number: u32) -> String {
         let Listed { state, .. } = *self.files.get(number);
-        let identity = self.cache_of(number).and_then(|cache| cache.system(state.device));
+        let identity = cache_of(self, number).and_then(|cache| cache.system(state.device));
         identity.map_or_else(
             || format!("device {:x}", state.device),
             |identity| format!("{identity:016x}"),
