@@ -80,7 +80,6 @@ fn of_engine(error: &Error) -> Option<&'static str> {
         },
         UpdateErrorKind::NameTooLong => "use --safety replace or in-place, or shorten the name",
         UpdateErrorKind::PastEnd { .. } => "to extend the file, use --grow",
-        UpdateErrorKind::NeedsMemory(_) => "use another order, or raise --memory",
         UpdateErrorKind::NotKept { .. } => "use --safety in-place or journal, which do not replace the file",
         UpdateErrorKind::Replaced | UpdateErrorKind::Opened | UpdateErrorKind::Changed => "run it again",
         UpdateErrorKind::NotExclusive { .. } => {

@@ -86,7 +86,7 @@ fn run(method: &Method, path: &Path, other: Option<&Path>) -> Result<(), Box<dyn
                 batch.push(offset, b"once")?;
             }
             let how = Commit::by(*method);
-            commit(path, &batch.resolve()?, &how)?;
+            commit(path, &batch.resolve(), &how)?;
         }
     }
     Ok(())

@@ -223,7 +223,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
         What::Update(path, updates, safety) => {
             let limits = PlanLimits::new(durability, *safety);
             let look = Look::at(path, updates, &limits, true)?;
-            look.plan(updates, &limits).map(|found| found.plan)
+            Ok(look.plan(updates, &limits).plan)
         }
     }
 }
@@ -417,7 +417,7 @@ impl<'a> Job<'a> {
     /// # Errors
     /// As for [`commit`](crate::update::commit).
     pub fn update(&self, path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
-        let (path, updates) = (path.as_ref(), batch.resolve()?);
+        let (path, updates) = (path.as_ref(), batch.resolve());
         let how = Commit {
             grows: self.grows,
             ..Commit::by(self.choice(Operation::Update)).safety(self.safety)

@@ -112,9 +112,8 @@ mod tests {
         for (place, value) in drawn(&pattern, 400_000, 7) {
             last.insert(place, value);
         }
-        let updates = batch(&pattern, 400_000, 7).unwrap().resolve().unwrap();
-        let mut found = Vec::new();
-        updates.visit(|at, bytes| found.push((at, bytes.to_vec()))).unwrap();
+        let updates = batch(&pattern, 400_000, 7).unwrap().resolve();
+        let found: Vec<_> = updates.iter().map(|(at, bytes)| (at, bytes.to_vec())).collect();
         // Neighbours that were given one after the other are one update by now.
         let bytes = |list: &[(u64, Vec<u8>)]| {
             let each = list.iter().flat_map(|(at, bytes)| (*at..).zip(bytes.clone()));

@@ -217,7 +217,7 @@ fn journals() -> Result<Vec<Vec<u8>>> {
         for (at, &length) in lengths.iter().enumerate() {
             batch.push(at as u64 * 1000, &vec![1; length])?;
         }
-        commit_watched(&path, &batch.resolve()?, &how, &copied)?;
+        commit_watched(&path, &batch.resolve(), &how, &copied)?;
         journals.push(fs::read(&copied.0)?);
     }
     Ok(journals)

@@ -200,11 +200,6 @@ const ENVIRONMENT: &[Row] = &[
         &[],
     ),
     (
-        "TMPDIR",
-        "Directory for updates that do not fit into memory, unless --spill names one.",
-        &["update"],
-    ),
-    (
         "XDG_CONFIG_HOME",
         "Directory of configuration files, by default ~/.config.",
         &[],

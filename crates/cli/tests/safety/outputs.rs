@@ -35,7 +35,7 @@ const OUTPUTS: [(&str, &str, &str); 20] = [
 ];
 
 /// All other arguments that are paths: what is read, changed, or made as the work itself.
-const OTHERS: [&str; 45] = [
+const OTHERS: [&str; 44] = [
     "advise path",
     "bench dir",
     "bench file",
@@ -80,8 +80,6 @@ const OTHERS: [&str; 45] = [
     "storage paths",
     "update file",
     "update from",
-    // Files without names are made there.
-    "update spill",
 ];
 
 /// The arguments of a command, and of those in it, that are paths.

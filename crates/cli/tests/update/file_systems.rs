@@ -268,7 +268,7 @@ fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
         let how = Commit::by("update/sync,gap=0".parse::<seekless::Choice>().unwrap())
             .safety(Safety::Journal)
             .growing();
-        commit_watched(&path, &batch.resolve().unwrap(), &how, &snapshot).unwrap();
+        commit_watched(&path, &batch.resolve(), &how, &snapshot).unwrap();
         let kept = snapshot.kept.into_inner().unwrap();
         assert!(kept[0] != before && kept[0] != after, "{}", foreign.kind);
         let journal = journal_path(&path);

@@ -7,4 +7,3 @@ mod changes;
 mod file_systems;
 mod full_disk;
 mod reports;
-mod spilled;

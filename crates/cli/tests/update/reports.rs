@@ -37,6 +37,32 @@ fn what_was_done_is_told_whatever_the_path_and_where_it_cannot_be_told() {
 }
 
 #[test]
+fn update_refuses_more_than_fits_into_memory_and_applies_it_in_parts() {
+    const COUNT: u32 = 1_000_000;
+    let place = Place::new();
+    let mut records = Vec::new();
+    let mut after = vec![0; 4 * COUNT as usize];
+    for n in 0..COUNT {
+        let offset = (u64::from(n) * 7919) % 999_999 * 4;
+        records.extend_from_slice(&offset.to_le_bytes());
+        records.extend_from_slice(&4_u32.to_le_bytes());
+        records.extend_from_slice(&n.to_le_bytes());
+        after[offset as usize..offset as usize + 4].copy_from_slice(&n.to_le_bytes());
+    }
+    let binary = |records: &[u8]| [b"SKLSUPDT\x01\0\0\0", records].concat();
+    let path = place.file("file", &vec![0; after.len()]);
+    place.file("updates", &binary(&records));
+    let refused = place.fails(2, "update file --from updates --memory 16M");
+    refused.warns("apply them in parts, one after the other");
+    assert!(fs::read(&path).unwrap().iter().all(|&byte| byte == 0));
+    for part in records.chunks(records.len() / 2) {
+        place.file("part", &binary(part));
+        place.succeeds("update file --from part --memory 16M");
+    }
+    assert!(fs::read(&path).unwrap() == after);
+}
+
+#[test]
 fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
     let place = Place::new();
     let before = vec![7; 100_000];

@@ -265,7 +265,6 @@ impl Error {
             | Self::Producer { path, .. }
             | Self::SameFile { path }
             | Self::Overlap { path } => Some(path),
-            Self::Batch(BatchError::Spill { directory, .. }) => Some(directory),
             Self::Update(error) => Some(&error.path),
             Self::Recover(error) => Some(&error.file),
             Self::Batch(_) | Self::WrongOperation { .. } => None,
@@ -301,7 +300,7 @@ mod tests {
         };
         let undone = Error::Update(UpdateError { path: "b".into(), kind });
         assert_eq!((undone.path(), undone.os_error()), (Some(Path::new("b")), Some(28)));
-        let full = Error::Batch(BatchError::Full);
+        let full = Error::Batch(BatchError::Full { memory_bytes: 1 });
         assert_eq!((full.path(), full.os_error()), (None, None));
     }
 

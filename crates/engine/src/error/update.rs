@@ -22,19 +22,12 @@ pub enum BatchError {
     },
     /// The batch is full.
     #[error(
-        "the updates exceed 4 GiB: split them into several batches, or set a directory for what does not fit into memory"
+        "the updates take more than {memory_bytes} B of memory (16 B each, and their data): apply them in parts, one \
+         after the other, which gives the same file, or allow more memory"
     )]
-    Full,
-    /// The updates that do not fit into memory could not be stored.
-    #[error(
-        "{}: cannot store the updates that do not fit into memory (allow more memory, or use another directory)",
-        directory.display()
-    )]
-    Spill {
-        /// The directory that was tried.
-        directory: PathBuf,
-        /// The system's reason.
-        source: io::Error,
+    Full {
+        /// The memory that they may take.
+        memory_bytes: u64,
     },
 }
 
@@ -98,9 +91,6 @@ pub enum UpdateErrorKind {
         /// Where the file ends.
         file_bytes: u64,
     },
-    /// The method needs all updates in memory, and they do not fit.
-    #[error("{0} needs all updates in memory, and they do not fit")]
-    NeedsMemory(Method),
     /// A flag protects the file.
     #[error("cannot open for writing: {protection}")]
     Protected {

@@ -43,6 +43,7 @@ pub(crate) use kind::{
 };
 pub use kind::{kind_of, with_article};
 pub use name::NameInDirectory;
+pub(crate) use name::with_protection;
 pub use output::OutputPlace;
 pub(crate) use path_text::serialize_optional_path;
 pub use path_text::{PATH_BYTES, hexadecimal, serialize_path};

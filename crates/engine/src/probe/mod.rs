@@ -248,7 +248,7 @@ impl Probe {
             batch.push(offset, b"seek").map_err(Error::from)?;
         }
         let how = Commit::by(*method).unsafely();
-        commit(&self.target, &batch.resolve()?, &how)?;
+        commit(&self.target, &batch.resolve(), &how)?;
         let is_direct = method.options().cache() == CachePolicy::Direct;
         require(!is_direct || refuses_misaligned(&self.target), WRITTEN_BY_CACHE)
     }

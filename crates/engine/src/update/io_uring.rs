@@ -104,7 +104,7 @@ impl Updating<'_> {
             self.flight.free(slot);
             return self.write_parts(slot, write);
         }
-        target.window.overlay(write, self.flight.buffer_mut(slot));
+        write.overlay(target.updates, self.flight.buffer_mut(slot));
         self.flight
             .write(slot, target.side, write.offset, write.length as usize)?;
         if write.has_gaps() {

@@ -11,14 +11,13 @@ use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, FileSystemTrait, Support};
 
-use super::commit::Commit;
+use super::batch::Updates;
 use super::form::{EMPTY_BYTES, Header, JournalWriter, Read, Record, records_bytes};
 use super::grown;
-use super::resolved::Updates;
 use super::target::Going;
-use super::writes::{WriteLayout, Writes};
+use super::writes::{Write, WriteLayout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::{NameInDirectory, StepKind, Watch, read_full};
 use crate::transfer::Side;
@@ -67,7 +66,7 @@ pub(super) fn write<'a>(
     side: &Side<'_>,
     bytes_before: u64,
     updates: &Updates,
-    commit: &Commit,
+    is_unsafe: bool,
     watch: &dyn Watch,
 ) -> Result<Journal<'a>> {
     if side.alignment > 1 {
@@ -76,7 +75,7 @@ pub(super) fn write<'a>(
     }
     let metadata = side.metadata()?;
     place.require_findable(&side.file, Beside::Journal)?;
-    if metadata.nlink() > 1 && !commit.is_unsafe {
+    if metadata.nlink() > 1 && !is_unsafe {
         let (links, beside) = (metadata.nlink(), Beside::Journal);
         return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
     }
@@ -117,13 +116,10 @@ pub(super) fn write<'a>(
     })
 }
 
-/// File systems that write to other blocks than they overwrite.
-const COPIES_ON_WRITE: [&str; 4] = ["btrfs", "zfs", "bcachefs", "nilfs2"];
-
 /// Allocates what undoing may take where the disk is full by then, in a file without a name: what such a file takes can be
 /// given back even when a truncation finds no room. None where undoing takes nothing.
 fn reserve_for_undo(place: &NameInDirectory, side: &Side<'_>, updates: &Updates) -> io::Result<Option<File>> {
-    if !COPIES_ON_WRITE.contains(&sys::file_system(side.path)?.type_name.as_str()) {
+    if !sys::file_system(side.path)?.has(FileSystemTrait::CopiesOnWrite) {
         return Ok(None);
     }
     let Support::Available((file, _)) = sys::unnamed_file(&place.directory)? else {
@@ -150,42 +146,32 @@ fn reading(end: u64) -> WriteLayout {
 }
 
 /// How long the journal of an update will be: counted once.
-pub(super) fn bytes(updates: &Updates) -> Result<u64> {
+pub(super) fn bytes(updates: &Updates) -> u64 {
     if updates.is_empty() {
-        return Ok(0);
+        return 0;
     }
-    if let Some(&known) = updates.journal_bytes.get() {
-        return Ok(known);
-    }
-    let mut all = EMPTY_BYTES;
-    updates.each_window(|window| {
-        let writes = Writes::new(window, reading(updates.end()));
-        writes.for_each(|write| {
-            window
-                .parts(&write)
-                .for_each(|(_, bytes)| all += records_bytes(bytes.len()));
-        });
-        Ok(())
-    })?;
-    Ok(*updates.journal_bytes.get_or_init(|| all))
+    let count = || {
+        let writes = Writes::new(updates, reading(updates.end()));
+        let of_write =
+            |write: Write| -> u64 { write.parts(updates).map(|(_, bytes)| records_bytes(bytes.len())).sum() };
+        EMPTY_BYTES + writes.map(of_write).sum::<u64>()
+    };
+    *updates.journal_bytes.get_or_init(count)
 }
 
 fn fill(journal: &File, path: &Path, header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
     let failed = |error| Error::system(path, WRITING, error);
     let mut writer = JournalWriter::new(journal, header);
     let mut before = vec![0; READ_BYTES];
-    updates.each_window(|window| {
-        for write in Writes::new(window, reading(side.bytes)) {
-            let before = &mut before[..write.length as usize];
-            read_or_zeros(&side.file, before, write.offset)
-                .map_err(|error| Error::system(side.path, "read the old bytes", error))?;
-            for (at, bytes) in window.parts(&write) {
-                let pushed = writer.push(write.offset + at as u64, bytes, &before[at..at + bytes.len()]);
-                pushed.map_err(failed)?;
-            }
+    for write in Writes::new(updates, reading(side.bytes)) {
+        let before = &mut before[..write.length as usize];
+        read_or_zeros(&side.file, before, write.offset)
+            .map_err(|error| Error::system(side.path, "read the old bytes", error))?;
+        for (at, bytes) in write.parts(updates) {
+            let pushed = writer.push(write.offset + at as u64, bytes, &before[at..at + bytes.len()]);
+            pushed.map_err(failed)?;
         }
-        Ok(())
-    })?;
+    }
     writer.finish().map_err(failed)
 }
 

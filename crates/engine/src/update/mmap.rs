@@ -39,7 +39,7 @@ fn update(target: &Target<'_>, block_bytes: usize) -> Result<()> {
         let map = View::of_target(target.side, &(start..end))?.map;
         while let Some(write) = writes.next_if(|write| write.offset + write.length <= end) {
             target.announce(write.offset, write.length)?;
-            for (at, bytes) in target.window.parts(&write) {
+            for (at, bytes) in write.parts(target.updates) {
                 let at = (write.offset - start) as usize + at;
                 map.bytes_mut(at..at + bytes.len()).copy_from(bytes);
             }
@@ -113,7 +113,7 @@ fn check_not_cut(target: &Target<'_>) -> Result<()> {
 /// bytes gives.
 fn why_not(target: &Target<'_>, write: &Write) -> Error {
     let (side, offset) = (target.side, write.offset);
-    let mut parts = target.window.parts(write);
+    let mut parts = write.parts(target.updates);
     let by_itself = check_not_cut(target)
         .and_then(|()| parts.try_for_each(|(at, bytes)| side.write_block(bytes, offset + at as u64, bytes.len())));
     by_itself.err().unwrap_or_else(|| {

@@ -13,7 +13,7 @@
 //! batch.push(8, b"any order")?;
 //! // The order and size of writes that cost least here; or any method by name.
 //! let how = Commit::by("update/planned,fsync".parse::<Choice>()?).safety(Safety::Journal);
-//! let done = commit(&path, &batch.resolve()?, &how)?;
+//! let done = commit(&path, &batch.resolve(), &how)?;
 //! assert_eq!(done.requested_bytes, 13);
 //! # assert_eq!(&std::fs::read(&path)?[8..17], b"any order");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -26,56 +26,44 @@
 //! Not here: reading updates from text (the crate `seekless-tools`).
 
 // One source file per mechanism; `body` connects them to their rows. `writes` turns a batch into write calls of some
-// order, the plan finds the order, and `commit` carries it out safely, with a `journal` or a new file (`replace`) if
-// requested.
+// order, the plan finds the order, and `commit` carries it out: `in_place`, with a `journal` if requested, or by a new file (`replace`).
 
-mod ahead;
-mod attributes;
 mod batch;
-mod commit;
-mod cost;
 mod form;
 mod grown;
+mod in_place;
 mod io_uring;
 mod journal;
-mod left;
 mod mmap;
-mod overlap;
-mod place;
 mod planned;
 mod recover;
 mod replace;
-mod resolved;
-mod run;
-mod spill;
-mod state;
 mod sync;
 mod target;
-mod updater;
-mod window;
 mod writes;
 
 pub use crate::files::{StepKind, Watch, WatchedStep};
-pub use batch::Batch;
-pub(crate) use commit::commit_done;
-pub use commit::commit_watched;
-pub use commit::{Commit, Updated, commit};
-pub use cost::{UpdateCost, cost, naive};
+pub use batch::{Batch, Updates};
 #[cfg(fuzzing)]
 pub use form::read_journal;
+pub use in_place::{Commit, Updated, Updater};
 pub use journal::journal_path;
-pub use planned::{Look, UpdatePlan};
+pub use planned::{Look, UpdateCost, UpdatePlan, cost, naive};
 pub use recover::recover_watched;
 pub use recover::{Recovered, recover};
-pub use resolved::Updates;
-pub use updater::Updater;
 
 pub use crate::plan::Safety;
 pub use crate::plan::{PlanLimits, UpdateFacts};
 
+use std::path::Path;
+
 use crate::error::Result;
+use crate::files::{NameInDirectory, Unwatched};
+use crate::plan::done::Done;
 use crate::setup::Prepare;
-use seekless_method::UpdateMechanism;
+use in_place::in_place;
+use planned::planned;
+use seekless_method::{Choice, Method, Operation, UpdateMechanism};
 use target::Target;
 
 /// A prepared mechanism of updating: writes all updates. The caller calls fsync.
@@ -90,5 +78,55 @@ fn body(mechanism: UpdateMechanism) -> Prepare<UpdateTarget> {
         UpdateMechanism::Sync => sync::prepare,
         UpdateMechanism::IoUring => io_uring::prepare,
         UpdateMechanism::Mmap => mmap::prepare,
+    }
+}
+
+/// Applies updates to a file, with the durability that the method names. A journal and a new file are always synced.
+///
+/// # Errors
+/// Every [`UpdateErrorKind`], and those of all operations.
+pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Result<Updated> {
+    commit_watched(path.as_ref(), updates, commit, &Unwatched)
+}
+
+/// The same, calling a watch before each step.
+///
+/// # Errors
+/// As [`commit`], and those of the watch.
+pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+    commit_done(path, updates, commit, watch).map(|done| done.what)
+}
+
+/// The same, with the method, and why it was chosen.
+pub(crate) fn commit_done(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Done<Updated>> {
+    let place = &NameInDirectory::of(path)?;
+    let done = |is_exact| {
+        let plan = |durability| {
+            let limits = PlanLimits {
+                is_exact,
+                ..PlanLimits::new(durability, commit.safety)
+            };
+            planned(&place.path, updates, &limits)
+        };
+        let by = |method: &Method| commit_by(place, updates, method, commit, watch);
+        Done::by_choice(commit.method, Operation::Update, plan, by)
+    };
+    match (done(false), commit.method) {
+        // Other processes cannot be kept out, so write only the bytes of updates.
+        (Err(error), Choice::Plan(_)) if error.not_exclusive().is_some() => done(true),
+        (done, _) => done,
+    }
+}
+
+fn commit_by(
+    place: &NameInDirectory,
+    updates: &Updates,
+    method: &Method,
+    commit: &Commit,
+    watch: &dyn Watch,
+) -> Result<Updated> {
+    match commit.safety {
+        Safety::Replace => replace::replace(place, updates, method, commit, watch),
+        Safety::InPlace | Safety::Journal => in_place(place, updates, method, commit, None, watch),
     }
 }

@@ -7,17 +7,19 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::commit::refuse_second;
-use super::cost::{UpdateCost, counted, safety_bytes};
-use super::resolved::Updates;
+use super::batch::Updates;
+use super::in_place::refuse_second;
+use super::journal;
+use super::writes::{WriteLayout, Writes, reach};
 use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, Reads, costs_in, has_holes, measure_scattered, shares_blocks};
 use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
-use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
+use crate::plan::{self, Amounts, Blocks, Gaps, Plan, PlanLimits, Predicted, Safety, UpdateFacts, Work};
 #[cfg(feature = "profile")]
 use crate::profile::{self, StorageProfile};
-use seekless_method::{CachePolicy, Durability, Method};
+use crate::setup::{MEMORY_ALIGNMENT, Setup};
+use seekless_method::{CachePolicy, Durability, Method, Operation, UpdateOrder};
 
 /// Fewer updates are planned by one read of the device.
 const FEW_UPDATES: u64 = 64;
@@ -72,7 +74,7 @@ impl Look {
         ask: impl FnOnce(&mut Self) -> bool,
     ) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
-        let of_file = of_file(updates, &look.facts, limits)?;
+        let of_file = of_file(updates, &look.facts, limits);
         let is_certain = plan::is_certain(&updates.gaps, &look.facts, &of_file);
         let expected_ns = |look: &Self| plan::expected_ns(&updates.gaps, &look.facts, &of_file);
         let asks = is_predicted || !is_certain && expected_ns(&look) >= PAYS_FROM * ASKING_NS;
@@ -219,23 +221,17 @@ impl Look {
     }
 
     /// The plan for updates.
-    ///
-    /// # Errors
-    /// As for [`Updates::visit`].
-    pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
+    pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> UpdatePlan {
         let costs = self.deciding.unwrap_or(self.facts.costs);
         let deciding = UpdateFacts { costs, ..self.facts };
-        let mut found = followed(updates, &self.facts, &deciding, limits, plan::update)?;
+        let mut found = followed(updates, &self.facts, &deciding, limits, plan::update);
         found.plan = self.explained(found.plan);
-        Ok(found)
+        found
     }
 
     /// The cost of a named method.
-    ///
-    /// # Errors
-    /// As for [`Updates::visit`].
-    pub fn of_method(&self, method: Method, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
-        let (cost, amounts) = counted(updates, &self.facts, &method, limits.safety)?;
+    pub fn of_method(&self, method: Method, updates: &Updates, limits: &PlanLimits) -> UpdatePlan {
+        let (cost, amounts) = counted(updates, &self.facts, &method, limits.safety);
         let plan = Plan {
             method,
             otherwise: method,
@@ -244,7 +240,7 @@ impl Look {
             why: "as requested".to_owned(),
             facts: amounts.facts(&self.facts.costs).collect(),
         };
-        Ok(UpdatePlan { plan, cost })
+        UpdatePlan { plan, cost }
     }
 }
 
@@ -255,12 +251,12 @@ fn followed(
     deciding: &UpdateFacts,
     limits: &PlanLimits,
     by: fn(&Gaps, &UpdateFacts, &PlanLimits) -> Plan,
-) -> Result<UpdatePlan> {
-    let mut plan = by(&updates.gaps, deciding, &of_file(updates, facts, limits)?);
-    let (mut planned, mut amounts) = counted(updates, facts, &plan.method, limits.safety)?;
+) -> UpdatePlan {
+    let mut plan = by(&updates.gaps, deciding, &of_file(updates, facts, limits));
+    let (mut planned, mut amounts) = counted(updates, facts, &plan.method, limits.safety);
     if !planned.is_within(limits) && plan.method != plan.otherwise {
         plan.method = plan.otherwise;
-        (planned, amounts) = counted(updates, facts, &plan.method, limits.safety)?;
+        (planned, amounts) = counted(updates, facts, &plan.method, limits.safety);
     }
     // After the part in the page cache.
     plan.facts.truncate(1);
@@ -269,19 +265,19 @@ fn followed(
         plan.why += "; the page cache is bypassed, because it holds hardly any of the file";
     }
     plan.predicted = planned.predicted;
-    Ok(UpdatePlan { plan, cost: planned })
+    UpdatePlan { plan, cost: planned }
 }
 
 /// The limits for writes to the file itself, without those for safety.
-fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<PlanLimits> {
+fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> PlanLimits {
     let Some(most) = limits.amplification_max else {
-        return Ok(*limits);
+        return *limits;
     };
-    let beside = safety_bytes(updates, facts, limits.safety)? as f64 / updates.requested_bytes().max(1) as f64;
-    Ok(PlanLimits {
+    let beside = safety_bytes(updates, facts, limits.safety) as f64 / updates.requested_bytes().max(1) as f64;
+    PlanLimits {
         amplification_max: Some(most - beside),
         ..*limits
-    })
+    }
 }
 
 /// Measures the costs of writing in the directory of a file.
@@ -314,7 +310,140 @@ pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Re
     if let Some(doubt) = &look.doubt {
         log::debug!(path = %path.display(), doubt, "write costs are assumed");
     }
-    Ok(look.plan(updates, limits)?.plan)
+    Ok(look.plan(updates, limits).plan)
+}
+
+/// The cost of updates by a method.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpdateCost {
+    /// Calls that write and read, and their bytes.
+    pub work: Work,
+    /// Bytes that change, each counted once.
+    pub requested_bytes: u64,
+    /// Bytes of the blocks of 4 KiB in which bytes change: a device writes at least these.
+    pub changed_block_bytes: u64,
+    /// Bytes written for safety: the journal, or at most the copy of the file.
+    pub safety_bytes: u64,
+    /// The predicted time.
+    pub predicted: Predicted,
+}
+
+impl UpdateCost {
+    /// Write amplification: bytes written, including those for safety, for each byte that changes.
+    #[must_use]
+    pub fn amplification(&self) -> f64 {
+        (self.work.written_bytes + self.safety_bytes) as f64 / self.requested_bytes.max(1) as f64
+    }
+
+    /// The same in blocks: bytes of the blocks that are written, and for safety, for each byte of the blocks that change.
+    #[must_use]
+    pub fn block_amplification(&self) -> f64 {
+        (self.work.written_block_bytes + self.safety_bytes) as f64 / self.changed_block_bytes.max(1) as f64
+    }
+
+    /// Whether it is within the limit on write amplification.
+    #[must_use]
+    pub fn is_within(&self, limits: &PlanLimits) -> bool {
+        limits.amplification_max.is_none_or(|most| self.amplification() <= most)
+    }
+}
+
+/// Bytes written for safety.
+fn safety_bytes(updates: &Updates, facts: &UpdateFacts, safety: Safety) -> u64 {
+    match safety {
+        Safety::InPlace => 0,
+        Safety::Journal => journal::bytes(updates),
+        Safety::Replace => facts.copied_bytes,
+    }
+}
+
+/// The cost of a method by the facts, including safety.
+pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safety) -> UpdateCost {
+    counted(updates, facts, method, safety).0
+}
+
+/// The same, with the amounts that it consists of.
+fn counted(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safety) -> (UpdateCost, Amounts) {
+    let layout = layout(updates, facts, method);
+    let (mut work, mut blocks) = (Work::default(), Blocks::default());
+    for write in Writes::new(updates, layout) {
+        work.writes += 1;
+        work.written_bytes += write.length;
+        blocks.add(write.offset, write.length);
+        if write.has_gaps() {
+            work.reads += 1;
+            work.read_bytes += write.length;
+        } else {
+            work.cut_blocks += Blocks::cut(write.offset, write.length);
+        }
+    }
+    work.cut_blocks = work.cut_blocks.min(blocks.bytes() / Blocks::BYTES);
+    work.written_block_bytes = blocks.bytes().max(work.written_bytes);
+    let options = method.options();
+    let is_direct = options.cache() == CachePolicy::Direct;
+    let requested_bytes = updates.requested_bytes();
+    let safety_bytes = safety_bytes(updates, facts, safety);
+    let mut amounts = plan::amounts(&work, options.durability(), facts.absent_part, is_direct);
+    // Safety in addition to the method: reads and writes, and syncs of files and directories.
+    let (syncs, read_bytes) = match safety {
+        // Syncs for the journal, its name, and its removal; it also reads the old bytes.
+        Safety::Journal => (3, requested_bytes),
+        // Its name.
+        Safety::Replace => (1, safety_bytes),
+        Safety::InPlace => (0, 0),
+    };
+    if safety != Safety::InPlace && requested_bytes > 0 {
+        // The file is synced in any case; a fsync of the method is already counted.
+        let syncs = syncs + u32::from(options.durability() != Durability::Fsync);
+        amounts = amounts.and(plan::amounts_of_safety(
+            safety_bytes,
+            read_bytes,
+            syncs,
+            options.durability(),
+        ));
+    }
+    let cost = UpdateCost {
+        work,
+        requested_bytes,
+        changed_block_bytes: updates.gaps.blocks.bytes(),
+        safety_bytes,
+        predicted: amounts.predicted(&facts.costs),
+    };
+    (cost, amounts)
+}
+
+fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> WriteLayout {
+    let options = method.options();
+    let alignment = match options.cache() {
+        // If the file system does not report it, as when opening the file.
+        CachePolicy::Direct => facts.direct_alignment.unwrap_or(MEMORY_ALIGNMENT as u64),
+        _ => 1,
+    };
+    let order = match options.update_order() {
+        // The same number of writes, without sorting back into the given order; but two updates in one aligned block
+        // stay two writes.
+        UpdateOrder::AsGiven if alignment == 1 => UpdateOrder::Ascending,
+        order => order,
+    };
+    let longest = reach(method, updates.end(), facts.file_bytes);
+    WriteLayout {
+        order,
+        block_bytes: match Setup::new(method, longest).block_bytes {
+            // A method that moves everything in one call has no block.
+            0 => u64::MAX,
+            block => block as u64,
+        },
+        alignment,
+        end: updates.end().max(facts.file_bytes),
+    }
+}
+
+/// The cost if every update is a write of its own, in the given order.
+pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> (Method, UpdateCost) {
+    let plain = plan::usual(Operation::Update);
+    let as_given = plain.with(UpdateOrder::AsGiven);
+    let method = as_given.and_then(|as_given| as_given.with(durability)).unwrap_or(plain);
+    (method, cost(updates, facts, &method, Safety::InPlace))
 }
 
 #[cfg(test)]

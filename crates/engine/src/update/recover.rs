@@ -3,20 +3,21 @@
 //! A journal will be written to the file, so it is trusted only if no other user can have made it, and if each byte
 //! that it names has the old or the new value in the file.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekless_sys::{self as sys, Access};
+use seekless_sys::{self as sys, Access, FileSystemTrait};
 
-use super::commit::{hold, refuse_second};
 use super::form::{Header, Read, Record};
+use super::in_place::{hold, refuse_second};
 use super::journal::{journal_name, read_or_zeros, remove};
-use super::left;
-use crate::error::{Beside, Doubt, Error, RecoverError, Result};
-use crate::files::{Exposed, NameInDirectory, StepKind, Unwatched, Watch, WatchedStep};
+use super::replace::{NewFileName, WatchedState};
+use crate::error::{Beside, Doubt, Error, Other, RecoverError, Result, UpdateErrorKind};
+use crate::files::{Exposed, NameInDirectory, StepKind, Unwatched, Watch, WatchedStep, is_name_of_empty};
 
 /// What recovering a file did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
             recovered
         }
     };
-    left::recover(place, &file, watch)?;
+    recover_left(place, &file, watch)?;
     Ok(recovered)
 }
 
@@ -224,13 +225,9 @@ fn by_list(path: &Path, journal: &File, found: &Metadata, file: &File) -> io::Re
     Ok(is_listed && sys::access_list(journal)?.available() != sys::access_list(file)?.available())
 }
 
-/// File systems on which a file's inode may change with each mount: FAT and exFAT do not store inodes, and FUSE
-/// programs may make them up.
-const WITHOUT_LASTING_INODES: [&str; 3] = ["vfat", "exfat", "fuse"];
-
 fn has_lasting_inode(path: &Path) -> Result<bool> {
     let found = sys::file_system(path).map_err(|error| Error::system(path, "stat its file system", error))?;
-    Ok(!WITHOUT_LASTING_INODES.contains(&found.type_name.as_str()))
+    Ok(!found.has(FileSystemTrait::ChangingInodes))
 }
 
 /// FAT stores times in units of 2 seconds, so equal times may be those of an earlier write.
@@ -244,4 +241,72 @@ fn foreign_byte(found: &[u8], record: &Record) -> Option<u64> {
         .zip(wanted)
         .position(|(found, (before, after))| found != before && found != after);
     foreign.map(|at| record.offset + at as u64)
+}
+
+/// Removes files that killed replacements left in the directory, and reports those that only the user can decide on.
+/// Files that another user than the file's owner, this user or root may have planted are not trusted.
+///
+/// # Errors
+/// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds, or may hold, what other
+/// processes wrote or saved.
+pub(super) fn recover_left(place: &NameInDirectory, file: &File, watch: &dyn Watch) -> Result<()> {
+    let found = &place.metadata(file)?;
+    let failed = |error| place.system("search its directory for files of a killed update", error);
+    let trusted = [0, sys::effective_user(), found.uid()];
+    let mut undecided = None;
+    for name in place.directory.names().map_err(failed)? {
+        if !name.as_encoded_bytes().starts_with(b".seekless-") {
+            continue;
+        }
+        let Some(left) = place.facts_of(&name).map_err(failed)? else {
+            continue;
+        };
+        if !left.is_file() || !trusted.contains(&left.owner) {
+            continue;
+        }
+        let is_ours = match NewFileName::parse(&name) {
+            // The new file, which did not get the name, or not yet.
+            Some(told) if left.inode == told.new_inode => true,
+            // The old file, whose name a new file took. Other processes may have opened it before that.
+            Some(told) if left.inode == told.old_inode => {
+                let is_last = told.new_inode == found.ino();
+                let is_as_it_was = left.modified == told.old_modified && (!is_last || is_like(place, &name, file));
+                if !is_as_it_was && is_last {
+                    undecided = Some((place.beside(&name), Other::ChangedOld));
+                }
+                is_as_it_was
+            }
+            Some(told) => {
+                if told.new_inode == found.ino() {
+                    undecided = Some((place.beside(&name), Other::PerhapsSaved));
+                }
+                false
+            }
+            None => left.bytes == 0 && is_name_of_empty(&name),
+        };
+        if is_ours && is_abandoned(place, &name) {
+            let (path, action) = (place.beside(&name), "remove a file of a killed update");
+            watch.step(StepKind::Remove, &path, action, || place.directory.remove_file(&name))?;
+        }
+    }
+    match undecided {
+        None => Ok(()),
+        Some((other, what)) => Err(place.failed(UpdateErrorKind::TwoFiles { other, what })),
+    }
+}
+
+/// Whether a file beside another has its owner, mode and attributes.
+fn is_like(place: &NameInDirectory, name: &OsStr, file: &File) -> bool {
+    let states = place
+        .open_of(name)
+        .and_then(|left| Ok((WatchedState::of(&left)?, WatchedState::of(file)?)));
+    states.is_ok_and(|(left, file)| {
+        let rights = |state: &WatchedState| (state.facts.mode, state.facts.owner, state.facts.group);
+        rights(&left) == rights(&file) && left.attributes == file.attributes
+    })
+}
+
+/// Whether no replacement is using a file: one that does has locked the old and the new file.
+fn is_abandoned(place: &NameInDirectory, name: &OsStr) -> bool {
+    place.open_of(name).is_ok_and(|file| file.try_lock().is_ok())
 }

@@ -10,23 +10,21 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use seekless_sys::{self as sys, Access, LeaseKind, Opening, Support};
 
-use super::attributes;
-use super::commit::{Commit, Updated, fill, harden, hold, refuse_second, written};
+use super::batch::Updates;
+use super::in_place::{Commit, Updated, Updater, fill, harden, hold, refuse_second, written};
 use super::journal::refuse_left;
-use super::left;
-use super::resolved::Updates;
-use super::state::WatchedState;
 use super::target::{Going, Others};
-use super::updater::Updater;
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
-use crate::files::{Exchange, NameInDirectory, NotExchanged, StepKind, Watch, make_beside};
+use crate::files::{Attributes, Exchange, NameInDirectory, NotExchanged, StatFacts, StepKind, Watch, make_beside};
 use crate::log;
 use crate::part::Part;
 use crate::plan::done::Done;
@@ -66,12 +64,12 @@ pub(super) fn replace(
         _ => {}
     }
     let new = NewFile::make(place, &found, watch)?;
-    let prepared = attributes::keep_flags(&old, &new.file, &place.path);
+    let prepared = keep_flags(&old, &new.file, &place.path);
     let made = prepared
         .and_then(|()| copy(&old, &place.path, &new, watch))
         .and_then(|copied_bytes| {
             let done = update(&new, found.len(), updates, method, watch)?;
-            attributes::keep(&old, &new.file, &place.path)?;
+            keep_attributes(&old, &new.file, &place.path)?;
             sync(&new, watch)?;
             new.name(watch)?;
             Ok(Updated { copied_bytes, ..done })
@@ -191,7 +189,7 @@ impl<'a> NewFile<'a> {
         match sys::unnamed_file(&place.directory).map_err(failed)? {
             Support::Available((file, unnamed)) => {
                 file.lock().map_err(failed)?;
-                let name = left::name_of(old, &file.metadata().map_err(failed)?);
+                let name = name_of(old, &file.metadata().map_err(failed)?);
                 Ok(Self::of(place, file, name, Some(unnamed)))
             }
             Support::Unavailable(_) => Self::make_named(place, old).map_err(failed),
@@ -204,7 +202,7 @@ impl<'a> NewFile<'a> {
         // By renaming, not by linking: FUSE treats file and link as two files, each with a page cache. The target name
         // contains our inode, so no other file has it.
         let renamed = || {
-            let name = left::name_of(old, &file.metadata()?);
+            let name = name_of(old, &file.metadata()?);
             match place.facts_of(&name) {
                 Ok(Some(_)) => Err(io::ErrorKind::AlreadyExists.into()),
                 _ => place.directory.rename(&first_name, &name).map(|()| name),
@@ -324,13 +322,91 @@ impl Drop for NewFile<'_> {
     }
 }
 
+/// Copies the flags of `from` to `to`, which is still empty, because some can only be set on an empty file.
+///
+/// # Errors
+/// The system's, if one cannot be copied.
+fn keep_flags(from: &File, to: &File, path: &Path) -> Result<()> {
+    let kept = sys::copy_inode_flags(from, to);
+    kept.map_err(not_kept(path, "flags (lsattr)"))
+}
+
+fn not_kept(path: &Path, attribute: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| UpdateErrorKind::NotKept { attribute, source }.at(path)
+}
+
+/// Copies owner, mode and extended attributes, including access control lists, from `from` to `to`.
+///
+/// # Errors
+/// The system's, if one cannot be copied.
+fn keep_attributes(from: &File, to: &File, path: &Path) -> Result<()> {
+    let wanted = Attributes::of(from).map_err(|error| Error::system(path, "read its attributes", error))?;
+    wanted
+        .give(to)
+        .map_err(|(attribute, error)| not_kept(path, attribute)(error))
+}
+
+/// The properties of a file that other processes may change.
+pub(super) struct WatchedState {
+    pub facts: StatFacts,
+    pub attributes: Support<sys::ExtendedAttributes>,
+}
+
+impl WatchedState {
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(Self {
+            facts: StatFacts::of(file)?,
+            attributes: sys::extended_attributes(file.as_fd())?,
+        })
+    }
+
+    /// Whether nothing differs.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.facts.changed_ns == other.facts.changed_ns && self.is_but_for_ctime(other)
+    }
+
+    /// Whether nothing but the ctime differs.
+    pub fn is_but_for_ctime(&self, other: &Self) -> bool {
+        let has_same_names = self.facts.names == other.facts.names && self.facts.is_but_for_names(&other.facts);
+        has_same_names && self.attributes == other.attributes
+    }
+}
+
+/// The prefix of the names of new files. Behind it are the inodes of the old and the new file, and the old one's mtime
+/// in seconds and nanoseconds: these identify a file as one of ours.
+const PREFIX: &str = ".seekless-new-";
+
+fn name_of(old: &Metadata, new: &Metadata) -> OsString {
+    let (seconds, nanoseconds) = (old.mtime(), old.mtime_nsec());
+    format!("{PREFIX}{}-{}-{seconds}.{nanoseconds}", old.ino(), new.ino()).into()
+}
+
+/// The parts of a name by [`name_of`].
+pub(super) struct NewFileName {
+    pub old_inode: u64,
+    pub new_inode: u64,
+    pub old_modified: (i64, u32),
+}
+
+impl NewFileName {
+    pub fn parse(name: &OsStr) -> Option<Self> {
+        let (old, rest) = name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
+        let (new, time) = rest.split_once('-')?;
+        let (seconds, nanoseconds) = time.split_once('.')?;
+        Some(Self {
+            old_inode: old.parse().ok()?,
+            new_inode: new.parse().ok()?,
+            old_modified: (seconds.parse().ok()?, nanoseconds.parse().ok()?),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
     use crate::files::Unwatched;
+    use crate::update::recover::recover_left;
+    use std::fs;
 
     fn place() -> (tempfile::TempDir, NameInDirectory) {
         let directory = tempfile::tempdir().unwrap();
@@ -349,8 +425,8 @@ mod tests {
         named.has_name.set(false);
         drop(named);
         let mut theirs = vec![
-            path.with_file_name(format!("{}{}-1-1.1", left::PREFIX, old.ino())),
-            path.with_file_name(left::PREFIX),
+            path.with_file_name(format!("{}{}-1-1.1", PREFIX, old.ino())),
+            path.with_file_name(PREFIX),
             directory.path().join(".file.seekless-new"),
         ];
         for path in &theirs {
@@ -359,13 +435,13 @@ mod tests {
         // A copy has another inode.
         let copied = path.with_extension("copy");
         fs::copy(&path, &copied).unwrap();
-        let other = directory.path().join(left::name_of(
+        let other = directory.path().join(name_of(
             &fs::metadata(&path).unwrap(),
             &fs::metadata(&theirs[0]).unwrap(),
         ));
         fs::rename(&copied, &other).unwrap();
         theirs.push(other);
-        left::recover(&place, &File::open(&place.path).unwrap(), &Unwatched).unwrap();
+        recover_left(&place, &File::open(&place.path).unwrap(), &Unwatched).unwrap();
         assert!(!path.exists());
         for path in &theirs {
             assert!(path.exists(), "{}", path.display());

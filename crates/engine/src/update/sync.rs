@@ -6,7 +6,7 @@
 //! copy.
 
 use super::PreparedUpdate;
-use super::ahead::WriteAhead;
+use super::target::WriteAhead;
 use crate::setup::Setup;
 
 pub(super) fn prepare(setup: Setup) -> PreparedUpdate {

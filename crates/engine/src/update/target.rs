@@ -5,15 +5,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use seekless_sys::{self as sys, LeaseKind};
+use seekless_sys::{self as sys, Advice, LeaseKind, page_bytes};
 
-use super::resolved::Updates;
-use super::window::Window;
+use super::batch::Updates;
 use super::writes::{Write, WriteLayout, Writes};
-use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind, full_text};
+use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind};
 use crate::files::{Lease, StepKind, Watch, WatchedStep};
-use crate::log;
-use crate::transfer::Side;
+use crate::transfer::{PIECE_BYTES, Side};
+use seekless_method::Hint;
 
 /// Who else may write to the file between reading a gap and writing it back.
 #[derive(Debug)]
@@ -102,28 +101,19 @@ impl<'a> Going<'a> {
         let in_flight = cut_off.map_or(1, |(writes, _)| writes);
         let begun = if self.has_begun() { done + in_flight } else { 0 };
         let (mut planned, mut whole, mut next_offset, mut reached) = (0, 0, None, 0);
-        let counted = updates.each_window(|window| {
-            for write in Writes::new(window, layout(side, block_bytes)) {
-                let is_whole = match cut_off {
-                    Some((_, offset)) => write.offset + write.length <= offset,
-                    None => planned < done,
-                };
-                whole += u64::from(is_whole);
-                if !is_whole && next_offset.is_none() {
-                    next_offset = Some(write.offset);
-                }
-                if planned < begun {
-                    reached = reached.max(write.offset + write.length);
-                }
-                planned += 1;
+        for write in Writes::new(updates, layout(side, block_bytes)) {
+            let is_whole = match cut_off {
+                Some((_, offset)) => write.offset + write.length <= offset,
+                None => planned < done,
+            };
+            whole += u64::from(is_whole);
+            if !is_whole && next_offset.is_none() {
+                next_offset = Some(write.offset);
             }
-            Ok(())
-        });
-        if let Err(error) = counted {
-            log::warn!(
-                error = full_text(&error),
-                "not all writes that were planned are counted"
-            );
+            if planned < begun {
+                reached = reached.max(write.offset + write.length);
+            }
+            planned += 1;
         }
         let far = HowFar {
             done: whole,
@@ -145,16 +135,16 @@ fn layout(side: &Side<'_>, block_bytes: usize) -> WriteLayout {
     }
 }
 
-/// A file with its updates, or with a window of them.
+/// A file with its updates.
 pub(crate) struct Target<'a> {
     pub side: &'a Side<'a>,
-    pub window: &'a Window,
+    pub updates: &'a Updates,
     pub going: &'a Going<'a>,
 }
 
 impl<'a> Target<'a> {
     pub fn writes(&self, block_bytes: usize) -> Writes<'a> {
-        Writes::new(self.window, layout(self.side, block_bytes))
+        Writes::new(self.updates, layout(self.side, block_bytes))
     }
 
     /// Announces a write to the watch.
@@ -228,11 +218,11 @@ impl<'a> Target<'a> {
         if write.has_gaps() && !self.may_fill_gaps() {
             return self.write_exactly(write, buffer);
         }
-        let bytes = match self.window.only_part(write) {
+        let bytes = match write.only_part(self.updates) {
             // Direct I/O needs aligned memory.
             Some(bytes) if self.side.alignment == 1 => bytes,
             _ => {
-                self.window.overlay(write, buffer);
+                write.overlay(self.updates, buffer);
                 buffer
             }
         };
@@ -259,7 +249,7 @@ impl<'a> Target<'a> {
             self.announce(offset, bytes as u64)?;
             self.side.write_block(&buffer[stretch.clone()], offset, bytes)
         };
-        for (at, bytes) in self.window.parts(write) {
+        for (at, bytes) in write.parts(self.updates) {
             if at != stretch.end {
                 flush(&stretch, buffer)?;
                 stretch = at..at;
@@ -320,3 +310,83 @@ pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<Lease, NotA
     side.count_calls(2);
     Lease::take(&side.file, LeaseKind::Exclusive, None)
 }
+
+/// How many writes the hint is ahead.
+const AHEAD_WRITES: u64 = 64;
+const AHEAD_BYTES: u64 = 8 << 20;
+
+/// The read-ahead hint of an update: the kernel reads data for later writes while the current write waits for the device.
+/// It covers gaps, and pages that are written in part, whose rest the kernel reads.
+pub(super) struct WriteAhead<'a> {
+    target: &'a Target<'a>,
+    /// The writes without a hint yet; `None` if the hint is given once.
+    coming: Option<Writes<'a>>,
+    /// Writes and bytes with a hint that are not written yet.
+    pending: u64,
+    pending_bytes: u64,
+}
+
+impl<'a> WriteAhead<'a> {
+    /// Gives a hint that is given only once.
+    pub fn new(target: &'a Target<'a>, block_bytes: usize) -> Result<Self> {
+        let hint = target.side.method.options().hint();
+        if hint == Hint::Random {
+            target.side.count_call();
+            let given = sys::advise(&target.side.file, Advice::Random, 0, 0);
+            target.side.support(GIVING, given)?;
+        }
+        Ok(Self {
+            target,
+            coming: (hint == Hint::WillNeed).then(|| target.writes(block_bytes)),
+            pending: 0,
+            pending_bytes: 0,
+        })
+    }
+
+    /// Gives the hints for writes after the one that is about to be made.
+    pub fn writing(&mut self, write: &Write) -> Result<()> {
+        let Some(coming) = &mut self.coming else {
+            return Ok(());
+        };
+        while self.pending <= AHEAD_WRITES && self.pending_bytes <= AHEAD_BYTES {
+            let Some(next) = coming.next() else { break };
+            self.pending += 1;
+            self.pending_bytes += next.length;
+            // The current write reads at once.
+            if next.offset != write.offset {
+                tell(self.target, &next)?;
+            }
+        }
+        self.pending = self.pending.saturating_sub(1);
+        self.pending_bytes = self.pending_bytes.saturating_sub(write.length);
+        Ok(())
+    }
+}
+
+/// Gives the hint for a write: for all of it, or for pages that it writes in part.
+fn tell(target: &Target<'_>, write: &Write) -> Result<()> {
+    let (page, end) = (page_bytes() as u64, write.offset + write.length);
+    if write.has_gaps() || write.length <= 2 * page {
+        return advise(target, write.offset, end);
+    }
+    for edge in [write.offset, end] {
+        if !edge.is_multiple_of(page) {
+            advise(target, edge, edge + 1)?;
+        }
+    }
+    Ok(())
+}
+
+fn advise(target: &Target<'_>, offset: u64, end: u64) -> Result<()> {
+    let mut at = offset;
+    while at < end.min(target.side.bytes) {
+        let bytes = PIECE_BYTES.min(end - at);
+        target.side.count_call();
+        let given = sys::advise(&target.side.file, Advice::WillNeed, at, bytes);
+        target.side.support(GIVING, given)?;
+        at += bytes;
+    }
+    Ok(())
+}
+
+const GIVING: &str = "give the read-ahead hint";

@@ -1,8 +1,8 @@
-//! Iterates over the writes of an order for a window of updates, without a list of all writes.
+//! Iterates over the writes of an order for updates, without a list of all writes.
 
 use std::ops::Range;
 
-use super::window::{Window, WindowPiece};
+use super::batch::{UpdatePiece, Updates};
 use seekless_method::{Method, UpdateOrder};
 
 /// One call that writes.
@@ -20,6 +20,30 @@ impl Write {
     /// Whether it has bytes that are not from updates.
     pub fn has_gaps(&self) -> bool {
         self.covered < self.length
+    }
+
+    /// The parts that are from updates: the position in the write, and the bytes.
+    pub fn parts<'a>(&self, updates: &'a Updates) -> impl Iterator<Item = (usize, &'a [u8])> {
+        let (offset, end) = (self.offset, self.offset + self.length);
+        updates.pieces[self.pieces.clone()].iter().map(move |piece| {
+            let within: Range<u64> = piece.offset.max(offset)..piece.end().min(end);
+            let first = (within.start - piece.offset) as usize;
+            let bytes = &updates.bytes_of(piece)[first..first + (within.end - within.start) as usize];
+            ((within.start - offset) as usize, bytes)
+        })
+    }
+
+    /// The bytes, if all of them are from one update.
+    pub fn only_part<'a>(&self, updates: &'a Updates) -> Option<&'a [u8]> {
+        let (_, bytes) = self.parts(updates).next()?;
+        (bytes.len() as u64 == self.length).then_some(bytes)
+    }
+
+    /// Copies the updates into the buffer of the write.
+    pub fn overlay(&self, updates: &Updates, buffer: &mut [u8]) {
+        for (at, bytes) in self.parts(updates) {
+            buffer[at..at + bytes.len()].copy_from_slice(bytes);
+        }
     }
 }
 
@@ -52,7 +76,7 @@ struct Span {
 }
 
 pub(crate) struct Writes<'a> {
-    window: &'a Window,
+    updates: &'a Updates,
     layout: WriteLayout,
     /// The updates in the given order, if that is the order of writing.
     given: Option<Vec<u32>>,
@@ -61,14 +85,14 @@ pub(crate) struct Writes<'a> {
 }
 
 impl<'a> Writes<'a> {
-    pub fn new(window: &'a Window, layout: WriteLayout) -> Self {
+    pub fn new(updates: &'a Updates, layout: WriteLayout) -> Self {
         let given = (layout.order == UpdateOrder::AsGiven).then(|| {
-            let mut given: Vec<u32> = (0..window.pieces.len() as u32).collect();
-            given.sort_unstable_by_key(|&index| window.pieces[index as usize].start);
+            let mut given: Vec<u32> = (0..updates.pieces.len() as u32).collect();
+            given.sort_unstable_by_key(|&index| updates.pieces[index as usize].start);
             given
         });
         Self {
-            window,
+            updates,
             layout,
             given,
             next: 0,
@@ -76,23 +100,22 @@ impl<'a> Writes<'a> {
         }
     }
 
-    fn aligned(&self, piece: &WindowPiece) -> (u64, u64) {
+    fn aligned(&self, piece: &UpdatePiece) -> (u64, u64) {
         let alignment = self.layout.alignment;
         let start = piece.offset / alignment * alignment;
         (start, piece.end().next_multiple_of(alignment))
     }
 
     fn next_span(&mut self) -> Option<Span> {
-        let pieces = &self.window.pieces;
+        let pieces = &self.updates.pieces;
         if self.next >= pieces.len() {
             return None;
         }
         if self.layout.order == UpdateOrder::Rewrite {
             self.next = pieces.len();
-            let (range, alignment) = (&self.window.range, self.layout.alignment);
             return Some(Span {
-                at: range.start / alignment * alignment,
-                end: range.end.min(self.layout.end).next_multiple_of(alignment),
+                at: 0,
+                end: self.layout.end.next_multiple_of(self.layout.alignment),
                 first: 0,
                 last: pieces.len(),
             });
@@ -133,7 +156,7 @@ impl Iterator for Writes<'_> {
             }
             let span = self.span.as_mut()?;
             let (at, end) = (span.at, span.end.min(span.at.saturating_add(self.layout.block_bytes)));
-            let pieces = &self.window.pieces;
+            let pieces = &self.updates.pieces;
             let (first, mut last, mut covered) = (span.first, span.first, 0);
             while last < span.last && pieces[last].offset < end {
                 covered += pieces[last].end().min(end) - pieces[last].offset.max(at);
@@ -159,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::update::window::Unsorted;
+    use crate::update::Batch;
 
     fn layout(order: UpdateOrder) -> WriteLayout {
         WriteLayout {
@@ -171,12 +194,12 @@ mod tests {
     }
 
     fn writes(given: &[(u64, usize)], layout: WriteLayout) -> Vec<(u64, u64)> {
-        let mut unsorted = Unsorted::default();
+        let mut batch = Batch::new();
         for &(offset, bytes) in given {
-            unsorted.push(offset, &vec![1; bytes]);
+            batch.push(offset, &vec![1; bytes]).unwrap();
         }
-        let window = unsorted.resolve(0..u64::MAX);
-        let writes = Writes::new(&window, layout);
+        let updates = batch.resolve();
+        let writes = Writes::new(&updates, layout);
         writes.map(|write| (write.offset, write.length)).collect()
     }
 
@@ -216,23 +239,23 @@ mod tests {
             (alignment, blocks) in (prop_oneof![Just(1u64), Just(64)], 1u64..20),
         ) {
             let mut naive = before.clone();
-            let mut unsorted = Unsorted::default();
+            let mut batch = Batch::new();
             for (offset, bytes) in &given {
-                unsorted.push(*offset, bytes);
+                batch.push(*offset, bytes).unwrap();
                 let (start, end) = (*offset as usize, *offset as usize + bytes.len());
                 naive.resize(naive.len().max(end), 0);
                 naive[start..end].copy_from_slice(bytes);
             }
-            let window = unsorted.resolve(0..u64::MAX);
-            let end = window.pieces.last().unwrap().end().max(before.len() as u64);
+            let updates = batch.resolve();
+            let end = updates.pieces.last().unwrap().end().max(before.len() as u64);
             let layout = WriteLayout { order, block_bytes: blocks * alignment, alignment, end };
             let mut file = before;
             file.resize(end.next_multiple_of(alignment) as usize, 0);
-            for write in Writes::new(&window, layout) {
+            for write in Writes::new(&updates, layout) {
                 prop_assert!(write.length <= layout.block_bytes);
                 prop_assert!(write.offset.is_multiple_of(alignment) && (write.length.is_multiple_of(alignment)));
                 let range = write.offset as usize..(write.offset + write.length) as usize;
-                window.overlay(&write, &mut file[range]);
+                write.overlay(&updates, &mut file[range]);
             }
             file.truncate(end as usize);
             prop_assert_eq!(file, naive);

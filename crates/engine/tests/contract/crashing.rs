@@ -31,10 +31,9 @@ pub fn updates() -> Updates {
 pub fn wanted() -> Vec<u8> {
     let mut bytes = sample(10_000);
     bytes.resize(20_007, 0);
-    let visited = updates().visit(|offset, update| {
+    for (offset, update) in updates().iter() {
         bytes[offset as usize..offset as usize + update.len()].copy_from_slice(update);
-    });
-    visited.unwrap();
+    }
     bytes
 }
 
@@ -52,7 +51,6 @@ fn child_that_is_killed() {
         commit_watched(path, updates, &by(method, safety), &killing).unwrap();
     };
     match *action {
-        "spilled" => update(&super::spilling::spilled().0, Safety::Journal),
         "journal" => update(&updates(), Safety::Journal),
         "replace" => update(&updates(), Safety::Replace),
         _ => drop(recover_watched(path, &killing).unwrap()),

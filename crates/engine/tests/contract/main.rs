@@ -20,7 +20,6 @@ mod refusing;
 mod replacing;
 mod scanning;
 mod sparse;
-mod spilling;
 mod updating;
 mod visiting;
 

@@ -33,7 +33,7 @@ fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
     update(before.len() + 7000, b"behind the end");
     update(3, b"first");
     update(3, b"twice");
-    (batch.resolve().unwrap(), after)
+    (batch.resolve(), after)
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn every_method_leaves_what_a_naive_file_holds() {
                 let path = file_of(&directory, "file", &before);
                 let (updates, after) = updated(&before, is_dense);
                 let facts = Look::assuming(&path, &LIMITS).unwrap().facts;
-                let told = cost(&updates, &facts, &method, Safety::InPlace).unwrap();
+                let told = cost(&updates, &facts, &method, Safety::InPlace);
                 let done = commit(&path, &updates, &how(method, Safety::InPlace))
                     .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
                 let done = (done.writes, done.requested_bytes, done.written_bytes);
@@ -74,7 +74,7 @@ fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
             let (updates, after) = updated(&before, false);
             let limits = PlanLimits { safety, ..LIMITS };
             let facts = Look::assuming(&path, &limits).unwrap().facts;
-            let told = cost(&updates, &facts, &method, safety).unwrap();
+            let told = cost(&updates, &facts, &method, safety);
             let done = commit(&path, &updates, &how(method, safety));
             let done = done.unwrap_or_else(|error| panic!("{method}: {error}"));
             assert!(std::fs::read(&path).unwrap() == after, "{method}, {safety:?}");
@@ -123,7 +123,7 @@ fn cold(directory: &Path, bytes: usize, reaches_end: bool) -> (PathBuf, Updates,
         after[offset..offset + 4].copy_from_slice(b"cold");
     }
     drop_from_memory(&path);
-    (path, batch.resolve().unwrap(), after)
+    (path, batch.resolve(), after)
 }
 
 fn drop_from_memory(path: &Path) {
@@ -140,7 +140,7 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
         for (bytes, reaches_end) in [(1 << 20, false), ((1 << 20) - 300, true)] {
             let (path, updates, after) = cold(directory.path(), bytes, reaches_end);
             let look = Look::assuming(&path, &LIMITS).unwrap();
-            let method = look.plan(&updates, &LIMITS).unwrap().plan.method;
+            let method = look.plan(&updates, &LIMITS).plan.method;
             let is_direct = method.options().cache() == CachePolicy::Direct;
             let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
             assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", look.facts);
@@ -156,7 +156,7 @@ fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_upd
     let directory = &directories()[0];
     let (path, updates, after) = cold(directory.path(), 30 << 20, false);
     let look = Look::assuming(&path, &LIMITS).unwrap();
-    let method = look.plan(&updates, &LIMITS).unwrap().plan.method;
+    let method = look.plan(&updates, &LIMITS).plan.method;
     if method.options().cache() != CachePolicy::Direct {
         println!("skipped: it is planned as {method}");
         return;
@@ -221,7 +221,7 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
                 }
                 Ok(())
             });
-            let done = commit_watched(&path, &batch.resolve().unwrap(), &by(method, Safety::InPlace), &watch);
+            let done = commit_watched(&path, &batch.resolve(), &by(method, Safety::InPlace), &watch);
             going.into_inner().unwrap().unwrap().join().unwrap();
             let found = std::fs::read(&path).unwrap();
             for at in places {

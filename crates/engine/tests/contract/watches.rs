@@ -20,7 +20,7 @@ pub fn updates_of<B: AsRef<[u8]>>(list: impl IntoIterator<Item = (u64, B)>) -> U
     for (offset, bytes) in list {
         batch.push(offset, bytes.as_ref()).unwrap();
     }
-    batch.resolve().unwrap()
+    batch.resolve()
 }
 
 /// Commits by a method or a plan, also past the end of the file.

@@ -45,7 +45,7 @@ impl Updating {
             let batch =
                 updates::batch(pattern, job.bytes, updates_seed(spec.seed, index)).map_err(TrialError::Updates)?;
             Ok(if is_sorted {
-                Given::Resolved(batch.resolve()?)
+                Given::Resolved(batch.resolve())
             } else {
                 Given::Batch(batch)
             })
@@ -87,7 +87,7 @@ impl Updating {
 
     pub fn run(&mut self, job: &TrialPaths) -> Result<Transfer, TrialError> {
         let updates = match self.given.pop() {
-            Some(Given::Batch(batch)) => batch.resolve()?,
+            Some(Given::Batch(batch)) => batch.resolve(),
             Some(Given::Resolved(updates)) => updates,
             None => return Err(TrialError::Updates("its updates were already written".to_owned())),
         };
@@ -108,8 +108,8 @@ impl Updating {
     fn by_plan(&mut self, job: &TrialPaths, updates: &Updates) -> Result<Updated, TrialError> {
         let limits = self.limits();
         let plan = match &self.look {
-            Some(look) => look.plan(updates, &limits)?,
-            None => Look::assuming(Path::new(&job.target), &limits)?.plan(updates, &limits)?,
+            Some(look) => look.plan(updates, &limits),
+            None => Look::assuming(Path::new(&job.target), &limits)?.plan(updates, &limits),
         };
         self.planned.get_or_insert_with(|| plan.plan.method.to_string());
         *self.predicted_seconds.get_or_insert_default() += plan.cost.predicted.value.as_secs_f64();
@@ -128,10 +128,7 @@ impl Updating {
         let look = self.look.as_ref().filter(|look| look.is_measured());
         let predicted = look.zip(method).and_then(|(look, method)| {
             let cost = |updates| cost(updates, &look.facts, method, Safety::InPlace);
-            let each = self
-                .done
-                .iter()
-                .map(|updates| Some(cost(updates).ok()?.predicted.value));
+            let each = self.done.iter().map(|updates| Some(cost(updates).predicted.value));
             Some(each.sum::<Option<Duration>>()?.as_secs_f64())
         });
         (self.planned.clone(), self.predicted_seconds.or(predicted))

@@ -489,7 +489,7 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
     let mut batch = Batch::new();
     batch.push(10, b"updated").unwrap();
     batch.push(5000, b"updated").unwrap();
-    let updates = batch.resolve().unwrap();
+    let updates = batch.resolve();
     for directory in with_holes() {
         let path = directory.path().join("file");
         fs::write(&path, vec![0; 100_000]).unwrap();

@@ -200,12 +200,8 @@ mod tests {
 
     fn read(bytes: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, String> {
         let batch = read_updates(&mut &*bytes, Batch::new()).map_err(|error| full_text(&error))?;
-        let mut found = Vec::new();
-        let updates = batch.resolve().unwrap();
-        updates
-            .visit(|offset, bytes| found.push((offset, bytes.to_vec())))
-            .unwrap();
-        Ok(found)
+        let updates = batch.resolve();
+        Ok(updates.iter().map(|(offset, bytes)| (offset, bytes.to_vec())).collect())
     }
 
     #[test]

@@ -19,7 +19,7 @@ use seekless_tools::update::read_updates;
 use serde::Serialize;
 
 use self::names::written_out;
-use self::show::{in_json, show, show_recovered, spilled_words};
+use self::show::{in_json, show, show_recovered};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, standard_input, unwritten};
 use crate::call;
@@ -66,12 +66,9 @@ pub struct Arguments {
     /// Write at most X bytes for each byte that changes
     #[arg(long, value_name = "X", value_parser = amplification)]
     max_amplification: Option<f64>,
-    /// Memory for the updates, 16 bytes each and their content; more are sorted on the disk
+    /// Memory for the updates, 16 bytes each and their content
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Directory for updates that do not fit into memory [default: $TMPDIR, or /var/tmp]
-    #[arg(long, value_name = "DIR")]
-    spill: Option<PathBuf>,
     /// Explain on standard error the choice of method, with the predicted and actual time and the facts used
     #[arg(long)]
     explain: bool,
@@ -108,21 +105,11 @@ const SAFETIES: [Word<Safety>; 3] = [
     ("replace", "It is as before", Safety::Replace),
 ];
 
-/// The program itself, and reading the sorted parts, take nearly as much.
+/// The program itself takes nearly as much.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 fn memory(text: &str) -> Result<u64, String> {
     size_of_at_least(MEMORY_BYTES_MIN, "minimum is 16M", text)
-}
-
-/// The directory for updates that do not fit into memory. It should be on a disk; /tmp often is not.
-fn spill_directory(arguments: &Arguments) -> PathBuf {
-    let usual = Path::new("/var/tmp");
-    match &arguments.spill {
-        Some(named) => named.clone(),
-        None if std::env::var_os("TMPDIR").is_none() && usual.is_dir() => usual.to_owned(),
-        None => std::env::temp_dir(),
-    }
 }
 
 fn amplification(text: &str) -> Result<f64, String> {
@@ -145,7 +132,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let updates = timed(&mut times.read, || {
         let batch = read(arguments)?;
         show_step("sorting updates of", &arguments.file);
-        Ok(batch.resolve()?)
+        Ok(batch.resolve())
     })?;
     if !arguments.grow {
         updates.require_inside(&arguments.file, file_bytes)?;
@@ -176,12 +163,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "update",
             &explained(&plan.method.to_string(), &plan.why, Some(plan), took),
         );
-        if let Some(spilled) = job.updates.spilled_bytes() {
-            tell_why("update", &spilled_words(spilled));
-        }
     }
     let told = if arguments.json {
-        in_json(&job, &chosen, done.as_ref(), &times).and_then(|value| Ok(write!(page, "{}", json_text(&value)?)?))
+        let text = json_text(&in_json(&job, &chosen, done.as_ref(), &times))?;
+        write!(page, "{text}").map_err(anyhow::Error::from)
     } else {
         show(&mut page, &job, &chosen, done.as_ref())
     };
@@ -221,7 +206,7 @@ fn require_file(path: &Path) -> anyhow::Result<u64> {
 fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn Read, name: &str, bytes: Option<u64>| {
         LINE.begin(true, Activity::new("reading", name.to_owned(), Amount::Bytes(bytes)));
-        let batch = Batch::within(arguments.memory, spill_directory(arguments));
+        let batch = Batch::within(arguments.memory);
         let mut from = BufReader::with_capacity(BUFFER_BYTES, Told(from));
         read_updates(&mut from, batch).with_context(|| name.to_owned())
     };
@@ -311,8 +296,8 @@ impl<'a> Job<'a> {
     fn choose(&self) -> anyhow::Result<UpdatePlan> {
         let limits = &self.limits;
         let chosen = match self.choice {
-            Choice::Plan(_) => self.look.plan(&self.updates, limits)?,
-            Choice::Method(method) => self.look.of_method(method, &self.updates, limits)?,
+            Choice::Plan(_) => self.look.plan(&self.updates, limits),
+            Choice::Method(method) => self.look.of_method(method, &self.updates, limits),
         };
         match limits.amplification_max {
             Some(most) if !chosen.cost.is_within(limits) => bail!(too_much(&chosen, limits.safety, most)),

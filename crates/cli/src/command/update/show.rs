@@ -46,9 +46,6 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
         }
         page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.why))?;
     }
-    if let Some(spilled) = updates.spilled_bytes().filter(|_| done.is_none()) {
-        page.say(PLAIN, &format!("{}.", spilled_words(spilled)))?;
-    }
     Ok(())
 }
 
@@ -58,17 +55,9 @@ fn amplification_words(amplification: f64, cost: &UpdateCost) -> String {
     format!("write amplification {amplification:.1}, {blocks:.1} times the 4 KiB blocks that change")
 }
 
-/// The sentence about updates that were sorted on the disk.
-pub fn spilled_words(spilled_bytes: u64) -> String {
-    format!(
-        "{} of updates did not fit into memory (--memory) and were sorted on the disk",
-        bytes(spilled_bytes)
-    )
-}
-
 /// Shows the cost of the updates one by one and as planned.
 fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow::Result<()> {
-    let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.plan.method.options().durability())?;
+    let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.plan.method.options().durability());
     let mut line = |name: &str, [writes, read, written, predicted]: [&str; 4]| {
         writeln!(page, "{name:<12}{writes:>12}{read:>12}{written:>12}{predicted:>12}")
     };
@@ -84,7 +73,7 @@ fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow
     Ok(())
 }
 
-pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times: &Times) -> anyhow::Result<Value> {
+pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times: &Times) -> Value {
     let (updates, look) = (&job.updates, &job.look);
     let told = |cost: &UpdateCost| {
         json!({
@@ -94,10 +83,9 @@ pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times
             "predicted_seconds": look.is_measured().then_some(cost.predicted.value.as_secs_f64()),
         })
     };
-    let (_, one_by_one) = naive(updates, &look.facts, chosen.plan.method.options().durability())?;
+    let (_, one_by_one) = naive(updates, &look.facts, chosen.plan.method.options().durability());
     let object = json!({
         "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
-        "spilled_bytes": updates.spilled_bytes(),
         "method": chosen.plan.method.to_string(), "why": chosen.plan.why,
         "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
         "done": done.map(|done| json!({
@@ -106,7 +94,7 @@ pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times
         })),
         "seconds": times,
     });
-    Ok(with_path(object, "path", Some(&job.arguments.file)))
+    with_path(object, "path", Some(&job.arguments.file))
 }
 
 pub fn show_recovered(page: &mut Page<'_>, arguments: &Arguments, recovered: Recovered) -> std::io::Result<()> {

@@ -65,14 +65,14 @@ const fn exactly(value: f64) -> Fact {
 
 /// The plan by these costs, and what it will cost.
 fn by(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> UpdatePlan {
-    followed(updates, facts, facts, limits, by_costs).unwrap()
+    followed(updates, facts, facts, limits, by_costs)
 }
 
 /// The plan, if it is the same at any costs.
 fn certain(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<UpdatePlan> {
-    let of_file = of_file(updates, facts, limits).unwrap();
+    let of_file = of_file(updates, facts, limits);
     let is_certain = plan::is_certain(&updates.gaps, facts, &of_file);
-    is_certain.then(|| followed(updates, facts, facts, limits, plan::update).unwrap())
+    is_certain.then(|| followed(updates, facts, facts, limits, plan::update))
 }
 
 fn every(step: u64, count: u64) -> Updates {
@@ -80,7 +80,7 @@ fn every(step: u64, count: u64) -> Updates {
     for n in 0..count {
         batch.push(n * step, &[1; 4]).unwrap();
     }
-    batch.resolve().unwrap()
+    batch.resolve()
 }
 
 #[test]
@@ -233,11 +233,11 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
     ];
     for (method, writes, written_bytes) in table {
         let cost = cost(&updates, &cold, &Method::known(method), Safety::InPlace);
-        let work = cost.unwrap().work;
+        let work = cost.work;
         assert_eq!((work.writes, work.written_bytes), (writes, written_bytes), "{method}");
     }
     let direct = Method::known("update/sync,direct");
-    let one = cost(&every(1, 1), &cold, &direct, Safety::InPlace).unwrap();
+    let one = cost(&every(1, 1), &cold, &direct, Safety::InPlace);
     assert_eq!((one.work.read_bytes, one.work.written_bytes), (4096, 4096));
 }
 
@@ -245,7 +245,7 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
 fn wear_is_counted_in_blocks() {
     let updates = every(100_000, 20);
     for (method, blocks) in [("update/sync", 20), ("update/sync,order=rewrite", 977)] {
-        let cost = cost(&updates, &FACTS, &Method::known(method), Safety::InPlace).unwrap();
+        let cost = cost(&updates, &FACTS, &Method::known(method), Safety::InPlace);
         assert_eq!(cost.changed_block_bytes, 20 * 4096, "{method}");
         assert_eq!(cost.work.written_block_bytes, blocks * 4096, "{method}");
         let error = cost.block_amplification() - blocks as f64 / 20.0;

@@ -63,13 +63,13 @@ proptest! {
         let look = Look::asking(&path, &updates, &limits, true, |look| look.is_known(&profile)).unwrap();
         prop_assert!(look.facts.absent_part <= 0.0);
         prop_assume!(!plan::is_certain(&updates.gaps, &look.facts, &limits));
-        let found = look.plan(&updates, &limits).unwrap();
+        let found = look.plan(&updates, &limits);
         let block = found.plan.method.options().block_bytes().unwrap();
         let gaps = std::iter::once(0).chain((5..=20).map(|bits| 1 << bits)).map(UpdateOrder::Coalesce);
         let costs = gaps.chain([UpdateOrder::Rewrite]).map(|order| {
             let method = found.plan.method.with(order).unwrap();
             prop_assert_eq!(method.options().block_bytes(), Some(block));
-            Ok(cost(&updates, &look.facts, &method, Safety::InPlace).unwrap())
+            Ok(cost(&updates, &look.facts, &method, Safety::InPlace))
         });
         let costs = costs.collect::<std::result::Result<Vec<_>, TestCaseError>>()?;
         let is_sparing = |cost: &&UpdateCost| cost.work.written_bytes <= 16 * cost.changed_block_bytes;
@@ -92,7 +92,7 @@ fn a_plan_by_a_profile_says_so_and_has_the_bounds_of_its_costs() {
     let look = Look::asking(&path, &updates, &THROUGH, true, |look| look.is_known(&profile)).unwrap();
     assert!(look.is_measured() && look.doubt.is_none());
     assert_eq!(look.facts.costs.flush_ns.low.to_bits(), (USUAL[3] / 1.5).to_bits());
-    let plan = look.plan(&updates, &THROUGH).unwrap().plan;
+    let plan = look.plan(&updates, &THROUGH).plan;
     let start = "by 2 sittings on this storage, the newest ";
     let is_told = plan.why.starts_with(start) && plan.why.contains(" days old: a write costs 152.0 µs here");
     assert!(is_told, "{}", plan.why);
@@ -121,7 +121,7 @@ fn with_the_costs_of_a_profile_nothing_is_measured() {
         let ask = |look: &mut Look| is_known && look.is_known(&profile);
         let look = Look::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
         let after = calls();
-        look.plan(&updates, &limits).unwrap();
+        look.plan(&updates, &limits);
         [0, 1].map(|kind| after[kind] - before[kind])
     };
     // Reading the counts is a read of its own, or two.

@@ -32,7 +32,7 @@ fn what_safety_writes_counts_and_leaves_less_to_the_file() {
 fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
     let updates = every(400, 10_000);
     let planned = by(&updates, &FACTS, &THROUGH).cost;
-    let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough).unwrap();
+    let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough);
     assert_eq!(method.to_string(), "update/sync,block=1M,write-through,order=as-given");
     assert_eq!((naive.work.writes, naive.work.written_bytes), (10_000, 40_000));
     assert_eq!(planned.work.writes, 1);
@@ -49,7 +49,7 @@ fn what_is_never_slower_by_the_facts_is_planned() {
             for order in UpdateOrder::ALL {
                 let other = Method::known("update/sync").with(*order).unwrap();
                 let other = other.with(durability).unwrap();
-                let other = cost(&updates, &FACTS, &other, Safety::InPlace).unwrap().predicted;
+                let other = cost(&updates, &FACTS, &other, Safety::InPlace).predicted;
                 let is_fast = planned <= other.value.mul_f64(1.05);
                 assert!(is_fast, "{step} {durability:?} {order:?}");
             }
@@ -61,12 +61,12 @@ fn what_is_never_slower_by_the_facts_is_planned() {
 fn what_safety_takes_is_in_the_predicted_time() {
     let updates = every(400, 10_000);
     let predicted = |method: &'static str, safety| {
-        let cost = cost(&updates, &FACTS, &Method::known(method), safety).unwrap();
+        let cost = cost(&updates, &FACTS, &Method::known(method), safety);
         cost.predicted.value.as_nanos() as f64
     };
     // 40 kB of new bytes, with their offsets and lengths, and the old bytes.
     let journal = cost(&updates, &FACTS, &Method::known("update/sync"), Safety::Journal);
-    let journal_bytes = journal.unwrap().safety_bytes;
+    let journal_bytes = journal.safety_bytes;
     assert!((200_000..201_000).contains(&journal_bytes), "{journal_bytes}");
     let journal = journal_bytes as f64 * COSTS.write_byte_ns.value + 40_000.0 * COSTS.read_byte_ns.value;
     let copy = 4e6 * (COSTS.write_byte_ns.value + COSTS.read_byte_ns.value);
@@ -83,8 +83,8 @@ fn what_safety_takes_is_in_the_predicted_time() {
             assert!(close_to(more, expected), "{method} {safety:?} {more}");
         }
     }
-    let nothing = Batch::new().resolve().unwrap();
-    let cost = cost(&nothing, &FACTS, &Method::known("update/sync,fsync"), Safety::Journal).unwrap();
+    let nothing = Batch::new().resolve();
+    let cost = cost(&nothing, &FACTS, &Method::known("update/sync,fsync"), Safety::Journal);
     assert_eq!(cost.safety_bytes, 0);
 }
 
@@ -108,7 +108,7 @@ fn what_is_measured_to_predict_a_time_changes_no_plan() {
         if durability == Durability::Fsync {
             slow.facts.costs.flush_ns = exactly(1e9);
         }
-        let [plain, told, slow] = [plain, told, slow].map(|look| look.plan(&updates, &limits).unwrap());
+        let [plain, told, slow] = [plain, told, slow].map(|look| look.plan(&updates, &limits));
         assert_eq!((plain.plan.method, &plain.plan.why), (told.plan.method, &told.plan.why));
         assert_eq!((told.plan.method, &told.plan.why), (slow.plan.method, &slow.plan.why));
         assert!(slow.cost.predicted.value > told.cost.predicted.value);

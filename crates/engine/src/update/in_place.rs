@@ -1,4 +1,5 @@
-//! Applying updates to a file, in place or through a journal, and reporting how far it got.
+//! Updating a file in place, with or without a journal, by a method that is prepared once for many files; and what all
+//! ways of updating share: locking the file, filling and syncing it, and the account of what was done.
 
 use std::fs::File;
 use std::io;
@@ -9,21 +10,18 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access};
 
+use super::batch::Updates;
 use super::grown::{cut_padding, cut_zeros, extend};
-use super::place::with_protection;
-use super::planned::planned;
-use super::resolved::Updates;
 use super::target::{Going, Others, Target, exclude_others, not_exclusive, sync};
-use super::updater::Updater;
 use super::writes::reach;
-use super::{UpdateTarget, journal, replace};
+use super::{UpdateTarget, journal};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
-use crate::files::{FileId, Held, NameInDirectory, Unwatched, Watch};
+use crate::files::{FileId, Held, NameInDirectory, Unwatched, Watch, with_protection};
 use crate::log;
-use crate::plan::done::Done;
-use crate::plan::{PlanLimits, Safety};
+use crate::plan::Safety;
+use crate::setup::Prepared;
 use crate::transfer::Side;
-use seekless_method::{Choice, Durability, Method, Operation, UpdateOrder};
+use seekless_method::{Choice, Durability, MechanismId, Method, Operation};
 
 /// How to apply updates to a file: by a method or by the plan, and with which safety.
 #[derive(Clone, Copy, Debug)]
@@ -108,57 +106,39 @@ impl Updated {
     }
 }
 
-/// Applies updates to a file, with the durability that the method names. A journal and a new file are always synced.
-///
-/// # Errors
-/// Every [`UpdateErrorKind`], and those of all operations.
-pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Result<Updated> {
-    commit_watched(path.as_ref(), updates, commit, &Unwatched)
-}
+/// A method of updating in place, prepared.
+pub struct Updater(pub(super) Prepared<UpdateTarget>);
 
-/// The same, calling a watch before each step.
-///
-/// # Errors
-/// As [`commit`], and those of the watch.
-pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    commit_done(path, updates, commit, watch).map(|done| done.what)
-}
-
-/// The same, with the method, and why it was chosen.
-pub(crate) fn commit_done(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Done<Updated>> {
-    let place = &NameInDirectory::of(path)?;
-    let done = |is_exact| {
-        let plan = |durability| {
-            let limits = PlanLimits {
-                is_exact,
-                ..PlanLimits::new(durability, commit.safety)
-            };
-            planned(&place.path, updates, &limits)
+impl Updater {
+    /// Prepares buffers and rings for files up to this size in bytes. Updates past it are written in smaller pieces
+    /// than the method's block.
+    ///
+    /// # Errors
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not update;
+    /// [`Error::Unavailable`](crate::Error::Unavailable) where it is not available.
+    pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
+        let make = match method.mechanism().id {
+            MechanismId::Update(mechanism) => Some(super::body(mechanism)),
+            _ => None,
         };
-        let by = |method: &Method| commit_by(place, updates, method, commit, watch);
-        Done::by_choice(commit.method, Operation::Update, plan, by)
-    };
-    match (done(false), commit.method) {
-        // Other processes cannot be kept out, so write only the bytes of updates.
-        (Err(error), Choice::Plan(_)) if error.not_exclusive().is_some() => done(true),
-        (done, _) => done,
+        Prepared::new(method, Operation::Update, make, longest_file_bytes).map(Self)
     }
-}
 
-fn commit_by(
-    place: &NameInDirectory,
-    updates: &Updates,
-    method: &Method,
-    commit: &Commit,
-    watch: &dyn Watch,
-) -> Result<Updated> {
-    let order = method.options().update_order();
-    if order == UpdateOrder::AsGiven && updates.spilled_bytes().is_some() {
-        return Err(place.failed(UpdateErrorKind::NeedsMemory(*method)));
-    }
-    match commit.safety {
-        Safety::Replace => replace::replace(place, updates, method, commit, watch),
-        Safety::InPlace | Safety::Journal => in_place(place, updates, method, commit, None, watch),
+    /// Applies updates to a file in place, as [`super::commit`] does. The file does not grow.
+    ///
+    /// # Errors
+    /// As for [`super::commit`].
+    pub fn update(&mut self, path: impl AsRef<Path>, updates: &Updates) -> Result<Updated> {
+        let method = self.0.setup.method;
+        let commit = Commit::by(Choice::Method(method));
+        in_place(
+            &NameInDirectory::of(path.as_ref())?,
+            updates,
+            &method,
+            &commit,
+            Some(self),
+            &Unwatched,
+        )
     }
 }
 
@@ -191,9 +171,14 @@ pub(super) fn in_place(
         &mut made
     };
     let journal = match commit.safety {
-        Safety::Journal if !updates.is_empty() => {
-            Some(journal::write(place, &side, bytes_before, updates, commit, watch)?)
-        }
+        Safety::Journal if !updates.is_empty() => Some(journal::write(
+            place,
+            &side,
+            bytes_before,
+            updates,
+            commit.is_unsafe,
+            watch,
+        )?),
         _ => None,
     };
     let going = Going::new(watch, others, bytes_before);
@@ -250,7 +235,7 @@ pub(super) fn fill(mechanism: &mut UpdateTarget, side: &Side<'_>, updates: &Upda
     if side.bytes > going.bytes_before {
         extend(side, going)?;
     }
-    updates.each_window(|window| mechanism(&Target { side, window, going }))
+    mechanism(&Target { side, updates, going })
 }
 
 /// Makes a written file durable as the method says, or syncs it if it must be on the device; returns the time of the
