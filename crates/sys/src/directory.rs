@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ const SEARCHING: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 #[cfg(not(target_os = "linux"))]
 const SEARCHING: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
-/// Opens a file (open(2)). Child processes do not inherit it, and opening a FIFO does not block. A new one gets mode
-/// 0666, less the umask.
+/// Opens a file (open(2)). Child processes do not inherit it, opening a FIFO does not block, and a terminal does not become that of
+/// this process. A new file gets mode 0666, less the umask.
 ///
 /// A file system that refuses `O_DIRECT` (EINVAL) gives `Unavailable`; with [`crate::Access::CreateNew`] the empty file may
 /// exist by then. One that accepts it may still use the page cache (tmpfs, btrfs); only a measurement shows that.
@@ -92,7 +92,7 @@ fn open_at(
     mut flags: OFlags,
     mode: RawMode,
 ) -> io::Result<Support<File>> {
-    flags |= OFlags::CLOEXEC | OFlags::NONBLOCK;
+    flags |= OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     flags |= match how.access {
         Access::Read => OFlags::RDONLY,
         Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
@@ -309,6 +309,12 @@ pub fn is_just_made(directory: BorrowedFd<'_>, above: BorrowedFd<'_>) -> io::Res
 impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+impl From<Directory> for OwnedFd {
+    fn from(directory: Directory) -> Self {
+        directory.file.into()
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::Shell;
+use rustix::fs::{Mode, mkdirat};
+use seekless_sys::PathWalk;
 
 use super::{Cli, manual};
 use crate::call;
@@ -75,7 +77,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 return Ok(call::output().write_all(first)?);
             };
             // Directories above it are not made: a path that has none is rather a typo.
-            match std::fs::create_dir(directory) {
+            let made = PathWalk::protected(directory).and_then(|walk| match &walk.name {
+                Some(name) => Ok(mkdirat(&walk.directory, name, Mode::from_raw_mode(0o777))?),
+                None => Ok(()),
+            });
+            match made {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                     let more = match error.kind() {
                         ErrorKind::NotFound => "; make the one above it first",

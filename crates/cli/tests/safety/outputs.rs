@@ -123,31 +123,79 @@ fn prepared() -> Place {
 
 #[test]
 #[cfg_attr(not(all(feature = "catalogue", feature = "sim")), ignore = "needs all commands")]
-fn no_output_goes_through_a_link_that_another_user_planted() {
+fn no_output_goes_through_a_link_or_into_a_file_that_another_user_planted() {
     if !is_root() {
         return;
     }
     let place = prepared();
     let victim = place.file("victim", b"");
-    place.directories("open");
+    place.directories("open theirs");
     set_mode(place.path("open"), 0o1777);
     for (command, option, rest) in OUTPUTS {
-        for target in ["victim", "missing"] {
-            let (name, value) = match option {
-                "folder" => ("open/seekless.1", "open"),
+        // A link to a file, to nothing and to a directory on the way, and an empty file.
+        for target in ["victim", "missing", "theirs", ""] {
+            let (name, value) = match (option, target) {
+                ("folder", "theirs") => ("open/planted", "open/planted/new"),
+                ("cache-file", "theirs") => ("open/planted", "open/planted/new/output"),
+                ("folder", _) => ("open/seekless.1", "open"),
+                (_, "theirs") => ("open/planted", "open/planted/output"),
                 _ => ("open/planted", "open/planted"),
             };
-            let link = place.path(name);
-            let _ = fs::remove_file(&link);
-            symlink(place.path(target), &link).unwrap();
-            lchown(&link, Some(NOBODY), None).unwrap();
+            let planted = place.path(name);
+            let _ = fs::remove_file(&planted);
+            if target.is_empty() {
+                place.file(name, b"");
+            } else {
+                symlink(place.path(target), &planted).unwrap();
+            }
+            lchown(&planted, Some(NOBODY), None).unwrap();
             let ended = place.run(&format!("{command} {rest} --{option} {value}"));
-            let told = format!("{command} --{option} to {target}: {}", ended.stderr);
+            let told = format!("{command} --{option} to {target:?}: {}", ended.stderr);
             assert_eq!(fs::read(&victim).unwrap(), b"", "{told}");
             assert!(!place.path("missing").exists(), "{told}");
+            assert_eq!(fs::read_dir(place.path("theirs")).unwrap().count(), 0, "{told}");
+            assert!(!target.is_empty() || fs::read(&planted).unwrap().is_empty(), "{told}");
             // A catalogue takes the place of the link, and a search goes on without digests that it would keep.
             let goes_on = ["output", "cache-file"].contains(&option) && command.starts_with("dupes");
             assert!(goes_on || ended.code != Some(0), "{told}");
+        }
+    }
+}
+
+#[test]
+fn no_command_changes_files_through_a_link_that_another_user_planted() {
+    if !is_root() {
+        return;
+    }
+    let place = prepared();
+    place.file("changes", b"{\"offset\": 0, \"text\": \"x\"}\n");
+    place.files("victim theirs/victim", &vec![0; 1 << 16]);
+    place.directories("open");
+    for (link, target) in [("file", "victim"), ("directory", "theirs")] {
+        symlink(place.path(target), place.path("open").join(link)).unwrap();
+        lchown(place.path("open").join(link), Some(NOBODY), None).unwrap();
+    }
+    let commands = [
+        "update open/file --from changes",
+        "update open/directory/victim --from changes",
+        "update open/directory/victim --from changes --safety replace",
+        "holes dig open/file",
+        "holes dig open/directory/victim",
+        "holes punch --yes open/file 0 32K",
+        "holes punch --yes open/directory/victim 0 32K",
+        "cp tree/a open/directory",
+        "cp tree/a open/directory/victim",
+        "cp -r tree open/directory/new",
+        "cp -t open/directory tree/a",
+        "dupes --action move --keep first --yes --to open/directory tree",
+    ];
+    for is_refused in [true, false] {
+        set_mode(place.path("open"), if is_refused { 0o1777 } else { 0o777 });
+        let before = place.content();
+        for command in commands {
+            let ended = place.run(command);
+            assert_eq!(ended.code != Some(0), is_refused, "{command}: {}", ended.stderr);
+            assert!(!is_refused || place.content() == before, "{command}");
         }
     }
 }

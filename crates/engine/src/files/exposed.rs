@@ -1,17 +1,14 @@
 //! Who else can write to a file or directory, and whether a document is this user's own.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, Directory, Opening, Support};
-
-use super::StatFacts;
+use seekless_sys::{self as sys, Access, Opening, PathStep, PathWalk, Support};
 
 /// A file or directory that another user than root and this one owns or may write to. In a directory with the sticky bit, users
 /// may only add names.
@@ -66,7 +63,7 @@ impl Exposed {
     /// # Errors
     /// The system's.
     pub fn on_the_way(path: &Path) -> io::Result<Option<Self>> {
-        Ok(Way::to(path, &this_user())?.exposed)
+        Ok(walk(path, &this_user())?.1)
     }
 
     /// Whether an access control list is the reason.
@@ -76,88 +73,24 @@ impl Exposed {
     }
 }
 
-/// A path that was walked name by name, through its links.
-struct Way {
-    /// The last directory, and those above it.
-    directories: Vec<Directory>,
-    /// The path without links, and without the name.
-    path: PathBuf,
-    /// The last name, if it is not a directory. Nothing may have it.
-    name: Option<OsString>,
-    exposed: Option<Exposed>,
-}
-
-/// More links than any system follows.
-const LINKS_MAX: usize = 40;
-
-impl Way {
-    fn to(path: &Path, users: &[u32]) -> io::Result<Self> {
-        let names_of = |path: &Path| -> Vec<OsString> {
-            let names = path.components().rev();
-            let names = names.filter(|name| matches!(name, Component::Normal(_) | Component::ParentDir));
-            names.map(|name| name.as_os_str().to_owned()).collect()
-        };
-        let mut names = names_of(&std::path::absolute(path)?);
-        let root = Directory::open(Path::new("/"))?;
-        let mut way = Self {
-            exposed: Exposed::to(users, Path::new("/"), &root, &root.metadata()?)?,
-            directories: vec![root],
-            path: PathBuf::from("/"),
-            name: None,
-        };
-        let mut links = 0;
-        while let Some(name) = names.pop() {
-            let [.., within] = way.directories.as_slice() else {
-                break;
+/// Walks a path, and finds the first directory or link on the way with which other users than these decide what names lead to.
+fn walk(path: &Path, users: &[u32]) -> io::Result<(PathWalk, Option<Exposed>)> {
+    let mut exposed = None;
+    let walk = PathWalk::to(&std::path::absolute(path)?, &mut |at, step| {
+        if exposed.is_none() {
+            exposed = match *step {
+                PathStep::Directory(directory) => Exposed::to(users, at, directory, &directory.metadata()?)?,
+                PathStep::Link { owner, .. } => (!users.contains(&owner)).then(|| Exposed {
+                    path: at.to_owned(),
+                    owner: Some(owner),
+                    mode: 0o777,
+                    has_list: false,
+                }),
             };
-            if name == ".." {
-                way.path.pop();
-                way.directories.truncate(way.directories.len().max(2) - 1);
-                continue;
-            }
-            match within.link_target(&name) {
-                Ok(target) => {
-                    links += 1;
-                    if links > LINKS_MAX {
-                        return Err(io::Error::other("too many symbolic links"));
-                    }
-                    let owner = Some(StatFacts::at(within, &name)?.owner).filter(|owner| !users.contains(owner));
-                    if owner.is_some() && way.exposed.is_none() {
-                        way.exposed = Some(Exposed {
-                            path: way.path.join(&name),
-                            owner,
-                            mode: 0o777,
-                            has_list: false,
-                        });
-                    }
-                    if target.is_absolute() {
-                        way.path = PathBuf::from("/");
-                        way.directories.truncate(1);
-                    }
-                    names.extend(names_of(&target));
-                    continue;
-                }
-                Err(error) if [ErrorKind::InvalidInput, ErrorKind::NotFound].contains(&error.kind()) => {}
-                Err(error) => return Err(error),
-            }
-            match within.open_directory(&name) {
-                Ok(directory) => {
-                    way.path.push(&name);
-                    if way.exposed.is_none() {
-                        way.exposed = Exposed::to(users, &way.path, &directory, &directory.metadata()?)?;
-                    }
-                    way.directories.push(directory);
-                }
-                Err(error)
-                    if names.is_empty() && [ErrorKind::NotADirectory, ErrorKind::NotFound].contains(&error.kind()) =>
-                {
-                    way.name = Some(name);
-                }
-                Err(error) => return Err(error),
-            }
         }
-        Ok(way)
-    }
+        Ok(true)
+    })?;
+    Ok((walk, exposed))
 }
 
 /// Root and this user.
@@ -271,17 +204,15 @@ pub fn open_own(path: &Path, access: Access) -> io::Result<File> {
 /// # Errors
 /// As [`open_own`].
 pub fn open_of(users: &[u32], path: &Path, access: Access) -> io::Result<File> {
-    let way = Way::to(path, users)?;
+    let (walk, exposed) = walk(path, users)?;
     let irregular = || io::Error::new(ErrorKind::InvalidInput, "not a regular file");
-    let (Some(name), Some(directory)) = (&way.name, way.directories.last()) else {
-        return Err(irregular());
-    };
-    let file = directory.open_plain(name, access)?;
+    let name = walk.name.ok_or_else(irregular)?;
+    let file = walk.directory.open_plain(&name, access)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(irregular());
     }
-    match Exposed::to(users, &way.path.join(name), &file, &found)?.or(way.exposed) {
+    match Exposed::to(users, &walk.path, &file, &found)?.or(exposed) {
         Some(exposed) => Err(not_trusted(&exposed)),
         None => Ok(file),
     }

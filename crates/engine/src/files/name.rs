@@ -2,7 +2,7 @@
 //! effect.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use seekless_sys::{self as sys, Access, Directory, Opening, Support, name_open_file};
+use seekless_sys::{self as sys, Access, Directory, Opening, PathWalk, Support, name_open_file};
 
 use super::{FileId, StatFacts, StepKind, Watch, stat_regular};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
@@ -113,21 +113,18 @@ impl NameInDirectory {
         self.path.with_file_name(name)
     }
 
-    /// Finds the regular file that a path names.
+    /// Finds the regular file that a path names, through no link that another user planted in a directory open to all.
     ///
     /// # Errors
     /// The system's; [`Error::NotRegular`]; [`UpdateErrorKind::Replaced`] if it was replaced meanwhile.
     pub(crate) fn of(path: &Path) -> Result<Self> {
-        let failed = |error| Error::system(path, "stat", error);
-        // First by the kernel, which does not follow links that another user planted in a directory open to all
-        // (/proc/sys/fs/protected_symlinks).
         let found = stat_regular(path)?;
-        let path = fs::canonicalize(path).map_err(failed)?;
-        let name = path.file_name().unwrap_or_default().to_owned();
-        let directory = Directory::open(path.parent().unwrap_or(Path::new("/")))
-            .map_err(failed)?
-            .into();
-        let place = Self { path, directory, name };
+        let walk = PathWalk::protected(path).map_err(|error| Error::system(path, "find", error))?;
+        let place = Self {
+            path: walk.path,
+            directory: walk.directory.into(),
+            name: walk.name.unwrap_or_default(),
+        };
         place.require_is(FileId::of(&found))?;
         Ok(place)
     }

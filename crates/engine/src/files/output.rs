@@ -1,14 +1,15 @@
 //! Where an output goes: into a file that is replaced as a whole, or into a stream.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use seekless_sys::{self as sys, Access, Opening, PathWalk, Support};
 
-use super::whole::{WholeFile, refuse_planted_links};
+use super::whole::{WholeFile, end_of_links};
 
 /// Where the bytes go that are written to a path.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl OutputPlace {
     ///
     /// # Errors
     /// A sentence that says what cannot be done, and the system's reason. Directories, block devices and FIFOs without a reader
-    /// are refused, and links that somebody else planted in a sticky directory open to all.
+    /// are refused, and what somebody else put into a sticky directory open to all.
     pub fn find(path: &Path) -> io::Result<Self> {
         let cannot =
             |action: &str, error: &io::Error| io::Error::new(error.kind(), format!("cannot {action}: {error}"));
@@ -67,9 +68,10 @@ fn open_stream(path: &Path) -> io::Result<OutputPlace> {
         Some(code) if code == Errno::NXIO.raw_os_error() => io::Error::other("the FIFO has no reader; start one first"),
         _ => io::Error::new(error.kind(), format!("cannot open for writing: {error}")),
     };
-    refuse_planted_links(path).map_err(cannot_open)?;
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
+    let opened = match end_of_links(path).map_err(cannot_open)? {
+        Some(PathWalk { directory, name, .. }) => directory.open_plain(&name.unwrap_or_default(), Access::Append),
+        None => sys::open(path, Opening::plain(Access::Append)).and_then(Support::required),
+    };
     let file = opened.map_err(cannot_open)?;
     let waiting = rustix::fs::fcntl_getfl(&file).and_then(|flags| {
         let flags = flags - OFlags::NONBLOCK;

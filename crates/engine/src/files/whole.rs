@@ -3,14 +3,14 @@
 //! All calls are relative to the open directory, so that renaming it or planting a link does not redirect them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use seekless_sys::{self as sys, Access, Directory, Opening};
+use seekless_sys::{self as sys, Access, Directory, PathStep, PathWalk, refuse_planted};
 
 use super::{Attributes, FileRef, Own, StatFacts, XattrRole, make_new};
 
@@ -27,27 +27,24 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Finds the place of a path, and checks that a file can be written there. Links are followed as the kernel does,
-    /// also to a file that does not exist yet. `None` if the path stands for an open file, as `/dev/stdout` does.
+    /// Finds the place of a path, and checks that a file can be written there. Links are followed, also to a file that does not
+    /// exist yet. `None` if the path stands for an open file, as `/dev/stdout` does.
     ///
     /// # Errors
-    /// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
+    /// The system's. `EACCES` for a link or a file that somebody else put into a sticky directory open to all.
     pub fn find(path: &Path) -> io::Result<Option<Self>> {
-        let old = match sys::open(path, Opening::plain(Access::Append)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            opened => Some(opened?.required()?),
-        };
-        let Some((directory, name, path)) = end_of_links(path)? else {
+        let Some(PathWalk { directory, name, path }) = end_of_links(path)? else {
             return Ok(None);
         };
-        // The kernel opened the file by the path, with its own checks. The walk must have found the same file.
-        let is_same = match (&old, StatFacts::at(&directory, &name)) {
-            (Some(old), Ok(entry)) => entry.is_file() && entry.is(&old.metadata()?),
-            (None, Err(error)) => error.kind() == ErrorKind::NotFound,
-            _ => false,
+        let name = name.ok_or(Errno::ISDIR)?;
+        let old = match directory.open_plain(&name, Access::Append) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened?),
         };
-        if !is_same {
-            return Err(io::Error::other("the file or a link to it changed meanwhile"));
+        if let Some(old) = &old
+            && !old.metadata()?.is_file()
+        {
+            return Err(io::Error::other("it is not a regular file"));
         }
         let (beside, made) = with_new_name(BESIDE, |name| directory.create_file(name, 0o666))?;
         directory.remove_file(&beside)?;
@@ -117,6 +114,7 @@ impl WholeFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             entry => entry?,
         };
+        refuse_planted(&self.directory, entry.owner)?;
         if let Some(old) = &self.old
             && entry.is(&old.metadata()?)
         {
@@ -148,62 +146,34 @@ pub fn with_new_name<T>(prefix: &str, mut make: impl FnMut(&OsStr) -> io::Result
     }
 }
 
-/// More links than any system follows.
-const MOST_LINKS: usize = 40;
-
-/// The directory and the name that a path's last links lead to, whether there is a file or not, and its path without links.
-/// `None` for paths below `/proc` or in `/dev/fd`.
-fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)>> {
-    let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        let name = path.file_name().ok_or(Errno::INVAL)?.to_owned();
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")))?;
-        if parent.starts_with("/proc") || parent == Path::new("/dev/fd") {
-            return Ok(None);
-        }
-        let directory = Directory::open(&parent)?;
-        match directory.link_target(&name) {
-            Ok(target) => {
-                refuse_planted(&directory, &name)?;
-                path = parent.join(target);
-            }
-            Err(error) if [ErrorKind::InvalidInput, ErrorKind::NotFound].contains(&error.kind()) => {
-                let path = parent.join(&name);
-                return Ok(Some((directory, name, path)));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Err(Errno::LOOP.into())
-}
-
-/// Checks the last links of a path, as [`WholeFile::find`] does, where no file will be replaced.
+/// The directory and the name that a path leads to, whether there is a file or not. `None` for paths below `/proc` or in `/dev/fd`.
 ///
 /// # Errors
-/// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
-pub(super) fn refuse_planted_links(path: &Path) -> io::Result<()> {
-    end_of_links(path).map(drop)
+/// The system's. `EACCES` for a link or an entry that somebody else put into a sticky directory open to all.
+pub(super) fn end_of_links(path: &Path) -> io::Result<Option<PathWalk>> {
+    let is_of_process = |path: &Path| path.starts_with("/proc") || path.parent() == Some(Path::new("/dev/fd"));
+    let walk = PathWalk::to(path, &mut |at, step| {
+        step.refuse_planted()?;
+        // The link to an open file may lead to no path.
+        Ok(!matches!(step, PathStep::Link { is_last: true, .. } if is_of_process(at)))
+    })?;
+    if is_of_process(&walk.path) {
+        return Ok(None);
+    }
+    if let Some(name) = &walk.name
+        && let Ok(found) = StatFacts::at(&walk.directory, name)
+    {
+        refuse_planted(&walk.directory, found.owner)?;
+    }
+    Ok(Some(walk))
 }
 
 /// Whether the last links of a path lead to an open file of a process, as those of `/dev/stdin` do.
 ///
 /// # Errors
-/// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
+/// As [`WholeFile::find`].
 pub fn leads_to_open_file(path: &Path) -> io::Result<bool> {
     Ok(end_of_links(path)?.is_none())
-}
-
-/// Refuses a link that the kernel does not follow with `fs.protected_symlinks` (proc(5)): in a sticky directory open to
-/// all, one that belongs neither to this user nor to the owner of the directory.
-fn refuse_planted(directory: &Directory, name: &OsStr) -> io::Result<()> {
-    const STICKY_AND_OPEN: u32 = 0o1002;
-    let (place, link) = (directory.metadata()?, StatFacts::at(directory, name)?);
-    let is_open = place.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN;
-    if is_open && link.owner != place.uid() && link.owner != sys::effective_user() {
-        return Err(Errno::ACCESS.into());
-    }
-    Ok(())
 }
 
 /// Copies the owner, the access control list and the mode of an old file to a new one. If the group cannot be set, no
@@ -220,6 +190,7 @@ fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{chown, symlink};
 
     use super::super::attributes::ACCESS_LIST;
@@ -265,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn root_keeps_the_owner_of_a_file_and_follows_no_link_planted_in_a_sticky_directory_open_to_all() {
+    fn root_keeps_the_owner_of_a_file_but_takes_no_link_or_file_planted_in_a_sticky_directory_open_to_all() {
         if !is_root() {
             return;
         }
@@ -289,6 +260,15 @@ mod tests {
             let error = write(&link, b"planted").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
         }
+        // Neither before it is found nor later.
+        let planted = common.join("planted");
+        let found = WholeFile::find(&planted).unwrap().unwrap();
+        fs::write(&planted, "").unwrap();
+        chown(&planted, Some(OTHER), None).unwrap();
+        for error in [found.write(b"ours").unwrap_err(), write(&planted, b"ours").unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        }
+        assert_eq!(fs::read(&planted).unwrap(), b"");
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
         assert!(!missing.exists());
         let own = common.join("own");

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::retry_on_intr;
+use seekless_sys::PathWalk;
 
 use super::{Directory, StatFacts, is_sure};
 
@@ -82,15 +83,23 @@ impl FileAt {
         is_sure.unwrap_or(false)
     }
 
-    /// Opens it, for reading or writing. It may be another kind of file by now.
+    /// Opens it, for reading or writing. It may be another kind of file by now. One that was named is not written to through a link
+    /// that another user planted in a directory open to all.
     ///
     /// # Errors
     /// The system's.
     pub fn open(&self, access: OFlags) -> Result<File, Failure> {
-        self.with_place(|directory, name, is_found| {
-            let flags = access | if is_found { FOUND_FILE } else { NAMED_FILE };
-            let opened = retry_on_intr(|| openat(directory, name, flags, Mode::empty()));
+        let open = |directory: BorrowedFd<'_>, name: &[u8], flags: OFlags| {
+            let opened = retry_on_intr(|| openat(directory, name, access | flags, Mode::empty()));
             opened.map(File::from).map_err(|error| ("open", error.into()))
+        };
+        if self.is_named() && access.contains(OFlags::RDWR) {
+            let walk = PathWalk::protected(&self.path).map_err(|error| ("open", error))?;
+            let name = walk.name.unwrap_or_default();
+            return open(walk.directory.as_fd(), name.as_bytes(), FOUND_FILE);
+        }
+        self.with_place(|directory, name, is_found| {
+            open(directory, name, if is_found { FOUND_FILE } else { NAMED_FILE })
         })
     }
 

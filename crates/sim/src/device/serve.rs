@@ -6,16 +6,17 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write, stdin, stdout};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, openat};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::MlockAllFlags;
-use seekless_sys::LeaseKind;
+use seekless_sys::{LeaseKind, PathWalk, refuse_planted};
 
 use super::filesystem::DeviceFiles;
 use super::fuse::Connection;
@@ -141,7 +142,7 @@ fn open_backing(state: &DeviceState) -> Result<File> {
     let path = state.backing.as_deref().unwrap_or(unnamed);
     let file = match &state.backing {
         Some(path) => open_alone(path)?,
-        None => open(unnamed, OFlags::TMPFILE)?,
+        None => open((CWD, unnamed), path, OFlags::TMPFILE)?,
     };
     let found = file.metadata().map_err(failed("stat", path))?;
     if found.len() != 0 && (state.has_new_backing || found.len() != state.size_bytes) {
@@ -154,25 +155,35 @@ fn open_backing(state: &DeviceState) -> Result<File> {
     Ok(file)
 }
 
-fn open(path: &Path, flags: OFlags) -> Result<File> {
-    let flags = (OFlags::RDWR | OFlags::CLOEXEC | flags).bits().cast_signed();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600).custom_flags(flags);
-    options.open(path).map_err(failed("open", path))
+fn open((directory, name): (impl AsFd, &Path), path: &Path, flags: OFlags) -> Result<File> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | flags;
+    let opened = retry_on_intr(|| openat(&directory, name, flags, Mode::RUSR | Mode::WUSR));
+    opened
+        .map(File::from)
+        .map_err(|errno| failed("open", path)(errno.into()))
 }
 
 /// Opens a file that a user named, or makes it. It must be a regular file that nobody else has open: no loop device, no program,
 /// no other device, and not as another file of this device.
 fn open_alone(path: &Path) -> Result<File> {
+    let above = PathWalk::protected(path.parent().unwrap_or(path)).and_then(PathWalk::into_directory);
+    let above = above.map_err(failed("open the directory of", path))?;
+    let name = Path::new(path.file_name().unwrap_or_default());
     // A FIFO would wait for somebody who reads it.
-    let file = open(path, OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
+    let file = open(
+        (&above, name),
+        path,
+        OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK,
+    )?;
     let unfit = |reason: &str| DeviceError::Unfit {
         path: path.to_owned(),
         reason: reason.to_owned(),
     };
-    if !file.metadata().map_err(failed("stat", path))?.is_file() {
+    let found = file.metadata().map_err(failed("stat", path))?;
+    if !found.is_file() {
         return Err(unfit("is not a regular file"));
     }
+    refuse_planted(&above, found.uid()).map_err(failed("write to", path))?;
     // Where there are no leases, there are still locks: those of other devices.
     let lease = seekless_sys::take_lease(&file, LeaseKind::Exclusive).map(drop);
     let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
@@ -230,7 +241,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    use rustix::fs::{CWD, FileType, mknodat};
+    use rustix::fs::{FileType, mknodat};
 
     use super::*;
 

@@ -18,7 +18,7 @@ use seekless::facts::ProcessFacts;
 use seekless::files::{FileId, sync_written};
 use seekless::plan;
 use seekless::walk::{Limit, StatFacts, open_seen};
-use seekless_sys::{self as sys, FileSystem, FileSystemTrait, PATH_ONLY};
+use seekless_sys::{self as sys, FileSystem, FileSystemTrait, PATH_ONLY, PathWalk};
 
 use super::copying::{Copying, Worker};
 use super::data::LARGE_BYTES;
@@ -177,14 +177,16 @@ impl Container {
     }
 
     fn open(path: &Path, name: Option<CString>, is_for_directory: bool) -> Result<Self, CpError> {
-        let opened = open_place(path).map_err(|source| CpError::System {
+        // No link of another user redirects what is written.
+        let opened = PathWalk::protected(path).and_then(PathWalk::into_directory);
+        let opened = opened.map_err(|source| CpError::System {
             path: path.to_owned(),
             action: "open",
             source,
         })?;
         Ok(Self {
             path: path.to_owned(),
-            handle: Arc::new(opened),
+            handle: Arc::new(opened.into()),
             is_for_directory,
             name,
             names: Arc::default(),

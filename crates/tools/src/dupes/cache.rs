@@ -118,10 +118,6 @@ impl Cache {
     pub fn open(path: &Path, now: SystemTime) -> Result<Self, String> {
         let reason =
             |error: &dyn std::fmt::Display| format!("{}: cannot open the cache of digests: {error}", path.display());
-        if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(above);
-            made.map_err(|error| reason(&error))?;
-        }
         let file = opened(path).map_err(|error| reason(&error))?;
         let again = file.try_clone().map_err(|error| reason(&error))?;
         let database = checked(file).map_err(|error| reason(&error))?;
@@ -291,13 +287,15 @@ pub(super) fn identity_of(file: &File) -> Option<u64> {
 
 /// Opens a file of digests that only this user can read and write, or makes it. No link is followed.
 fn opened(path: &Path) -> io::Result<File> {
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    if let Some(exposed) = Exposed::on_the_way(above.unwrap_or(Path::new(".")))? {
+    let above = path.parent().unwrap_or(path);
+    let nearest = above.ancestors().find(|above| above.exists());
+    if let Some(exposed) = Exposed::on_the_way(nearest.unwrap_or(Path::new(".")))? {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!("not trusted: {exposed}"),
         ));
     }
+    DirBuilder::new().recursive(true).mode(0o700).create(above)?;
     let mut options = OpenOptions::new();
     let made = options.read(true).write(true).create_new(true).mode(0o600).open(path);
     match made {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use seekless_sys::PathWalk;
 use seekless_tools::dupes::act::rules::{RULES, Rule};
 use seekless_tools::dupes::act::{self, ActingOptions, Action};
 
@@ -246,11 +247,12 @@ fn target(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A directory as an absolute path without links.
+/// A directory as an absolute path without links; none of another user in a directory open to all is followed.
 fn directory(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
     let shown = visible_path(path);
-    let found = fs::canonicalize(path).with_context(|| format!("{option}: {shown}: cannot find it"))?;
-    if !found.is_dir() {
+    let cannot_find = || format!("{option}: {shown}: cannot find it");
+    let found = PathWalk::protected(path).with_context(cannot_find)?.path;
+    if !fs::symlink_metadata(&found).with_context(cannot_find)?.is_dir() {
         bail!("{option}: {shown}: is not a directory");
     }
     Ok(found)
