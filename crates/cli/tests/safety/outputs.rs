@@ -7,7 +7,7 @@ use std::os::unix::fs::{lchown, symlink};
 
 use clap::{Command, ValueHint};
 
-use crate::common::place::{Place, assert_contains, is_root, set_mode};
+use crate::common::place::{Ended, Place, assert_contains, is_root, set_mode};
 use crate::common::unprivileged::NOBODY;
 
 /// Every option that names an output: the command, the option, and the rest of a command line.
@@ -197,6 +197,28 @@ fn no_command_changes_files_through_a_link_that_another_user_planted() {
             assert_eq!(ended.code != Some(0), is_refused, "{command}: {}", ended.stderr);
             assert!(!is_refused || place.content() == before, "{command}");
         }
+    }
+}
+
+#[test]
+fn an_output_that_is_standard_output_or_error_is_not_overwritten_by_what_is_printed_there() {
+    let place = Place::new();
+    place.files("tree/a tree/b", b"a");
+    for (name, redirection) in [
+        ("/dev/stdout", ">"),
+        ("/proc/self/fd/1", ">>"),
+        ("/dev/fd/2", "2>"),
+        ("sums", ">"),
+    ] {
+        let mut command = place.command_of("bash");
+        let script = format!("\"$0\" cp --verbose --checksums {name} -T tree copy {redirection} sums");
+        command.args(["-c", &script]).arg(place.command().get_program());
+        Ended::by(&mut command).succeeded();
+        let sums = place.text("sums");
+        assert_eq!(sums.matches("17762fddd969a453925d65717ac3eea2").count(), 2, "{sums}");
+        let is_printed_there = redirection != "2>";
+        assert_eq!(sums.contains("Copied 2 files"), is_printed_there, "{sums}");
+        fs::remove_file(place.path("sums")).unwrap();
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where an output goes: into a file that is replaced as a whole, or into a stream.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use seekless_sys::{self as sys, Access, Opening, PathWalk, Support};
 
+use super::FileId;
 use super::whole::{WholeFile, end_of_links};
 
 /// Where the bytes go that are written to a path.
@@ -35,12 +37,15 @@ impl OutputPlace {
             Ok(found) if found.file_type().is_block_device() => Err(io::Error::other(
                 "is a block device; writing to it would destroy its data",
             )),
-            Ok(found) if found.is_file() => match WholeFile::find(path) {
-                Ok(Some(file)) => Ok(Self::File(file)),
-                Ok(None) => open_stream(path),
-                Err(error) => Err(cannot("replace it", &error)),
+            Ok(found) => match (standard_stream(&found), found.is_file()) {
+                (Some(stream), _) => Ok(Self::Stream(stream)),
+                (None, true) => match WholeFile::find(path) {
+                    Ok(Some(file)) => Ok(Self::File(file)),
+                    Ok(None) => open_stream(path),
+                    Err(error) => Err(cannot("replace it", &error)),
+                },
+                (None, false) => open_stream(path),
             },
-            Ok(_) => open_stream(path),
             Err(error) if error.kind() == ErrorKind::NotFound => match WholeFile::find(path) {
                 Ok(Some(file)) => Ok(Self::File(file)),
                 Ok(None) => Err(io::Error::other("the link leads nowhere")),
@@ -60,6 +65,16 @@ impl OutputPlace {
             Self::Stream(mut stream) => write(&mut stream),
         }
     }
+}
+
+/// The standard output or error of this process, if it is this file. Opened again, it would begin at byte 0, and both would overwrite
+/// each other.
+fn standard_stream(found: &Metadata) -> Option<File> {
+    let (output, error) = (io::stdout(), io::stderr());
+    let streams = [output.as_fd(), error.as_fd()].map(|stream| stream.try_clone_to_owned().map(File::from));
+    let id = |stream: &File| stream.metadata().map(|found| FileId::of(&found)).ok();
+    let mut streams = streams.into_iter().flatten();
+    streams.find(|stream| id(stream) == Some(FileId::of(found)))
 }
 
 /// Opens a stream for appending. A FIFO without a reader is refused; a plain open would block.
