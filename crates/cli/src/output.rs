@@ -1,12 +1,12 @@
 //! Output files. A regular file is replaced as a whole or not at all. Anything else is written to, never replaced. `-`
 //! is standard output.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use seekless::files::OutputPlace;
+use seekless::files::{FileId, OutputPlace};
 
 use crate::call;
 use crate::show::visible_path;
@@ -27,14 +27,15 @@ enum Place {
 }
 
 impl Output {
-    /// Checks that a file can be written at a path; `-` is standard output.
-    pub fn prepare(path: &Path) -> anyhow::Result<Self> {
+    /// Checks that a file can be written at a path, and that it is none of the files that are read; `-` is standard output.
+    pub fn prepare<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self {
                 path: PathBuf::from("standard output"),
                 place: Place::Stdout,
             });
         }
+        refuse_input(path, inputs)?;
         // Formatted, because the reason may be a sentence of its own.
         let place = OutputPlace::find(path).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         Ok(Self {
@@ -76,12 +77,6 @@ impl Output {
         (self.is_stdout() && other.is_stdout()) || (targets[0].is_some() && targets[0] == targets[1])
     }
 
-    /// Whether this file will be replaced.
-    pub fn replaces(&self, path: &Path) -> bool {
-        let target = self.target();
-        target.is_some_and(|target| fs::canonicalize(path).is_ok_and(|path| path == target))
-    }
-
     /// Writes a new file beside the old one, syncs it, and renames it over the old one. A stream is written directly.
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
         self.write_by(|out| out.write_all(bytes))
@@ -96,6 +91,22 @@ impl Output {
         // Formatted, not kept as the source: a FIFO that lost its reader is an error, unlike a closed standard output.
         written.map_err(|error| anyhow!("{}: cannot write: {error}", self.path.display()))
     }
+}
+
+/// Fails if a file that will be written to is, by this or another name, one of the files that are read.
+pub fn refuse_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
+    let id = |path: &Path| {
+        let found = fs::metadata(path).ok().filter(Metadata::is_file);
+        found.map(|found| FileId::of(&found))
+    };
+    let written = id(path);
+    for input in inputs {
+        if written.is_some() && id(input) == written {
+            let (path, input) = (visible_path(path), visible_path(input));
+            bail!("{path}: is the same file as {input}, which is read; write to another file");
+        }
+    }
+    Ok(())
 }
 
 /// Fails if an output would replace a file that this program did not write. `kind` says what it writes there.
@@ -116,7 +127,7 @@ mod tests {
     use super::*;
 
     fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-        Output::prepare(path)?.write(bytes)
+        Output::prepare(path, [])?.write(bytes)
     }
 
     #[test]
@@ -136,7 +147,7 @@ mod tests {
     #[test]
     fn a_directory_a_missing_directory_and_a_ring_of_links_are_refused_before_anything_is_done() {
         let directory = tempfile::tempdir().unwrap();
-        let refused = |path: &Path| format!("{:#}", Output::prepare(path).unwrap_err());
+        let refused = |path: &Path| format!("{:#}", Output::prepare(path, []).unwrap_err());
         assert!(refused(directory.path()).contains("is a directory"));
         assert!(refused(&directory.path().join("missing/file")).contains("cannot create a file"));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);

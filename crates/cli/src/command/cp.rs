@@ -364,7 +364,8 @@ fn options(arguments: &Arguments) -> CpOptions {
 
 /// Where the checksums are written to: to no file that is copied or is a copy, and in place of nothing but an older list.
 fn checksums_output(path: &Path, sources: &[PathBuf], target: &Path, arguments: &Arguments) -> anyhow::Result<Output> {
-    let output = Output::prepare(path).context("cannot write the checksums")?;
+    let inputs = sources.iter().map(PathBuf::as_path);
+    let output = Output::prepare(path, inputs).context("cannot write the checksums")?;
     if output.is_stdout() && (arguments.json || arguments.verbose) {
         bail!("standard output is named twice; write the checksums to a file");
     }

@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 _ => {}
             }
             for (name, page) in pages {
-                Output::prepare(&directory.join(format!("{name}.1")))?.write(&page)?;
+                Output::prepare(&directory.join(format!("{name}.1")), [])?.write(&page)?;
             }
         }
         What::Completions { shell } => match SCRIPTS.iter().find(|(known, _)| known == shell) {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use seekless::profile::{
     OF_SYSTEM, StorageProfile, Unfit, directories, directory_of_borrowed, own_directory, without_profiles,
@@ -311,11 +311,7 @@ fn list(json: bool) -> Result<(), Failure> {
 }
 
 fn output_for(path: &Path, profile: &StorageProfile) -> anyhow::Result<Output> {
-    let output = Output::prepare(path)?;
-    if output.replaces(&profile.path) {
-        bail!("{}: is the profile itself; name another file", path.display());
-    }
-    Ok(output)
+    Output::prepare(path, [profile.path.as_path()])
 }
 
 fn export(path: &Path, output: &Path) -> Result<(), Failure> {

@@ -49,12 +49,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let run = document.read()?;
     let path = document.path;
     let output = match arguments.columns.as_ref().or(arguments.output.as_ref()) {
-        Some(file) => Output::prepare(file)?,
+        Some(file) => Output::prepare(file, [path.as_path()])?,
         None => beside(&path)?,
     };
-    if output.replaces(&path) {
-        bail!("{}: is the run itself; name another file", path.display());
-    }
     if arguments.columns.is_some() {
         return output.write(columns(&run)?.as_bytes());
     }
@@ -96,7 +93,7 @@ pub(super) fn beside(run: &Path) -> anyhow::Result<Output> {
     }
     // It shows what the run holds.
     let mode = std::fs::metadata(run).map_or(0o600, |run| run.mode() & 0o666);
-    Ok(Output::prepare(&path)?.with_mode(mode))
+    Ok(Output::prepare(&path, [run])?.with_mode(mode))
 }
 
 /// The characters of a path that a URL keeps: the unreserved ones of RFC 3986, slashes, and the plus of the names of runs.

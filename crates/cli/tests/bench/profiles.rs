@@ -246,7 +246,7 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
     assert!(exported["storage"]["uuid"].is_null() && exported["mount_point"].is_null());
     let before = fs::read_to_string(&file).unwrap();
     let refused = place.run(&["profile", "export", "-o", &file]);
-    refused.failed_with(2, &["is the profile itself"]);
+    refused.failed_with(2, &["is the same file as"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
     let head: Value = serde_json::from_str(before.lines().next().unwrap()).unwrap();
     let newest = format!("\"newest_unix_seconds\":{}", head["newest_unix_seconds"]);

@@ -145,8 +145,8 @@ fn outputs_that_cannot_all_be_written_are_refused_before_anything_is_measured() 
         ("--report out --export-json out", "is named twice"),
         ("--export-json - --export-csv -", "standard output: is named twice"),
         ("--report - --json", "standard output: is named twice"),
-        ("--file big --export-json ./big", "this run reads it"),
-        ("--file link --export-csv big", "this run reads it"),
+        ("--file big --export-json ./big", "is the same file as big"),
+        ("--file link --export-csv big", "is the same file as link"),
         ("--export-markdown gone/run.md", "gone/run.md"),
         ("--export-json device", "is a block device"),
     ] {

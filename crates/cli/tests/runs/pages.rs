@@ -76,7 +76,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
     for (output, reason) in [
         (".", "is a directory"),
         ("gone/page.html", "cannot create a file"),
-        ("./run.json", "is the run itself"),
+        ("./run.json", "is the same file as"),
     ] {
         let sentence = place.call(&["report", "run.json", "-o", output]).refused();
         assert!(sentence.contains(reason), "{output}: {sentence}");

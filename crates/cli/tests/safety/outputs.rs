@@ -34,6 +34,9 @@ const OUTPUTS: [(&str, &str, &str); 20] = [
     ("sim start", "trace", "null --size 64M --fs none"),
 ];
 
+/// An experiment that reads a small file.
+const EXPERIMENT: &[u8] = b"name = \"reading\"\nabout = \"Reading\"\n\n[[contest]]\noperation = \"read\"\nsizes = [\"1M\"]\nmethods = [\"read/sync\"]\n";
+
 /// All other arguments that are paths: what is read, changed, or made as the work itself.
 const OTHERS: [&str; 44] = [
     "advise path",
@@ -201,6 +204,56 @@ fn no_command_changes_files_through_a_link_that_another_user_planted() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "sim"), ignore = "needs all commands")]
+fn no_output_takes_the_place_of_what_is_read_by_any_of_its_names() {
+    let place = prepared();
+    let saved = |name: &str| {
+        let mut saved = place.saved().into_iter();
+        let run = saved.find(|run| run.id.ends_with(name)).unwrap();
+        place.path("../data/seekless/runs").join(run.id + ".json")
+    };
+    place.file("experiment.toml", EXPERIMENT);
+    place.file("changes", b"{\"offset\": 0, \"text\": \"x\"}\n");
+    place.file("faults", b"");
+    for (input, words) in [
+        (saved("first"), "bench --rounds 1 --like first --export-csv"),
+        (saved("first"), "bench --resume first --export-json"),
+        (
+            place.path("experiment.toml"),
+            "bench --rounds 1 experiment.toml --report",
+        ),
+        (
+            place.path("tree/a"),
+            "bench read --rounds 1 --file tree/a --export-markdown",
+        ),
+        (place.path("tree/a"), "cp tree/a copy --checksums"),
+        (saved("first"), "report first --output"),
+        (saved("first"), "report first --columns"),
+        (saved("second"), "runs compare first second --report"),
+        (saved("second"), "runs export first second --output"),
+        (place.path("trace"), "sim show --virtual trace hdd-2009 --picture"),
+        (
+            place.path("faults"),
+            "sim start null --size 64M --fs none --faults faults --trace",
+        ),
+        (place.path("changes"), "update --from changes"),
+    ] {
+        let again = place.path("again");
+        let _ = fs::remove_file(&again);
+        fs::hard_link(&input, &again).unwrap();
+        let before = fs::read(&input).unwrap();
+        let ended = place.run((words, "again"));
+        ended.warns("again: is the same file as");
+        assert!(ended.code != Some(0), "{words}");
+        assert_eq!(fs::read(&input).unwrap(), before, "{words}");
+    }
+    let mut command = place.command();
+    command.args(["update", "changes"]);
+    let input = fs::File::open(place.path("changes")).unwrap();
+    Ended::by(command.stdin(input)).refused_with(&["which is read"]);
+}
+
+#[test]
 fn an_output_that_is_standard_output_or_error_is_not_overwritten_by_what_is_printed_there() {
     let place = Place::new();
     place.files("tree/a tree/b", b"a");
@@ -241,7 +294,7 @@ fn checksums_of_copies_replace_no_file_that_is_copied_no_copy_and_no_other_file(
         ("other", "-T tree copy", "is not a list of checksums"),
         ("tree/sums", "-T tree copy", "tree is copied"),
         ("tree/new", "-T tree copy", "tree is copied"),
-        ("again", "tree/sums copy", "tree/sums is copied"),
+        ("again", "tree/sums copy", "is the same file as tree/sums"),
         ("into/tree/sums", "tree into", "is a copy"),
         ("into/tree/sums", "-T tree into/tree", "is a copy"),
         ("into/tree/sums", "tree/. into/tree", "is a copy"),

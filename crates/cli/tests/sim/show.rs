@@ -85,7 +85,7 @@ fn a_list_that_cannot_be_replayed_is_refused_with_its_line() {
         ("empty", "empty: has no requests"),
         ("missing", "missing: cannot read the trace: No such file"),
         ("trace hdd-2009 null --picture a.svg", "a picture shows one disk"),
-        ("trace --picture trace", "is the trace; name another file"),
+        ("trace --picture trace", "is the same file as trace, which is read"),
         (
             "trace --picture a.svg --seconds 0",
             "a number of seconds greater than 0",

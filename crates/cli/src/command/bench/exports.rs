@@ -5,12 +5,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use seekless_lab::store::Document;
 use seekless_record::Run;
 use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::ContestRegret;
 
 use super::super::report::{beside, columns};
 use super::Arguments;
+use crate::config;
 use crate::output::Output;
 use crate::show::json_text;
 
@@ -38,15 +40,15 @@ pub fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
             Ok(to_html(&run.shown, &run.alone, &run.regrets)?)
         }),
     ];
+    let earlier = arguments.like.iter().chain(&arguments.resume);
+    let documents = earlier.map(|name| Ok(config::store()?.find(name)?));
+    let documents: Vec<Document> = documents.collect::<anyhow::Result<_>>()?;
     let mut exports: Vec<(Output, Form)> = Vec::new();
     for (path, form) in wanted {
         let Some(path) = path else { continue };
-        let output = Output::prepare(path)?;
         let experiments = arguments.experiments.iter().map(Path::new);
-        let mut inputs = experiments.chain(arguments.file.as_deref());
-        if inputs.any(|input| output.replaces(input)) {
-            bail!("{}: this run reads it; write to another file", path.display());
-        }
+        let earlier = documents.iter().map(|document| document.path.as_path());
+        let output = Output::prepare(path, experiments.chain(arguments.file.as_deref()).chain(earlier))?;
         if exports.iter().any(|(other, _)| other.is_same(&output)) {
             bail!("{}: is named twice; each export needs a file of its own", output.name());
         }

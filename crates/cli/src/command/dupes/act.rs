@@ -340,7 +340,7 @@ impl Work {
     /// Writes the plan to a file.
     fn write(&self, file: &Path, left: &[Option<StepOutcome>], acts: &mut Acts) -> anyhow::Result<()> {
         require_own(file, "a plan", plan::is_plan)?;
-        let output = Output::prepare(file)?;
+        let output = Output::prepare(file, [])?;
         let mut planned = [0; 2];
         for (step, left) in self.chosen.steps().zip(left) {
             match left {

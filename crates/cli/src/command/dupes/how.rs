@@ -13,11 +13,13 @@ use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use seekless_sys::PathWalk;
+use seekless_tools::dupes::act::plan::is_plan;
 use seekless_tools::dupes::act::rules::{RULES, Rule};
 use seekless_tools::dupes::act::{self, ActingOptions, Action};
 
 use crate::call::UserDirectories;
 use crate::command::values::{JsonOptions, Word};
+use crate::output::require_own;
 use crate::show::{Acts, JsonForm, visible_path};
 
 /// How duplicates are acted on.
@@ -119,6 +121,9 @@ impl ActOptions {
     pub fn check(&self, action: &Action, has_references: bool, json: &JsonOptions) -> anyhow::Result<()> {
         self.action(action)?;
         self.require_rules(has_references)?;
+        if let Some(file) = &self.plan_file {
+            require_own(file, "a plan", is_plan)?;
+        }
         self.require_answer(json.form())
     }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use clap::Args;
 use seekless_lab::experiment::KNOWN;
 use seekless_lab::store::{Store, split};
@@ -55,13 +55,9 @@ pub struct Import {
 
 pub fn export(store: &Store, arguments: &Export) -> anyhow::Result<()> {
     let runs = read_named(store, &arguments.ids)?;
-    let output = arguments.output.as_deref().map(Output::prepare).transpose()?;
-    if let Some(output) = &output
-        && runs.iter().any(|(document, _)| output.replaces(&document.path))
-    {
-        let target = output.target().unwrap_or_default();
-        bail!("{}: is one of the runs; write to another file", target.display());
-    }
+    let inputs = runs.iter().map(|(document, _)| document.path.as_path());
+    let output = arguments.output.as_deref();
+    let output = output.map(|file| Output::prepare(file, inputs)).transpose()?;
     let mut text = String::new();
     for (_, run) in &runs {
         text += &if arguments.anonymous {

@@ -226,15 +226,12 @@ fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
     let comparison = compare(&first, &second)?;
     let mut page = Page::stdout();
     if let Some(report) = &arguments.report {
-        let output = Output::prepare(report)?;
+        let output = Output::prepare(report, documents.iter().map(|document| document.path.as_path()))?;
         if output.is_stdout() && arguments.json {
             bail!("{}: is named twice; write the page to a file", output.name());
         }
         if output.is_stdout() {
             page = Page::stderr();
-        }
-        if documents.iter().any(|document| output.replaces(&document.path)) {
-            bail!("{}: is one of the runs; write to another file", report.display());
         }
         output.write(comparison_to_html(&comparison, &objections).as_bytes())?;
     }

@@ -86,10 +86,8 @@ fn run_virtual(page: &mut Page<'_>, path: &Path, arguments: &Arguments) -> anyho
     if arguments.picture.is_some() && arguments.models.len() > 1 {
         bail!("a picture shows one disk; name one model, or none to draw the times that were recorded");
     }
-    let output = arguments.picture.as_deref().map(Output::prepare).transpose()?;
-    if output.as_ref().is_some_and(|output| output.replaces(path)) {
-        bail!("{}: is the trace; name another file for the picture", path.display());
-    }
+    let output = arguments.picture.as_deref();
+    let output = output.map(|file| Output::prepare(file, [path])).transpose()?;
     let trace = read(path).with_context(|| format!("{}: cannot read the trace", path.display()))?;
     if trace.is_empty() {
         bail!("{}: has no requests", path.display());

@@ -86,8 +86,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     use seekless_sim::device::{DeviceOptions, FILE_SYSTEMS, require, room, start};
 
     use crate::command::Failure;
+    use crate::output::refuse_input;
     use crate::show::visible_path;
 
+    if let Some(trace) = &arguments.trace {
+        let inputs = arguments.faults.iter().chain(&arguments.backing);
+        refuse_input(trace, inputs.map(PathBuf::as_path))?;
+    }
     let options = DeviceOptions {
         model: arguments.model,
         size_bytes: arguments.size,

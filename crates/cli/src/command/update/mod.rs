@@ -23,6 +23,7 @@ use self::show::{in_json, show, show_recovered};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, standard_input, unwritten};
 use crate::call;
+use crate::output::refuse_input;
 use crate::show::{Activity, Amount, LINE, Page, explained, json_text, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
@@ -128,9 +129,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(told.with_context(|| unwritten(done.as_deref()))?);
     }
     let file_bytes = require_file(&arguments.file)?;
+    let from = arguments.from.as_deref().filter(|path| *path != Path::new("-"));
+    refuse_input(&arguments.file, [from.unwrap_or(Path::new("/dev/stdin"))])?;
     let mut times = Times::default();
     let updates = timed(&mut times.read, || {
-        let batch = read(arguments)?;
+        let batch = read(arguments, from)?;
         show_step("sorting updates of", &arguments.file);
         Ok(batch.resolve())
     })?;
@@ -203,14 +206,14 @@ fn require_file(path: &Path) -> anyhow::Result<u64> {
     Ok(found.len())
 }
 
-fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
+fn read(arguments: &Arguments, from: Option<&Path>) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn Read, name: &str, bytes: Option<u64>| {
         LINE.begin(true, Activity::new("reading", name.to_owned(), Amount::Bytes(bytes)));
         let batch = Batch::within(arguments.memory);
         let mut from = BufReader::with_capacity(BUFFER_BYTES, Told(from));
         read_updates(&mut from, batch).with_context(|| name.to_owned())
     };
-    match arguments.from.as_deref().filter(|path| *path != Path::new("-")) {
+    match from {
         Some(path) => {
             let shown = visible_path(path);
             let file = File::open(path).with_context(|| format!("{shown}: cannot open"))?;
