@@ -5,6 +5,7 @@ use std::io::Write;
 
 use serde_json::json;
 
+use crate::common::disks::attribute;
 use crate::common::place::{Mount, Place, assert_contains, assert_fields, assert_lacks};
 
 /// Every 100th of 10,000 integers, and the file with them changed.
@@ -29,6 +30,25 @@ const THROUGH: &str = "update numbers --from changes --json --durability through
 /// One update of the first byte, in the file `good`.
 pub fn good(place: &Place) {
     place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
+}
+
+#[test]
+fn a_program_that_loses_its_capabilities_is_named() {
+    let Some(place) = Place::of_root() else { return };
+    good(&place);
+    let program = place.file("program", b"bytes");
+    // CAP_NET_RAW, permitted and effective: `struct vfs_cap_data` of linux/capability.h.
+    let value = [0x0200_0001_u32, 1 << 13, 0, 0, 0].map(u32::to_le_bytes).concat();
+    if !attribute(&program, "security.capability", &value) {
+        return;
+    }
+    let kept = place.succeeds("update program --from good --safety replace");
+    assert_lacks(&kept.stderr, &["lost"]);
+    place
+        .succeeds("update program --from good")
+        .warns("program: lost its capabilities");
+    let again = place.succeeds("update program --from good");
+    assert_lacks(&again.stderr, &["lost"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod show;
 
 use std::fs::{File, Metadata};
 use std::io::{BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use seekless::update::{
     Batch, Commit, Look, PlanLimits, Recovered, Safety, StepKind, UpdatePlan, Updated, Updates, Watch, WatchedStep,
     commit_watched, recover,
 };
+use seekless_sys::{Access, Opening, Support};
 use seekless_tools::update::read_updates;
 use serde::Serialize;
 
@@ -24,7 +26,7 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, standard_input, unwritten};
 use crate::call;
 use crate::output::refuse_input;
-use crate::show::{Activity, Amount, LINE, Page, explained, json_text, tell_why, visible_path};
+use crate::show::{Activity, Amount, LINE, Page, explained, json_text, stderr, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Apply many small edits to a file with few writes.
@@ -146,8 +148,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None
     } else {
         let caught = on_signal(|_| {})?;
+        let before = privileges(&arguments.file);
         let change = || job.change(&mut chosen, &caught);
-        match (timed(&mut times.write, change), caught.signal()) {
+        let changed = timed(&mut times.write, change);
+        if privileges(&arguments.file) != before {
+            // Standard error may be full.
+            let _ = writeln!(stderr(), "seekless update: {shown}: {LOST_PRIVILEGES}");
+        }
+        match (changed, caught.signal()) {
             (Err(error), Some(signal)) => {
                 crate::complain(&error);
                 return Err(Failure::Stopped(signal));
@@ -175,6 +183,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let done = done.map(|_| format!("{shown}: is updated"));
     Ok(told.with_context(|| unwritten(done.as_deref()))?)
+}
+
+/// What the kernel does with the privileges of a program when it is written to.
+const LOST_PRIVILEGES: &str =
+    "lost its capabilities, set-user-ID or set-group-ID, because it was written to; setcap and chmod set them again";
+
+/// The privileges of a program: whether it has capabilities, as far as they can be read, and its set-user-ID and set-group-ID bits.
+fn privileges(path: &Path) -> (bool, u32) {
+    // Without waiting for a lease of another process.
+    let opened = seekless_sys::open(path, Opening::plain(Access::Read)).and_then(Support::required);
+    let has_capabilities = opened.is_ok_and(|file| seekless_sys::has_capabilities(&file));
+    let mode = std::fs::metadata(path).map_or(0, |found| found.mode());
+    (has_capabilities, mode & 0o6000)
 }
 
 /// How long the steps took, in seconds.
