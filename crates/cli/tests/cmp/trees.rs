@@ -5,6 +5,7 @@ use std::fs::{self};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
+use crate::common::disks::{attribute, set_modified};
 use crate::common::place::{Place, set_mode, words};
 use crate::common::unprivileged::Common;
 
@@ -59,6 +60,38 @@ fn equal_trees_exit_0_and_those_that_are_not_there_2() {
     assert_eq!((files.code, files.stdout.as_str()), (Some(1), expected));
     let ended = place.run("cmp -r one/same other");
     assert_eq!(ended.code, Some(1), "a file against a directory is a difference");
+}
+
+#[test]
+fn access_control_lists_with_the_same_entries_in_another_order_are_equal() {
+    let place = Place::new();
+    // user::rw-, user:77:r--, user:78:rw-, group::---, mask::rw-, other::---
+    let (user, more) = ((2_u16, 4_u16, 77), (2, 6, 78));
+    for (tree, users) in [
+        ("one", [user, more]),
+        ("other", [more, user]),
+        ("less", [user, (2, 4, 78)]),
+    ] {
+        let file = place.file(format!("{tree}/file"), b"same");
+        set_modified(&file, 1_000_000_000);
+        let entries = [
+            (1, 6, u32::MAX),
+            users[0],
+            users[1],
+            (4, 0, !0),
+            (16, 6, !0),
+            (32, 0, !0),
+        ];
+        let entries = entries.map(|(tag, rights, id): (u16, u16, u32)| {
+            [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+        });
+        let list = [&2_u32.to_le_bytes()[..], &entries.concat()].concat();
+        if !attribute(&file, "system.posix_acl_access", &list) {
+            return;
+        }
+    }
+    place.succeeds("cmp -r --metadata one/file other/file");
+    place.fails(1, "cmp -r --metadata one/file less/file");
 }
 
 #[test]

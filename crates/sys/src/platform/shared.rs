@@ -57,7 +57,8 @@ pub fn remove_extended_attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Resul
     }
 }
 
-/// All attributes, sorted by name, without those that are removed while they are read.
+/// All attributes, sorted by name, without those that are removed while they are read. The entries of access control lists are
+/// sorted, because their order means nothing.
 pub(crate) fn attributes(
     list: impl Fn(&mut [u8]) -> Result<usize>,
     get: impl Fn(&CStr, &mut [u8]) -> Result<usize>,
@@ -72,13 +73,28 @@ pub(crate) fn attributes(
             continue;
         };
         match whole(&|buffer: &mut [u8]| get(name, buffer)) {
-            Ok(value) => attributes.push((name.to_bytes().to_vec(), value)),
+            Ok(mut value) => {
+                if name.to_bytes().starts_with(b"system.posix_acl_") {
+                    sort_entries(&mut value);
+                }
+                attributes.push((name.to_bytes().to_vec(), value));
+            }
             Err(error) if error == GONE => {}
             Err(error) => return Err(error),
         }
     }
     attributes.sort_unstable();
     Ok(attributes)
+}
+
+/// Sorts the entries of an access control list by kind and ID, as setfacl(1) does: `linux/posix_acl_xattr.h`.
+fn sort_entries(list: &mut [u8]) {
+    let entries = list.get_mut(4..).unwrap_or_default();
+    let (entries, _) = entries.as_chunks_mut::<8>();
+    entries.sort_by_key(|&[tag, tag_high, _, _, a, b, c, d]| {
+        let (tag, id) = ([tag, tag_high], [a, b, c, d]);
+        (u16::from_le_bytes(tag), u32::from_le_bytes(id))
+    });
 }
 
 #[cfg(target_os = "linux")]
