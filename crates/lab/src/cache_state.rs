@@ -53,7 +53,7 @@ pub fn bring<'a>(
     let brought: &dyn Fn(&Path) -> seekless::Result<Resident> = match state {
         Cache::None => return Ok(CacheState::UNKNOWN),
         // The storage is synced, so dirty pages are an exception, found by reading back.
-        Cache::Cold | Cache::Over => &|path: &Path| CachedFile::open(path)?.drop_pages(),
+        Cache::Cold | Cache::Over => &|path: &Path| CachedFile::open(path)?.drop_pages(goes_on),
         Cache::Warm => &warm,
         Cache::FirstTouch => &|path: &Path| cache::resident(path),
     };

@@ -3,7 +3,7 @@
 use std::fs;
 
 use seekless::Operation;
-use seekless::cache::CachedFile;
+use seekless::cache;
 
 use crate::common::disks::{resident_bytes, sync};
 use crate::common::place::{Place, assert_contains, assert_lacks};
@@ -71,8 +71,7 @@ fn tools_read_small_files_as_was_measured_on_their_storage() {
         sync(&place.directory());
         for path in ["one", "other"].map(|tree| place.path(tree)) {
             for file in 0..300 {
-                let file = CachedFile::open(path.join(file.to_string())).unwrap();
-                file.drop_pages().unwrap();
+                cache::drop_file(path.join(file.to_string())).unwrap();
             }
         }
         place.run(words).stderr

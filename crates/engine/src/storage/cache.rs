@@ -30,6 +30,9 @@ use crate::transfer::PIECE_BYTES;
 
 /// Bytes per call for warming a file: enough that calls are few, and few enough to stop soon.
 const WARMED_BYTES: u64 = 1 << 20;
+/// Bytes per call for dropping a file. A call drops no folio that lies across its end; on no architecture is a folio longer than
+/// this (`MAX_PAGECACHE_ORDER`, with pages of 64 KiB), and each begins at a multiple of its length.
+const DROPPED_BYTES: u64 = 128 << 20;
 
 /// How much of a file is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,21 +134,24 @@ impl CachedFile {
     }
 
     /// Drops the file's pages, and returns what is still resident. If something is, it writes back dirty pages and
-    /// tries again. It does not sync first, because most files are clean, and each sync flushes the device.
+    /// tries again. It does not sync first, because most files are clean, and each sync flushes the device. `watch` gets the bytes of
+    /// each piece of a large file, and can end it.
     ///
     /// # Errors
     /// The system's errors of syncing and asking.
-    pub fn drop_pages(&self) -> Result<Resident> {
-        if let Some(reason) = self.forget()? {
-            return Ok(Resident::Unknown(reason));
+    pub fn drop_pages(&self, mut watch: impl FnMut(u64) -> ControlFlow<()>) -> Result<Resident> {
+        if let ControlFlow::Break(left) = self.forget(&mut watch)? {
+            return Ok(left);
         }
         let left = self.resident()?;
         if left.part() == Some(0.0) {
             return Ok(left);
         }
         self.sync()?;
-        self.forget()?;
-        self.resident()
+        match self.forget(&mut watch)? {
+            ControlFlow::Break(left) => Ok(left),
+            ControlFlow::Continue(()) => self.resident(),
+        }
     }
 
     /// Reads the file in pieces into the page cache, and returns what is resident. `watch` gets the bytes of each
@@ -176,13 +182,24 @@ impl CachedFile {
         sys::sync(&self.file).map_err(|error| Error::system(&self.path, "write back its dirty pages", error))
     }
 
-    /// The reason, if the platform cannot do it.
-    fn forget(&self) -> Result<Option<&'static str>> {
-        let dropped = sys::drop_from_cache(&self.file);
-        match dropped.map_err(|error| Error::system(&self.path, "drop it from the page cache", error))? {
-            Support::Available(()) => Ok(None),
-            Support::Unavailable(reason) => Ok(Some(reason)),
+    /// Drops clean pages. Returns what is resident if `watch` ended it or the platform cannot do it.
+    fn forget(&self, watch: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<ControlFlow<Resident>> {
+        let failed = |error| Error::system(&self.path, "drop it from the page cache", error);
+        let mut at = 0;
+        while at + DROPPED_BYTES < self.metadata.len() {
+            match sys::advise(&self.file, Advice::DontNeed, at, DROPPED_BYTES).map_err(failed)? {
+                Support::Available(()) => at += DROPPED_BYTES,
+                // Such a system has another call, for the whole file.
+                Support::Unavailable(_) => break,
+            }
+            if watch(DROPPED_BYTES).is_break() {
+                return self.resident().map(ControlFlow::Break);
+            }
         }
+        Ok(match sys::drop_from_cache(&self.file).map_err(failed)? {
+            Support::Available(()) => ControlFlow::Continue(()),
+            Support::Unavailable(reason) => ControlFlow::Break(Resident::Unknown(reason)),
+        })
     }
 }
 
@@ -220,7 +237,7 @@ pub fn fetch(file: &File, range: Range<u64>) -> io::Result<()> {
 pub fn drop_file(path: impl AsRef<Path>) -> Result<Resident> {
     let file = CachedFile::open(path)?;
     file.sync()?;
-    file.drop_pages()
+    file.drop_pages(|_| ControlFlow::Continue(()))
 }
 
 /// Reads the file into the page cache; returns what is resident.
@@ -285,5 +302,44 @@ pub fn sync_storage(directory: impl AsRef<Path>) {
     let synced = File::open(directory).and_then(|directory| sys::sync_file_system(&directory)?.required());
     if let Err(error) = synced {
         log::debug!(directory = %directory.display(), %error, "not synced");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn a_large_file_is_dropped_in_pieces_and_no_further_than_it_is_watched() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        File::create(&path).unwrap().set_len(3 * DROPPED_BYTES + 1).unwrap();
+        let file = CachedFile::open(&path).unwrap();
+        let bytes = |resident: Resident| match resident {
+            Resident::Known { resident_bytes, .. } => Some(resident_bytes),
+            Resident::Unknown(_) => None,
+        };
+        // The pages of holes are kept in the cache, too.
+        let read = || {
+            for piece in 0..4 {
+                file.file.read_at(&mut [0; 10], piece * DROPPED_BYTES).unwrap();
+            }
+            bytes(file.resident().unwrap())
+        };
+        let (mut pieces, before) = (0, read());
+        let dropped = file.drop_pages(|_| {
+            pieces += 1;
+            ControlFlow::Continue(())
+        });
+        let none = bytes(dropped.unwrap());
+        if none.is_none_or(|bytes| bytes > 0) {
+            return println!("skipped: this file system keeps its pages, or does not tell");
+        }
+        assert_eq!(pieces, 3);
+        assert_eq!(read(), before);
+        let left = bytes(file.drop_pages(|_| ControlFlow::Break(())).unwrap());
+        assert!(left > Some(0) && left < before, "{left:?} of {before:?}");
     }
 }

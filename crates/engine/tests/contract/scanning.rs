@@ -1,10 +1,10 @@
 //! Reading many small files.
 
-use std::fs::{self, File};
+use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use seekless::cache::CachedFile;
+use seekless::cache;
 use seekless::method::Operation;
 use seekless::{Error, Method, ScanFile, Scanner, sequential};
 
@@ -38,8 +38,7 @@ fn files(directory: &tempfile::TempDir, block_bytes: u64) -> Vec<(PathBuf, u64)>
 }
 
 fn evict(path: &Path) {
-    File::open(path).unwrap().sync_all().unwrap();
-    CachedFile::open(path).unwrap().drop_pages().unwrap();
+    cache::drop_file(path).unwrap();
 }
 
 #[test]

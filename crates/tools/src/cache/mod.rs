@@ -141,7 +141,7 @@ pub fn show(selection: &Selection, stop: &Stop, watch: &mut dyn CacheWatch) -> V
 
 /// Drops files from the page cache, after writing back dirty pages, and reads back what stays.
 pub fn drop(selection: &Selection, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
-    let drop = |file: &CachedFile| Ok((Some(file.resident()?), file.drop_pages()?));
+    let drop = |file: &CachedFile| Ok((Some(file.resident()?), file.drop_pages(|_| stop.go_on())?));
     run(selection, &drop, stop, watch)
 }
 
