@@ -139,6 +139,21 @@ fn what_a_file_system_lacks_is_said_once_before_the_search_or_once_for_all_its_f
 }
 
 #[test]
+fn that_an_xfs_was_made_without_reflinks_is_said_before_the_search() {
+    let place = Place::new();
+    let Some(_disk) = disk(&place, "xfs -m reflink=0") else {
+        return;
+    };
+    for number in 0..20 {
+        place.files(&format!("disk/a{number} disk/b{number}"), &bytes(number, 9000));
+    }
+    let told = place.fails(2, "dupes --action reflink --keep first --yes disk");
+    told.warns("disk: cannot reflink files: its file system cannot share blocks between files");
+    assert_eq!(told.stdout, "");
+    place.succeeds("dupes --action hardlink --keep first --yes disk");
+}
+
+#[test]
 fn files_that_are_named_without_a_directory_are_found_again_by_a_report_and_a_plan() {
     let place = Place::new();
     place.files("a b c", b"same");

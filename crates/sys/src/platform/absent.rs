@@ -232,6 +232,8 @@ answered! {
     pub fn name_file(&Path, impl AsFd, &OsStr) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
     /// Never: only Linux can.
     pub fn name_open_file(&File, impl AsFd, &OsStr) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
+    /// No: there is no XFS.
+    pub fn is_xfs_without_reflinks(&File) -> bool = false;
     /// No: files have capabilities on Linux only.
     pub fn has_capabilities(&File) -> bool = false;
     /// Nothing to copy: flags of inodes are known on Linux only.

@@ -359,6 +359,26 @@ pub fn file_system_uuid(file: &File) -> io::Result<Support<Vec<u8>>> {
     Ok(answer.map(|uuid| uuid.bytes[..usize::from(uuid.len).min(16)].to_vec()))
 }
 
+/// Whether an XFS was made without reflinks (`mkfs.xfs -m reflink=0`): `XFS_IOC_FSGEOMETRY_V1` of a file or directory.
+#[must_use]
+pub fn is_xfs_without_reflinks(file: &File) -> bool {
+    const XFS_IOC_FSGEOMETRY_V1: rustix::ioctl::Opcode = opcode::read::<XfsGeometry>(b'X', 100);
+    const XFS_FSOP_GEOM_FLAGS_REFLINK: u32 = 1 << 20;
+    // SAFETY: only XFS has a call of this number; it fills a `struct xfs_fsop_geom_v1`, which has the size and layout of
+    // `XfsGeometry`; all bytes are a valid value of it.
+    let geometry = unsafe { rustix::ioctl::ioctl(file, Getter::<XFS_IOC_FSGEOMETRY_V1, XfsGeometry>::new()) };
+    geometry.is_ok_and(|geometry| geometry.flags & XFS_FSOP_GEOM_FLAGS_REFLINK == 0)
+}
+
+/// `struct xfs_fsop_geom_v1` (`xfs/xfs_fs.h`).
+#[repr(C)]
+struct XfsGeometry {
+    sizes_and_uuid: [u64; 11],
+    version: u32,
+    flags: u32,
+    more_sizes: [u64; 2],
+}
+
 /// Allocates the blocks of a range (fallocate(2), mode 0); a shorter file grows to its end.
 ///
 /// Never emulated by writing zeros, as `posix_fallocate(3)` would be.

@@ -223,12 +223,14 @@ impl Systems {
         let readable = directory.open_plain(OsStr::new("."), Access::Read).ok();
         let btrfs = readable.as_ref().filter(|_| found.type_name == "btrfs");
         let uuid = btrfs.and_then(|btrfs| sys::file_system_uuid(btrfs).ok()?.available());
+        let mut system = System::of(&found);
+        system.may_share &= !readable.as_ref().is_some_and(sys::is_xfs_without_reflinks);
         let sharing = uuid.and_then(|uuid| uuid.first_chunk().copied().map(u64::from_le_bytes));
         let behind = Behind {
             leases: Lease::scope_with_mappings(directory).map_err(|why| why.to_string()),
             identity: readable.as_ref().and_then(identity_of),
             sharing: sharing.unwrap_or(device),
-            system: System::of(&found),
+            system,
             is_read_only: found.read_only,
         };
         systems.insert(device, behind.clone());
