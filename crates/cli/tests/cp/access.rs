@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 
 use super::copies::{below, make_tree};
 use crate::common::disks::{attribute, disk, list_with_mask};
@@ -159,6 +159,40 @@ fn directories_that_exist_are_as_closed_as_their_sources_before_files_come_into_
     let is_reachable = |path: &Path| path.is_file() && path.parent().is_some_and(is_open_to_others);
     let (wrong, _) = watched(&place, &words, &place.path("copy"), is_reachable);
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn attributes_that_fit_are_given_where_a_list_of_the_target_would_take_their_room() {
+    for has_own_list in [false, true] {
+        let place = Place::new();
+        // One block, and what is left in the inode.
+        let Some(_mount) = disk(&place, "ext4 -I 256") else {
+            return;
+        };
+        let source = place.file("disk/source", b"");
+        let set = |name: &str, value: &[u8]| rustix::fs::lsetxattr(&source, name, value, XattrFlags::empty()).is_ok();
+        let mut names = Vec::new();
+        // In the order of their names, because ext4 fills both places in the order of the calls.
+        for (letter, bytes) in [("a", 1000), ("b", 100), ("c", 10), ("d", 0)] {
+            let all = (0..).map(|number| format!("user.{letter}{number:02}"));
+            names.extend(all.take_while(|name| set(name, &vec![7; bytes])));
+        }
+        assert!(names.len() > 4, "{names:?}");
+        while has_own_list && !set("system.posix_acl_access", &list_with_mask(4)) {
+            rustix::fs::lremovexattr(&source, names.pop().unwrap()).unwrap();
+        }
+        place.directories("disk/into");
+        assert!(attribute(
+            &place.path("disk/into"),
+            "system.posix_acl_default",
+            &list_with_mask(7)
+        ));
+        place.succeeds("cp disk/source disk/into");
+        let copy = place.path("disk/into/source");
+        names.retain(|name| !has_attribute(&copy, name));
+        assert!(names.is_empty(), "{names:?}");
+        assert_eq!(has_list(&copy, "access"), has_own_list);
+    }
 }
 
 fn has_attribute(path: &Path, name: &str) -> bool {

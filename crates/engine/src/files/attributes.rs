@@ -227,9 +227,9 @@ impl Attributes {
     /// extended attributes. Whatever cannot be set, it never grants a right that these do not
     /// grant.
     ///
-    /// Data come first, while the file belongs to this user, who may write to it. Then come the
-    /// owner; what changing the owner removes; access control lists; and the mode, of which a list
-    /// sets the group's bits.
+    /// What it loses goes first, to make room; then come data, while the file belongs to this user,
+    /// who may write to it; the owner; what changing the owner removes; access control lists; and
+    /// the mode, of which a list sets the group's bits.
     #[must_use]
     pub fn give_possible(&self, file: FileRef<'_>, own: &Own) -> Vec<NotGiven> {
         let (mut not_given, mut wanted) = (Vec::new(), Cow::Borrowed(self));
@@ -241,7 +241,7 @@ impl Attributes {
         }
         let give = |wanted: &Self, is_after| {
             if is_extended {
-                wanted.give_extended(file, is_after)
+                wanted.give_extended(file, own.mode, is_after)
             } else {
                 Vec::new()
             }
@@ -279,9 +279,9 @@ impl Attributes {
         not_given
     }
 
-    /// Gives a file the extended attributes that need its owner, or the others, and takes those
-    /// that it is not to have. Returns the names that failed.
-    fn give_extended(&self, file: FileRef<'_>, is_after_owner: bool) -> Vec<(Vec<u8>, io::Error)> {
+    /// Takes the extended attributes that a file with this mode is not to have, and gives it those that need its owner, or the
+    /// others. Returns the names that failed.
+    fn give_extended(&self, file: FileRef<'_>, mode: u32, is_after_owner: bool) -> Vec<(Vec<u8>, io::Error)> {
         let Some(wanted) = &self.extended else {
             return Vec::new();
         };
@@ -289,17 +289,19 @@ impl Attributes {
             Ok(found) => found.available().unwrap_or_default(),
             Err(error) => return vec![(ACCESS_LIST.to_bytes().to_vec(), error)],
         };
-        let is_lost = |name: &Vec<u8>| !wanted.iter().any(|(kept, _)| kept == name);
-        let lost = found
-            .iter()
-            .filter(|(name, _)| is_lost(name))
-            .map(|(name, _)| (name, None));
+        let is_list = |name: &[u8]| name == ACCESS_LIST.to_bytes();
+        let is_gone = |(name, value): &&(Vec<u8>, Vec<u8>)| match wanted.iter().find(|(kept, _)| kept == name) {
+            // Its replacement has to wait for the owner. Until then, the list would take the room of data.
+            Some((_, kept)) => is_list(name) && !is_after_owner && kept != value,
+            None => true,
+        };
+        let lost = found.iter().filter(is_gone).map(|(name, _)| (name, None));
         let new = wanted.iter().filter(|attribute| !found.contains(attribute));
         let new = new.map(|(name, value)| (name, Some(value.as_slice())));
         let mut failed = Vec::new();
         for (name, value) in lost.chain(new) {
             let role = XattrRole::of(name);
-            if role == XattrRole::Skipped || role.is_after_owner() != is_after_owner {
+            if role == XattrRole::Skipped || value.is_some() && role.is_after_owner() != is_after_owner {
                 continue;
             }
             match file.change_extended(name, value) {
@@ -315,3 +317,7 @@ impl Attributes {
 
 /// What file systems answer that do not know a kind of attribute.
 const UNKNOWN: i32 = Errno::OPNOTSUPP.raw_os_error();
+            if value.is_none() && is_list(name) {
+                // Without the list, the group would have the most that it grants to anybody in it.
+                let _ = file.change_mode((mode | 0o200) & !0o070);
+            }
