@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -161,6 +161,46 @@ fn directories_that_exist_are_as_closed_as_their_sources_before_files_come_into_
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
+/// Whether user 77, who is in group 77, may list or search a directory.
+fn is_open_to_77(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| {
+        let rights = found.mode() >> if found.gid() == 77 { 3 } else { 0 };
+        found.uid() == 77 || rights & 5 != 0 || rights_of_77(path) != 0
+    })
+}
+
+#[test]
+fn directories_that_exist_are_closed_to_their_group_list_and_owner_if_the_source_has_others() {
+    let Some(place) = Place::of_root() else { return };
+    make_tree(&place.path("tree"), 10, 20, [0o750, 0o644]);
+    for case in ["group", "list", "owner"] {
+        make_tree(&place.path(case), 10, 0, [0o750, 0o644]);
+        for number in 0..10 {
+            let directory = place.path(format!("{case}/{number}"));
+            match case {
+                "group" => chown(&directory, None, Some(77)).unwrap(),
+                "list" => drop(attribute(&directory, "system.posix_acl_access", &list_with_mask(7))),
+                _ => chown(&directory, Some(77), None).unwrap(),
+            }
+            assert!(is_open_to_77(&directory) || !has_list(&directory, "access"), "{case}");
+        }
+        let words = ["cp", "-T", "--fsync", "tree", case];
+        let is_reachable = |path: &Path| path.is_file() && path.parent().is_some_and(is_open_to_77);
+        let (wrong, looks) = watched(&place, &words, &place.path(case), is_reachable);
+        assert!(wrong.is_empty() && looks > 1000, "{case}, {looks} looks: {wrong:?}");
+    }
+    // Rights that all have before and after stay.
+    make_tree(&place.path("open"), 10, 20, [0o755, 0o644]);
+    make_tree(&place.path("copy"), 10, 0, [0o775, 0o644]);
+    for number in 0..10 {
+        chown(place.path(format!("copy/{number}")), Some(77), Some(77)).unwrap();
+    }
+    let words = ["cp", "-T", "--fsync", "open", "copy"];
+    let is_closed = |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_dir() && found.mode() & 0o055 != 0o055);
+    let (wrong, _) = watched(&place, &words, &place.path("copy"), is_closed);
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
 #[test]
 fn attributes_that_fit_are_given_where_a_list_of_the_target_would_take_their_room() {
     for has_own_list in [false, true] {
@@ -207,7 +247,7 @@ fn programs_that_run_with_rights_of_their_owner_or_group_do_not_run_with_those_o
     let place = Place::new();
     let program = place.file("program", b"#!");
     for (owner, group) in [(77, 0), (0, 77), (77, 77)] {
-        std::os::unix::fs::chown(&program, Some(owner), Some(group)).unwrap();
+        chown(&program, Some(owner), Some(group)).unwrap();
         set_mode(&program, 0o6755);
         let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         attribute(&program, "security.capability", &capability);
@@ -251,7 +291,7 @@ fn a_dry_run_removes_no_directory_that_it_cannot_open() {
         let path = common.directory().join(name);
         set_mode(&path, if name.ends_with("shut") { 0 } else { 0o755 });
         if is_root() {
-            std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
     }
     common.run("cp --dry-run open/tree open/copy").ended_with(1);

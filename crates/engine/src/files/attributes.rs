@@ -145,6 +145,12 @@ const SET_IDS: u32 = 0o6000;
 pub(super) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
 /// A mode that grants the group no more than others: for a file whose group is another, or that lost its access control list.
+/// The access control list among extended attributes.
+fn list_in(extended: Option<&ExtendedAttributes>) -> Option<&Vec<u8>> {
+    let found = extended?.iter().find(|(name, _)| name == ACCESS_LIST.to_bytes());
+    found.map(|(_, list)| list)
+}
+
 #[must_use]
 pub fn without_group_rights(mode: u32) -> u32 {
     mode & (!0o070 | ((mode & 0o007) << 3))
@@ -172,6 +178,7 @@ impl Attributes {
         };
         new.retain(|role| role != XattrRole::Skipped);
         new
+        let was_listed = list_in(self.extended.as_ref()).is_some();
     }
 
     /// Drops extended attributes. If the access control list is among them, the mode grants the
@@ -181,7 +188,7 @@ impl Attributes {
         let listed = |all: &ExtendedAttributes| all.iter().any(|(name, _)| name == ACCESS_LIST.to_bytes());
         let was_listed = listed(extended);
         extended.retain(|(name, _)| is_kept(XattrRole::of(name)));
-        if was_listed && !listed(extended) {
+        if was_listed && list_in(self.extended.as_ref()).is_none() {
             self.mode = without_group_rights(self.mode);
         }
     }
@@ -203,6 +210,31 @@ impl Attributes {
     pub fn keep_own(&mut self, file: FileRef<'_>, is_kept: impl Fn(XattrRole) -> bool) {
         if let (Some(extended), Ok(Support::Available(own))) = (&mut self.extended, file.extended()) {
             for (name, value) in own {
+    /// Takes the rights from a file or directory that users do not have with these attributes, which it gets later. If the group or
+    /// the list is another then, so may be what applies to a user; and an owner could take back what is taken.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn restrict(&self, file: FileRef<'_>, own: &Own) -> io::Result<()> {
+        let (found, list) = (file.extended()?.available(), list_in(self.extended.as_ref()));
+        let granted = if self.group == own.group && list == list_in(found.as_ref()) {
+            self.mode
+        } else if list.is_some() {
+            0
+        } else {
+            0o011 * (self.mode >> 3 & self.mode & 0o007)
+        };
+        if self.owner != own.owner && own.owner != 0 && sys::effective_user() == 0 {
+            file.change_owner(Some(0), own.group)?;
+        }
+        let mode = own.mode & (0o7700 | granted);
+        if mode == own.mode {
+            Ok(())
+        } else {
+            file.change_mode(mode)
+        }
+    }
+
                 if is_kept(XattrRole::of(&name)) && !extended.iter().any(|(other, _)| *other == name) {
                     extended.push((name, value));
                 }

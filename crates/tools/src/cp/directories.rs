@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{AtFlags, FileType, Mode, RawMode, SeekFrom, fchmod, mkdirat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, SeekFrom, mkdirat, unlinkat};
 use rustix::io::Errno;
 use seekless::files::{FileId, FileRef, FileState, Own};
 use seekless::walk::{Handles, Listing, StatFacts, is_sure};
@@ -116,13 +116,13 @@ impl Copying<'_> {
         match SourceFacts::of_directory(source, self.options) {
             Ok(origin) => {
                 // What is put into it must not be open to more users than in the source, not even before it is complete.
-                let open = facts[1].mode & !origin.mode() & 0o077;
-                if self.options.preserved.mode && !is_new && open != 0 && !self.options.dry_run {
-                    let mode = Mode::from_raw_mode((facts[1].mode & !open) as RawMode);
-                    if let Err(error) = fchmod(copy, mode) {
-                        let path = copy_path(directory);
-                        self.fail(worker, path, "restrict the directory's permissions", &error.into());
-                    }
+                if self.options.preserved.mode
+                    && !is_new
+                    && !self.options.dry_run
+                    && let Err(error) = origin.restrict(copy, &facts[1], self.options)
+                {
+                    let path = copy_path(directory);
+                    self.fail(worker, path, "restrict the directory's permissions", &error);
                 }
                 lock(&self.entered).insert(origin.state.id());
                 self.note_directory(directory, &origin.state);

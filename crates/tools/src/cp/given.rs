@@ -82,14 +82,15 @@ impl SourceFacts {
         }
     }
 
-    /// The permissions of the source.
-    pub fn mode(&self) -> u32 {
-        self.attributes.mode
-    }
-
     /// The mode that a new file without a name may have from the beginning.
     pub fn first_mode(&self) -> u32 {
         self.attributes.mode & 0o777
+    }
+
+    /// Takes from an existing copy, until it gets what its source has, the rights that nobody is to have.
+    pub fn restrict(&self, copy: BorrowedFd<'_>, found: &StatFacts, options: &CpOptions) -> io::Result<()> {
+        let (copy, own) = (FileRef::Open(copy), Own::of(found));
+        self.some(copy, &own, false, options).restrict(copy, &own)
     }
 
     /// What a copy with these attributes of its own gets. `is_new` says whether this copy made it.
