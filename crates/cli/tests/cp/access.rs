@@ -1,13 +1,14 @@
 //! Who may read what `seekless cp` makes, also while it is made.
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags, mknodat};
 
 use super::copies::{below, make_tree};
 use crate::common::disks::{attribute, disk, list_with_mask};
@@ -232,6 +233,32 @@ fn attributes_that_fit_are_given_where_a_list_of_the_target_would_take_their_roo
         names.retain(|name| !has_attribute(&copy, name));
         assert!(names.is_empty(), "{names:?}");
         assert_eq!(has_list(&copy, "access"), has_own_list);
+    }
+}
+
+#[test]
+fn a_fifo_that_another_user_planted_in_a_directory_open_to_all_gets_no_bytes() {
+    let Some(place) = Place::of_root() else { return };
+    place.file("secret", b"secret");
+    place.directories("open");
+    let (open, fifo) = (place.path("open"), place.path("open/fifo"));
+    set_mode(&open, 0o1777);
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let mut reader = File::from(rustix::fs::open(&fifo, flags, Mode::empty()).unwrap());
+    for (above, owner, read) in [(0, NOBODY, ""), (NOBODY, NOBODY, "secret"), (NOBODY, 0, "secret")] {
+        chown(&open, Some(above), None).unwrap();
+        chown(&fifo, Some(owner), None).unwrap();
+        let ended = place.run("cp secret open/fifo");
+        assert_eq!(
+            ended.code,
+            Some(i32::from(read.is_empty())),
+            "{above} {owner}: {}",
+            ended.stderr
+        );
+        let mut bytes = String::new();
+        reader.read_to_string(&mut bytes).unwrap();
+        assert_eq!(bytes, read, "{above} {owner}");
     }
 }
 

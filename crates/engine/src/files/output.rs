@@ -3,12 +3,12 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use seekless_sys::{self as sys, Access, Opening, PathWalk, Support};
+use seekless_sys::{self as sys, Access, Opening, PathWalk};
 
 use super::FileId;
 use super::whole::{WholeFile, end_of_links};
@@ -83,11 +83,16 @@ fn open_stream(path: &Path) -> io::Result<OutputPlace> {
         Some(code) if code == Errno::NXIO.raw_os_error() => io::Error::other("the FIFO has no reader; start one first"),
         _ => io::Error::new(error.kind(), format!("cannot open for writing: {error}")),
     };
-    let opened = match end_of_links(path).map_err(cannot_open)? {
-        Some(PathWalk { directory, name, .. }) => directory.open_plain(&name.unwrap_or_default(), Access::Append),
-        None => sys::open(path, Opening::plain(Access::Append)).and_then(Support::required),
+    let open = || match end_of_links(path)? {
+        Some(PathWalk { directory, name, .. }) => {
+            let opened = directory.open_plain(&name.unwrap_or_default(), Access::Append)?;
+            // By the open file, so that no other takes its place.
+            sys::refuse_planted(&directory, opened.metadata()?.uid())?;
+            Ok(opened)
+        }
+        None => sys::open(path, Opening::plain(Access::Append))?.required(),
     };
-    let file = opened.map_err(cannot_open)?;
+    let file = open().map_err(cannot_open)?;
     let waiting = rustix::fs::fcntl_getfl(&file).and_then(|flags| {
         let flags = flags - OFlags::NONBLOCK;
         rustix::fs::fcntl_setfl(&file, flags)
