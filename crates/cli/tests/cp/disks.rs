@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 use seekless_sys::Support;
 
 use super::copies::below;
@@ -115,14 +115,25 @@ fn links_that_lead_back_end_where_inodes_are_not_reliable() {
 fn hard_links_are_kept_or_told_where_inodes_are_not_reliable() {
     let place = Place::new();
     let Some(_mount) = fuse(&place) else { return };
-    place.file("behind/tree/one", b"one");
-    fs::hard_link(place.path("behind/tree/one"), place.path("behind/tree/two")).unwrap();
-    let ended = place.run("cp mounted/tree copy");
-    let [one, two] = ["copy/one", "copy/two"].map(|name| fs::metadata(place.path(name)).unwrap());
-    assert!(
-        one.ino() == two.ino() || ended.code == Some(1),
-        "two files, and nothing is said"
-    );
+    for (name, kind) in [
+        ("file", FileType::RegularFile),
+        ("link", FileType::Symlink),
+        ("fifo", FileType::Fifo),
+    ] {
+        let tree = place.path("behind").join(name);
+        fs::create_dir(&tree).unwrap();
+        match kind {
+            FileType::Symlink => symlink("nowhere", tree.join("one")).unwrap(),
+            _ => mknodat(CWD, tree.join("one"), kind, Mode::RUSR, 0).unwrap(),
+        }
+        fs::hard_link(tree.join("one"), tree.join("two")).unwrap();
+        let ended = place.run(&["cp", &format!("mounted/{name}"), "."]);
+        let [one, two] = ["one", "two"].map(|file| fs::symlink_metadata(place.path(name).join(file)).unwrap());
+        assert!(
+            one.ino() == two.ino() || ended.code == Some(1),
+            "two of {kind:?}, and nothing is said"
+        );
+    }
 }
 
 #[test]

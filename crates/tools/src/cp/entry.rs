@@ -146,7 +146,12 @@ impl Copying<'_> {
             }
             Found::Nothing => None,
         };
-        let has_links = self.options.preserved.links && facts.names > 1 && is_sure(at.handles[0]);
+        let is_linked = self.options.preserved.links && facts.names > 1;
+        // Elsewhere two files may have one number.
+        let has_links = is_linked && is_sure(at.handles[0]);
+        if is_linked && !has_links {
+            *worker.done.not_preserved.entry("hard links").or_default() += 1;
+        }
         if has_links && let Some(is_over) = self.link_or_wait(at, facts.id(), facts.names, existing.as_ref(), worker) {
             return Ok(EntryCopy::Linked { is_over });
         }
