@@ -23,6 +23,9 @@ mod bytes;
 mod difference;
 mod directory;
 mod guard;
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
+#[path = "platform/handle.rs"]
+mod handle;
 #[cfg(target_os = "linux")]
 mod head_ring;
 mod lock;

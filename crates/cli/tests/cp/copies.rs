@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirEntryExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, mknodat};
 use seekless_sys::Directory;
 
 use crate::common::disks::set_modified;
-use crate::common::place::{Ended, Mount, Place, is_long, is_root, wait_for};
+use crate::common::place::{Ended, Mount, Place, is_long, is_root, set_mode, wait_for};
 
 /// What unfinished files are called.
 const UNFINISHED: &[u8] = b".seekless-cp-";
@@ -307,6 +307,59 @@ fn killed_copies_leave_no_file_that_is_not_whole_without_unnamed_files() {
 }
 
 #[test]
+fn killed_copies_leave_no_link_or_fifo_under_its_name_without_its_owner_and_times() {
+    let Some(place) = Place::of_root() else { return };
+    let (count, rounds) = (500, if is_long() { 50 } else { 8 });
+    place.directories("tree");
+    for number in 0..count {
+        let path = place.path(format!("tree/{number}"));
+        match number % 10 {
+            0 => mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap(),
+            _ => symlink("nowhere", &path).unwrap(),
+        }
+        lchown(&path, Some(77), Some(77)).unwrap();
+    }
+    let facts = |path: &Path| {
+        let found = fs::symlink_metadata(path).unwrap();
+        (found.mode(), found.uid(), found.mtime(), found.mtime_nsec())
+    };
+    let check = |copy: &Path| -> [usize; 2] {
+        let is_unfinished = |path: &PathBuf| path.file_name().unwrap().as_bytes().starts_with(UNFINISHED);
+        let (unfinished, whole): (Vec<_>, Vec<_>) = below(copy).into_iter().partition(is_unfinished);
+        for path in &whole {
+            let from = place.path("tree").join(path.file_name().unwrap());
+            assert_eq!(facts(path), facts(&from), "{}", path.display());
+        }
+        [whole.len(), unfinished.len()]
+    };
+    let (mut partial, mut whole_time) = (0, None);
+    for round in 0..=rounds {
+        let copy = place.path(format!("copy{round}"));
+        fs::create_dir(&copy).unwrap();
+        let started = Instant::now();
+        let mut child = place.command().args(["cp", "-T", "tree"]).arg(&copy).spawn().unwrap();
+        match whole_time {
+            None => {
+                assert!(child.wait().unwrap().success());
+                whole_time = Some(started.elapsed());
+            }
+            Some(time) => {
+                thread::sleep(time * round / rounds);
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        }
+        partial += u32::from((1..count).contains(&check(&copy)[0]));
+        // Nothing of what was left stays.
+        place
+            .run(&["cp", "-u", "-T", "tree", copy.to_str().unwrap()])
+            .succeeded();
+        assert_eq!(check(&copy), [count, 0]);
+    }
+    assert!(partial > rounds / 10, "too few were killed in the middle: {partial}");
+}
+
+#[test]
 fn a_deep_tree_is_copied_with_few_open_files() {
     // Its path is longer than the system takes.
     const DEPTH: usize = 500;
@@ -384,6 +437,71 @@ fn a_target_that_is_swapped_for_a_link_is_not_followed() {
     assert!(swaps.load(Ordering::Relaxed) > 100);
     let followed = below(&place.path("precious"));
     assert!(followed.is_empty(), "{followed:?}");
+}
+
+#[test]
+fn what_is_moved_to_the_name_of_a_new_fifo_keeps_its_mode_and_owner() {
+    let place = Place::new();
+    place.directories("tree");
+    for number in 0..100 {
+        let path = place.path(format!("tree/{number}"));
+        mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+        if is_root() {
+            lchown(&path, Some(77), Some(77)).unwrap();
+        }
+    }
+    let mut moves = 0;
+    for trial in 0..if is_long() { 200 } else { 10 } {
+        let (copy, victim) = (place.path(format!("copy{trial}")), place.path(format!("victim{trial}")));
+        fs::create_dir(&copy).unwrap();
+        match trial % 2 {
+            0 => fs::write(&victim, b"precious").unwrap(),
+            _ => mknodat(CWD, &victim, FileType::Fifo, Mode::RUSR, 0).unwrap(),
+        }
+        set_mode(&victim, 0o600);
+        let old = Timestamps {
+            last_access: Timespec { tv_sec: 1, tv_nsec: 0 },
+            last_modification: Timespec { tv_sec: 1, tv_nsec: 0 },
+        };
+        rustix::fs::utimensat(CWD, &victim, &old, AtFlags::empty()).unwrap();
+        let before = fs::metadata(&victim).unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let mover = scope.spawn(|| {
+                // It goes from each new name to the next one.
+                let (mut at, mut seen, mut moves) = (victim.clone(), BTreeSet::new(), 0);
+                while !is_over.load(Ordering::Relaxed) {
+                    let entries: Vec<_> = fs::read_dir(&copy).unwrap().flatten().collect();
+                    if let Some(renamed) = entries.iter().find(|entry| entry.ino() == before.ino()) {
+                        at = renamed.path();
+                    }
+                    let is_new = |entry: &&fs::DirEntry| entry.ino() != before.ino() && seen.insert(entry.path());
+                    if let Some(entry) = entries.iter().find(is_new)
+                        && fs::rename(&at, entry.path()).is_ok()
+                    {
+                        at = entry.path();
+                        moves += 1;
+                    }
+                }
+                moves
+            });
+            place.run(&["cp", "-T", "tree", copy.to_str().unwrap()]);
+            is_over.store(true, Ordering::Relaxed);
+            moves += mover.join().unwrap();
+        });
+        let mut found = below(&place.directory())
+            .into_iter()
+            .map(|path| fs::symlink_metadata(path).unwrap());
+        let after = found
+            .find(|found| found.ino() == before.ino())
+            .expect("the file that was moved");
+        assert_eq!(
+            (after.uid(), after.mode()),
+            (before.uid(), before.mode()),
+            "trial {trial}"
+        );
+    }
+    assert!(moves > 10, "moved too seldom: {moves}");
 }
 
 #[test]

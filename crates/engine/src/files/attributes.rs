@@ -7,8 +7,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, RawMode, Timespec, Timestamps, UTIME_OMIT, Uid};
-use rustix::fs::{chownat, fchmod, fchown, futimens, utimensat};
+use rustix::fs::{FileType, Gid, Mode, RawMode, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, futimens};
 use rustix::io::Errno;
 use seekless_sys::{self as sys, ExtendedAttributes, Support};
 use serde::{Deserialize, Serialize};
@@ -59,9 +58,9 @@ impl Own {
 pub enum FileRef<'a> {
     /// An open file or directory.
     Open(BorrowedFd<'a>),
-    /// An entry of an open directory, of a kind that cannot be opened or must not be: a symbolic
-    /// link, a device.
-    Entry(BorrowedFd<'a>, &'a CStr, FileType),
+    /// A handle that stands for an entry of this kind ([`sys::open_entry`]), which cannot be opened or must not be: a
+    /// symbolic link, a device. An open directory is one, too.
+    Handle(BorrowedFd<'a>, FileType),
 }
 
 impl FileRef<'_> {
@@ -72,7 +71,7 @@ impl FileRef<'_> {
     pub fn extended(self) -> io::Result<Support<ExtendedAttributes>> {
         match self {
             Self::Open(file) => sys::extended_attributes(file),
-            Self::Entry(directory, name, _) => sys::extended_attributes_at(directory, name),
+            Self::Handle(entry, _) => sys::extended_attributes_of(entry),
         }
     }
 
@@ -88,7 +87,7 @@ impl FileRef<'_> {
         };
         let set = match self {
             Self::Open(file) => futimens(file, &times),
-            Self::Entry(directory, name, _) => utimensat(directory, name, &times, AtFlags::SYMLINK_NOFOLLOW),
+            Self::Handle(entry, _) => sys::set_times_of(entry, &times),
         };
         Ok(set?)
     }
@@ -98,25 +97,23 @@ impl FileRef<'_> {
     /// # Errors
     /// The system's.
     pub fn facts(self) -> io::Result<StatFacts> {
-        Ok(match self {
-            Self::Open(file) => StatFacts::of(file)?,
-            Self::Entry(directory, name, _) => StatFacts::at(directory, name)?,
-        })
+        let (Self::Open(file) | Self::Handle(file, _)) = self;
+        Ok(StatFacts::of(file)?)
     }
 
     fn change_owner(self, owner: Option<u32>, group: u32) -> rustix::io::Result<()> {
         let (owner, group) = (owner.map(Uid::from_raw), Some(Gid::from_raw(group)));
         match self {
             Self::Open(file) => fchown(file, owner, group),
-            Self::Entry(directory, name, _) => chownat(directory, name, owner, group, AtFlags::SYMLINK_NOFOLLOW),
+            Self::Handle(entry, _) => sys::set_owner_of(entry, owner, group),
         }
     }
 
     fn change_mode(self, mode: u32) -> io::Result<()> {
         match self {
             Self::Open(file) => Ok(fchmod(file, Mode::from_raw_mode(mode as RawMode))?),
-            Self::Entry(.., FileType::Symlink) => Ok(()),
-            Self::Entry(directory, name, _) => sys::set_mode_at(directory, name, mode).map(drop),
+            Self::Handle(_, FileType::Symlink) => Ok(()),
+            Self::Handle(entry, _) => sys::set_mode_of(entry, mode).map(drop),
         }
     }
 
@@ -126,9 +123,7 @@ impl FileRef<'_> {
         match (self, value) {
             (Self::Open(file), Some(value)) => sys::set_extended_attribute(file, &attribute, value),
             (Self::Open(file), None) => sys::remove_extended_attribute(file, &attribute),
-            (Self::Entry(directory, name, _), value) => {
-                sys::set_extended_attribute_at(directory, name, &attribute, value)
-            }
+            (Self::Handle(entry, _), value) => sys::set_extended_attribute_of(entry, &attribute, value),
         }
         .map(drop)
     }
@@ -145,15 +140,15 @@ const SET_IDS: u32 = 0o6000;
 pub(super) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
 /// A mode that grants the group no more than others: for a file whose group is another, or that lost its access control list.
+#[must_use]
+pub fn without_group_rights(mode: u32) -> u32 {
+    mode & (!0o070 | ((mode & 0o007) << 3))
+}
+
 /// The access control list among extended attributes.
 fn list_in(extended: Option<&ExtendedAttributes>) -> Option<&Vec<u8>> {
     let found = extended?.iter().find(|(name, _)| name == ACCESS_LIST.to_bytes());
     found.map(|(_, list)| list)
-}
-
-#[must_use]
-pub fn without_group_rights(mode: u32) -> u32 {
-    mode & (!0o070 | ((mode & 0o007) << 3))
 }
 
 impl Attributes {
@@ -178,15 +173,13 @@ impl Attributes {
         };
         new.retain(|role| role != XattrRole::Skipped);
         new
-        let was_listed = list_in(self.extended.as_ref()).is_some();
     }
 
     /// Drops extended attributes. If the access control list is among them, the mode grants the
     /// group no more than others.
     pub fn retain(&mut self, is_kept: impl Fn(XattrRole) -> bool) {
+        let was_listed = list_in(self.extended.as_ref()).is_some();
         let Some(extended) = &mut self.extended else { return };
-        let listed = |all: &ExtendedAttributes| all.iter().any(|(name, _)| name == ACCESS_LIST.to_bytes());
-        let was_listed = listed(extended);
         extended.retain(|(name, _)| is_kept(XattrRole::of(name)));
         if was_listed && list_in(self.extended.as_ref()).is_none() {
             self.mode = without_group_rights(self.mode);
@@ -210,6 +203,13 @@ impl Attributes {
     pub fn keep_own(&mut self, file: FileRef<'_>, is_kept: impl Fn(XattrRole) -> bool) {
         if let (Some(extended), Ok(Support::Available(own))) = (&mut self.extended, file.extended()) {
             for (name, value) in own {
+                if is_kept(XattrRole::of(&name)) && !extended.iter().any(|(other, _)| *other == name) {
+                    extended.push((name, value));
+                }
+            }
+        }
+    }
+
     /// Takes the rights from a file or directory that users do not have with these attributes, which it gets later. If the group or
     /// the list is another then, so may be what applies to a user; and an owner could take back what is taken.
     ///
@@ -232,13 +232,6 @@ impl Attributes {
             Ok(())
         } else {
             file.change_mode(mode)
-        }
-    }
-
-                if is_kept(XattrRole::of(&name)) && !extended.iter().any(|(other, _)| *other == name) {
-                    extended.push((name, value));
-                }
-            }
         }
     }
 
@@ -336,6 +329,10 @@ impl Attributes {
             if role == XattrRole::Skipped || value.is_some() && role.is_after_owner() != is_after_owner {
                 continue;
             }
+            if value.is_none() && is_list(name) {
+                // Without the list, the group would have the most that it grants to anybody in it.
+                let _ = file.change_mode((mode | 0o200) & !0o070);
+            }
             match file.change_extended(name, value) {
                 Err(error) if role != XattrRole::Flag || error.raw_os_error() != Some(UNKNOWN) => {
                     failed.push((name.clone(), error));
@@ -349,7 +346,3 @@ impl Attributes {
 
 /// What file systems answer that do not know a kind of attribute.
 const UNKNOWN: i32 = Errno::OPNOTSUPP.raw_os_error();
-            if value.is_none() && is_list(name) {
-                // Without the list, the group would have the most that it grants to anybody in it.
-                let _ = file.change_mode((mode | 0o200) & !0o070);
-            }

@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Dir, FileType, OFlags};
+use rustix::fs::{Dir, FileType, Gid, Mode, OFlags, Timestamps, Uid};
 
 use crate::buffer::Buffer;
 use crate::support::Support;
@@ -79,6 +79,7 @@ unavailable! {
 
     "the attributes of links and devices are unavailable on this system":
     pub fn extended_attributes_at(BorrowedFd<'_>, &CStr) -> ExtendedAttributes;
+    pub fn extended_attributes_of(BorrowedFd<'_>) -> ExtendedAttributes;
 
     "direct I/O is not used on this system":
     pub(crate) fn bypass_cache(&File) -> ();
@@ -177,8 +178,8 @@ unavailable! {
     pub fn make_node(impl AsFd, &CStr, FileType, (u32, u32)) -> ();
 
     "only Linux has paths to what must not be opened":
-    pub fn set_extended_attribute_at(BorrowedFd<'_>, &CStr, &CStr, Option<&[u8]>) -> ();
-    pub fn set_mode_at(BorrowedFd<'_>, &CStr, u32) -> ();
+    pub fn set_extended_attribute_of(BorrowedFd<'_>, &CStr, Option<&[u8]>) -> ();
+    pub fn set_mode_of(BorrowedFd<'_>, u32) -> ();
 
     "extended flags of files are read on Linux only":
     pub fn extended_flags(&File) -> [u32; 4];
@@ -251,6 +252,22 @@ answered! {
 /// Brings the file's data and metadata to the device: fsync(2).
 pub fn sync(file: &File) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?)
+}
+
+/// Opens an entry that is not a symbolic link for its attributes: open(2).
+pub fn open_entry(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+}
+
+/// Sets owner and group by a handle of [`open_entry`]: fchown(2).
+pub fn set_owner_of(handle: BorrowedFd<'_>, owner: Option<Uid>, group: Option<Gid>) -> rustix::io::Result<()> {
+    rustix::fs::fchown(handle, owner, group)
+}
+
+/// Sets the times by a handle of [`open_entry`]: futimens(3).
+pub fn set_times_of(handle: BorrowedFd<'_>, times: &Timestamps) -> rustix::io::Result<()> {
+    rustix::fs::futimens(handle, times)
 }
 
 /// Calls `each` for all entries of an open directory, from its start, with inode and type, but without `.` and `..`:

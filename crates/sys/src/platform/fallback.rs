@@ -15,6 +15,8 @@ use crate::types::{Advice, FileSystem};
 
 #[cfg(target_os = "freebsd")]
 pub use crate::advice::advise;
+#[cfg(target_os = "freebsd")]
+pub use crate::handle::{open_entry, set_owner_of, set_times_of};
 
 /// Drops the file's clean pages from the cache, where [`advise`] is available. The caller has synced the file.
 pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {

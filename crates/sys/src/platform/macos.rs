@@ -6,13 +6,13 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::macos::fs::MetadataExt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::MsyncFlags;
 
@@ -23,6 +23,12 @@ pub use crate::shared::{extended_attributes, remove_extended_attribute, set_exte
 use crate::mincore;
 use crate::support::{ABSENT, ABSENT_FOR_PAIR, Support, attempt, checked};
 use crate::types::{FileSystem, Memory, ProcessIo, Protection, Residency};
+
+/// Opens an entry itself, also a symbolic link, for its attributes: open(2) with `O_SYMLINK`.
+pub fn open_entry(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::SYMLINK | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+}
 
 /// getrusage(2) counts `ru_maxrss` in bytes here.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1;

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, FileType, readlinkat, statat, symlinkat};
 use seekless::files::{FileRef, Own};
@@ -9,7 +10,7 @@ use seekless::walk::{StatFacts, is_sure};
 use seekless_sys as sys;
 
 use super::copying::{Copying, Worker};
-use super::file::{Failed, Found};
+use super::file::{Failed, Found, NewFile};
 use super::given::SourceFacts;
 use super::links::LinkTurn;
 use super::pair::At;
@@ -155,14 +156,15 @@ impl Copying<'_> {
         if has_links && let Some(is_over) = self.link_or_wait(at, facts.id(), facts.names, existing.as_ref(), worker) {
             return Ok(EntryCopy::Linked { is_over });
         }
-        let placed = at.place(make, self.journal.as_ref());
-        let placed = placed.map_err(|error| ("create the copy", error));
-        let given = placed.and_then(|()| {
+        let new = NewFile::make_entry(at, facts.kind, make, self).map_err(|error| ("create the copy", error));
+        let given = new.and_then(|mut new| {
             let origin = SourceFacts::of_entry(at.handles[0], at.from, &facts, self.options);
-            let copy = FileRef::Entry(at.handles[1], at.to, facts.kind);
+            let copy = FileRef::Handle(new.file.as_fd(), facts.kind);
             let own = copy.facts().map(|own| Own::of(&own));
             let given = own.and_then(|own| self.give(&origin, copy, (&own, true), || at.copy_path(), worker));
-            given.map_err(|error| ("stat the copy", error))
+            let given = given.map_err(|error| ("stat the copy", error))?;
+            new.publish(at, existing.is_some(), self.journal.as_ref())?;
+            Ok(given)
         });
         if has_links {
             let copy = given.as_ref().ok().map(|copy| copy.id());

@@ -26,10 +26,11 @@ use super::piece::PIECE_SYNCED;
 use super::staged::rename_to_free;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
-/// A new file in a directory, which is removed unless it gets its name.
-struct NewFile<'a> {
+/// A new file in a directory, or another new entry, which is removed unless it gets its name.
+pub(super) struct NewFile<'a> {
     directory: BorrowedFd<'a>,
-    file: File,
+    /// Only a handle ([`sys::open_entry`]) if it is not a regular file.
+    pub file: File,
     /// Where it is.
     place: Place<'a>,
     /// How many of its bytes are right already.
@@ -65,6 +66,23 @@ pub(super) fn temporary_name(journal: Option<&CopyJournal>) -> CString {
     journal.map_or_else(random, |journal| journal.temporary(fastrand::u32(..)))
 }
 
+/// Makes something under a temporary name that nothing has.
+fn with_temporary_name<T>(
+    journal: Option<&CopyJournal>,
+    make: impl Fn(&CStr) -> io::Result<T>,
+) -> io::Result<(CString, T)> {
+    loop {
+        let name = temporary_name(journal);
+        match make(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            done => return Ok((name, done?)),
+        }
+    }
+}
+
+/// An entry whose ctime is later than its time of modification by more than this was not made just now.
+const RENAMED_NS: u64 = 2_000_000_000;
+
 impl<'a> NewFile<'a> {
     /// Makes one; without a name or staged, it has this mode, less the umask. A large one goes on with what an interrupted copy has.
     fn make(
@@ -98,18 +116,60 @@ impl<'a> NewFile<'a> {
             return Ok(new(file, Place::Unnamed));
         }
         at.require_renames()?;
-        loop {
-            let name = temporary_name(shared.journal.as_ref());
-            match retry_on_intr(|| openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)) {
-                Err(Errno::EXIST) => {}
-                opened => {
-                    let file = File::from(opened?);
-                    // Until it is renamed, because what a killed process left is not locked.
-                    file.try_lock()?;
-                    return Ok(new(file, Place::Temporary(name)));
+        let create = |name: &CStr| {
+            Ok(retry_on_intr(|| {
+                openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
+            })?)
+        };
+        let (name, file) = with_temporary_name(shared.journal.as_ref(), create)?;
+        let file = File::from(file);
+        // Until it is renamed, because what a killed process left is not locked.
+        file.try_lock()?;
+        Ok(new(file, Place::Temporary(name)))
+    }
+
+    /// Makes an entry of another kind by `make`. It has its name at once only where nobody else can rename it: what is given by a
+    /// name goes to the file that another process puts there.
+    pub fn make_entry(
+        at: &At<'a>,
+        kind: FileType,
+        make: &dyn Fn(&CStr) -> io::Result<()>,
+        shared: &'a Copying<'_>,
+    ) -> io::Result<Self> {
+        let directory = at.handles[1];
+        let is_staged = at.is_in_new() && at.directory.own.is_staged;
+        let (name, place) = if is_staged || at.require_renames().is_err() {
+            match make(at.to) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    at.require_renames()?;
+                    return Err(collision());
                 }
+                done => done?,
             }
+            let staged = is_staged.then_some(Place::Staged(at.to, &shared.has_partial));
+            (at.to.to_owned(), staged.unwrap_or(Place::Given))
+        } else {
+            let (name, ()) = with_temporary_name(shared.journal.as_ref(), make)?;
+            (name.clone(), Place::Temporary(name))
+        };
+        let opened = sys::open_entry(directory, &name).inspect_err(|_| {
+            let _ = unlinkat(directory, &name, AtFlags::empty());
+        });
+        let mut new = Self {
+            directory,
+            file: opened?.into(),
+            place,
+            right_bytes: 0,
+        };
+        let found = StatFacts::of(&new.file)?;
+        let is_own = found.owner == sys::effective_user() || found.owner == StatFacts::of(directory)?.owner;
+        // Renaming sets the ctime alone.
+        let was_renamed = found.changed_ns.abs_diff(found.modified_ns) > RENAMED_NS;
+        if found.kind != kind || found.names > 1 || (!is_own || was_renamed) && is_sure(&new.file) {
+            new.place = Place::Given;
+            return Err(io::Error::other("another process replaced it"));
         }
+        Ok(new)
     }
 
     /// Gives it a name that is free.
@@ -124,18 +184,22 @@ impl<'a> NewFile<'a> {
     }
 
     /// Gives it the name of a copy.
-    fn publish(&mut self, at: &At<'_>, replaces: bool, journal: Option<&CopyJournal>) -> Result<(), Failed> {
+    pub fn publish(&mut self, at: &At<'_>, replaces: bool, journal: Option<&CopyJournal>) -> Result<(), Failed> {
         match self.name(at.to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && replaces => {
                 at.require_renames()
                     .map_err(|error| ("replace the existing file", error))?;
-                let temporary = temporary_name(journal);
-                self.file.try_lock().map_err(|error| ("lock the copy", error.into()))?;
-                self.name(&temporary)
-                    .map_err(|error| ("give the copy a temporary name", error))?;
-                self.place = Place::Temporary(temporary.clone());
-                renameat(at.handles[1], &temporary, at.handles[1], at.to)
-                    .map_err(|error| ("replace the existing file", error.into()))?;
+                if let Place::Unnamed = self.place {
+                    let temporary = temporary_name(journal);
+                    self.file.try_lock().map_err(|error| ("lock the copy", error.into()))?;
+                    self.name(&temporary)
+                        .map_err(|error| ("give the copy a temporary name", error))?;
+                    self.place = Place::Temporary(temporary);
+                }
+                if let Place::Temporary(temporary) = &self.place {
+                    renameat(at.handles[1], temporary, at.handles[1], at.to)
+                        .map_err(|error| ("replace the existing file", error.into()))?;
+                }
                 self.place = Place::Given;
                 Ok(())
             }

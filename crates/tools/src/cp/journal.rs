@@ -348,7 +348,7 @@ impl CopyJournal {
         let _ = unlinkat(directory, &self.name, AtFlags::empty());
         if let Ok(now) = now {
             let [accessed, modified] = if now[1] == made[1] { *before } else { now };
-            let _ = FileRef::Entry(directory, c".", FileType::Directory).set_times(Some(accessed), modified);
+            let _ = FileRef::Handle(directory, FileType::Directory).set_times(Some(accessed), modified);
         }
     }
 }

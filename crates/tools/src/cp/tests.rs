@@ -1,14 +1,21 @@
 //! Copies are compared with their sources by a naive walk, and by what only a careful copy keeps.
 
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, FileTimes, Permissions};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use proptest::prelude::*;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
+use seekless::walk::Limit;
 
+use super::copying::Copying;
 use super::data::LARGE_BYTES;
+use super::file::{NewFile, UNFINISHED};
+use super::pair::{At, Pair, PairState};
 use super::*;
 use crate::Stop;
 use crate::testing::{Mounted, cases, long_or, naive_walk};
@@ -698,5 +705,72 @@ fn a_large_file_goes_on_from_its_last_piece_unless_its_source_changed() {
         assert!(copied[4..] == source[4..], "the rest");
         let all = fs::read_dir(place.path()).unwrap();
         assert!(all.count() == 2 && !unfinished.exists(), "something was left");
+    }
+}
+
+/// What another process puts at a name, and how.
+type Case<'a> = (&'static str, &'a dyn Fn(&Path));
+
+#[test]
+fn an_entry_has_a_temporary_name_until_it_is_complete_and_is_none_that_another_process_put_there() {
+    let place = tempfile::tempdir().unwrap();
+    let (options, stop) = (CpOptions::default(), Stop::default());
+    let copying = Copying::new(&options, &stop, &());
+    let to = place.path().join("to");
+    fs::create_dir(&to).unwrap();
+    let handles = [place.path(), &to].map(|path| File::open(path).unwrap().into());
+    let own = PairState::of_root(&to, &Arc::default());
+    let pair = Pair::root(handles, place.path(), &Limit::new(8), own);
+    let handles = pair.handles().ok().unwrap();
+    let at = At::of(&pair, handles.borrowed(), c"name");
+    let fifo = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let names = || {
+        let names = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let made = |make: &dyn Fn(&Path)| {
+        let make = |name: &CStr| -> io::Result<()> {
+            make(&to.join(OsStr::from_bytes(name.to_bytes())));
+            Ok(())
+        };
+        NewFile::make_entry(&at, FileType::Fifo, &make, &copying).ok()
+    };
+    let is_temporary = || names().len() == 1 && names()[0].starts_with(UNFINISHED);
+    let dropped = made(&fifo).unwrap();
+    assert!(is_temporary(), "{:?}", names());
+    drop(dropped);
+    assert!(names().is_empty());
+    made(&fifo).unwrap().publish(&at, false, None).ok().unwrap();
+    assert_eq!(names(), ["name"]);
+    assert!(made(&fifo).unwrap().publish(&at, false, None).is_err());
+    made(&fifo).unwrap().publish(&at, true, None).ok().unwrap();
+    assert_eq!(names(), ["name"]);
+    fs::remove_file(to.join("name")).unwrap();
+    let is_root = seekless_sys::effective_user() == 0;
+    let others: [Case<'_>; 4] = [
+        ("a file", &|path| fs::write(path, b"").unwrap()),
+        ("an old FIFO", &|path| {
+            fifo(path);
+            let old = Timespec { tv_sec: 1, tv_nsec: 0 };
+            let times = Timestamps {
+                last_access: old,
+                last_modification: old,
+            };
+            utimensat(CWD, path, &times, AtFlags::empty()).unwrap();
+        }),
+        ("a FIFO with two names", &|path| {
+            fifo(path);
+            fs::hard_link(path, place.path().join("other")).unwrap();
+        }),
+        ("a FIFO of another user", &|path| {
+            fifo(path);
+            chown(path, Some(77), None).unwrap();
+        }),
+    ];
+    for (case, put) in &others[..if is_root { 4 } else { 3 }] {
+        assert!(made(put).is_none(), "{case}");
+        // It stays where it was put.
+        assert!(is_temporary(), "{case}: {:?}", names());
+        fs::remove_file(to.join(&names()[0])).unwrap();
     }
 }

@@ -2,11 +2,12 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, RawMode, XattrFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, RawDir, RawMode, XattrFlags};
 use rustix::io::Errno;
 
+use crate::handle::{open_entry, path_of};
 use crate::shared::attributes;
 use crate::support::Support;
 use crate::types::ExtendedAttributes;
@@ -34,16 +35,17 @@ pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, 
     Ok(None)
 }
 
-/// The extended attributes, sorted by name, of an entry that cannot be opened or must not be, a symbolic link or a
-/// device: llistxattr(2), lgetxattr(2) below `/proc/self/fd`, as there is no call relative to a directory before Linux
-/// 6.13.
+/// The extended attributes, sorted by name, of an entry that cannot be opened or must not be: a symbolic link, a device.
 pub fn extended_attributes_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
-    let mut path = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
-    path.extend_from_slice(name.to_bytes());
-    let path = path.as_slice();
+    extended_attributes_of(open_entry(directory, name)?.as_fd())
+}
+
+/// The same of the entry that a handle of [`open_entry`] stands for: listxattr(2), getxattr(2) on its path.
+pub fn extended_attributes_of(handle: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
+    let path = path_of(handle);
     let attributes = attributes(
-        |buffer| rustix::fs::llistxattr(path, buffer),
-        |name, buffer| rustix::fs::lgetxattr(path, name, buffer),
+        |buffer| rustix::fs::listxattr(path.as_str(), buffer),
+        |name, buffer| rustix::fs::getxattr(path.as_str(), name, buffer),
     );
     match attributes {
         Err(Errno::NOENT) if rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXISTS).is_err() => Ok(
@@ -53,24 +55,14 @@ pub fn extended_attributes_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Res
     }
 }
 
-/// A path to an entry itself, also a symbolic link, which is valid while the handle is open (proc(5)).
-fn place_of(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<(OwnedFd, String)> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
-    Ok((handle, path))
-}
-
-/// Sets an extended attribute of an entry that cannot be opened or must not be, or removes it
-/// (`None`): setxattr(2), removexattr(2) on its place in `/proc/self/fd`. As with
-/// [`remove_extended_attribute`](crate::remove_extended_attribute), it may be missing.
-pub fn set_extended_attribute_at(
-    directory: BorrowedFd<'_>,
-    name: &CStr,
+/// Sets an extended attribute of the entry that a handle of [`open_entry`] stands for, or removes it (`None`): setxattr(2),
+/// removexattr(2) on its path. As with [`remove_extended_attribute`](crate::remove_extended_attribute), it may be missing.
+pub fn set_extended_attribute_of(
+    handle: BorrowedFd<'_>,
     attribute: &CStr,
     value: Option<&[u8]>,
 ) -> io::Result<Support<()>> {
-    let (_handle, path) = place_of(directory, name)?;
+    let path = path_of(handle);
     let changed = match value {
         Some(value) => rustix::fs::setxattr(path.as_str(), attribute, value, XattrFlags::empty()),
         None => match rustix::fs::removexattr(path.as_str(), attribute) {
@@ -81,15 +73,10 @@ pub fn set_extended_attribute_at(
     Ok(Support::Available(changed?))
 }
 
-/// Sets the permissions of an entry that is no symbolic link and must not be opened: chmod(2) on its place in `/proc/self/fd`.
-pub fn set_mode_at(directory: BorrowedFd<'_>, name: &CStr, mode: u32) -> io::Result<Support<()>> {
-    let (_handle, path) = place_of(directory, name)?;
-    rustix::fs::chmodat(
-        CWD,
-        path.as_str(),
-        Mode::from_raw_mode(mode as RawMode),
-        rustix::fs::AtFlags::empty(),
-    )?;
+/// Sets the permissions of the entry, not a symbolic link, that a handle of [`open_entry`] stands for: chmod(2) on its path.
+pub fn set_mode_of(handle: BorrowedFd<'_>, mode: u32) -> io::Result<Support<()>> {
+    let mode = Mode::from_raw_mode(mode as RawMode);
+    rustix::fs::chmodat(CWD, path_of(handle), mode, AtFlags::empty())?;
     Ok(Support::Available(()))
 }
 

@@ -15,6 +15,7 @@ mod pipe;
 pub(crate) use crate::absent::{MAX_RSS_UNIT_BYTES, bypass_cache};
 pub use crate::absent::{clone_path, copy_path_data, enable_read_ahead, read_advice, sync};
 pub use crate::advice::advise;
+pub use crate::handle::{open_entry, set_owner_of, set_times_of};
 pub use crate::head_ring::HeadRing;
 pub use crate::ring::Ring;
 pub(crate) use crate::shared::{exchange, rename_new};

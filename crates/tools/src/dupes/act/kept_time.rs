@@ -24,7 +24,7 @@ impl KeptTime {
     fn put_back(self, directory: &Directory) {
         let now = Self::of(directory).0;
         if let Some(was) = self.0.filter(|was| now != Some(*was)) {
-            let _ = FileRef::Entry(directory.as_fd(), c".", FileType::Directory).set_times(None, was);
+            let _ = FileRef::Handle(directory.as_fd(), FileType::Directory).set_times(None, was);
         }
     }
 }
