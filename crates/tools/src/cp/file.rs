@@ -463,7 +463,8 @@ impl Copying<'_> {
     /// Whether a file of the target has a time of modification, as exactly as its file system
     /// stores it.
     fn has_time(&self, at: &At<'_>, found: &StatFacts, wanted: Time) -> bool {
-        found.modified == wanted || found.modified == self.stored_times.of(wanted, at.handles[1], found.device)
+        let without_name = || NewFile::make(at, 0o600, None, self).ok()?.file.try_clone().ok();
+        found.modified == wanted || found.modified == self.stored_times.of(wanted, found.device, without_name)
     }
 
     /// Whether a file of the target is the same as its source, if that is asked for.

@@ -3,15 +3,11 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Mutex;
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
-use seekless::files::{FileRef, Time, with_new_name};
-use seekless_sys::{self as sys, Support};
+use seekless::files::{FileRef, Time};
 
-use super::file::UNFINISHED;
 use super::queue::lock;
 use super::{ROUNDED_TIMES, UNSTORED_TIMES};
 
@@ -31,11 +27,11 @@ pub(super) fn lost(wanted: Time, stored: Time) -> Option<&'static str> {
 pub(super) struct StoredTimes(Mutex<HashMap<u64, Option<File>>>);
 
 impl StoredTimes {
-    /// Returns what the file system of a device, on which this directory is, makes of a time of
+    /// Returns what the file system of a device, on which `make` makes a file, makes of a time of
     /// modification; the time itself if that cannot be found out.
-    pub fn of(&self, time: Time, directory: BorrowedFd<'_>, device: u64) -> Time {
+    pub fn of(&self, time: Time, device: u64, make: impl FnOnce() -> Option<File>) -> Time {
         let mut files = lock(&self.0);
-        let file = files.entry(device).or_insert_with(|| without_name(directory).ok());
+        let file = files.entry(device).or_insert_with(make);
         let stored = file.as_ref().and_then(|file| {
             let file = FileRef::Open(file.as_fd());
             // FUSE may ignore a time of modification alone.
@@ -44,17 +40,6 @@ impl StoredTimes {
         });
         stored.unwrap_or(time)
     }
-}
-
-fn without_name(directory: BorrowedFd<'_>) -> io::Result<File> {
-    if let Support::Available((file, _)) = sys::unnamed_file(directory)? {
-        return Ok(file);
-    }
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let make = |name: &_| Ok(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?);
-    let (name, file) = with_new_name(UNFINISHED, make)?;
-    unlinkat(directory, name, AtFlags::empty())?;
-    Ok(file.into())
 }
 
 #[cfg(test)]
