@@ -149,6 +149,19 @@ fn a_target_below_a_file_is_an_error_with_one_reason() {
 }
 
 #[test]
+fn a_working_directory_that_cannot_be_written_is_named_in_the_error() {
+    let place = Place::new();
+    place.file("tree/a", b"a");
+    let Some(mount) = Mount::tmpfs(&place.path("disk"), "size=1m") else {
+        return;
+    };
+    mount.read_only();
+    let mut command = place.command();
+    let ended = Ended::by(command.current_dir(place.path("disk")).args(["cp", "../tree", "copy"]));
+    ended.failed_with(1, &["seekless: .: cannot open the journal"]);
+}
+
+#[test]
 fn an_empty_name_of_a_target_is_refused() {
     let place = Place::new();
     let source = place.directory().join("..").join("file");

@@ -180,7 +180,7 @@ impl Container {
         // No link of another user redirects what is written.
         let opened = PathWalk::protected(path).and_then(PathWalk::into_directory);
         let opened = opened.map_err(|source| CpError::System {
-            path: path.to_owned(),
+            path: or_here(path).to_owned(),
             action: "open",
             source,
         })?;
@@ -207,7 +207,7 @@ impl Container {
 
     fn error(&self, action: &'static str, source: io::Error) -> CpError {
         CpError::System {
-            path: self.path.clone(),
+            path: or_here(&self.path).to_owned(),
             action,
             source,
         }
@@ -236,15 +236,19 @@ impl Container {
     }
 }
 
-/// Opens a directory for the names in it.
-fn open_place(path: &Path) -> io::Result<OwnedFd> {
-    let path = if path.as_os_str().is_empty() {
+/// A path of a directory: the working directory if it is empty.
+pub(super) fn or_here(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() {
         Path::new(".")
     } else {
         path
-    };
+    }
+}
+
+/// Opens a directory for the names in it.
+fn open_place(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(
-        path,
+        or_here(path),
         PATH_ONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     )?)
