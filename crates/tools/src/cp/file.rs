@@ -435,19 +435,27 @@ impl Copying<'_> {
             Err(Errno::NOENT) => return at.claim(None).map(|()| Found::Nothing),
             found => found.map_err(|error| ("stat", error.into()))?,
         };
-        if found.id() == source {
-            return Err(("copy to it", io::Error::other("source and target are the same file")));
-        }
+        let stays = self.stays(at, &found, source, modified)?;
         if found.kind == FileType::Directory {
             return Err(("overwrite the directory with a non-directory", Errno::ISDIR.into()));
         }
         at.claim(Some(&found))?;
+        Ok(if stays {
+            Found::Stays(found)
+        } else {
+            Found::Replaced(found)
+        })
+    }
+
+    /// Whether what the target has stays. Fails if that is the source.
+    pub fn stays(&self, at: &At<'_>, found: &StatFacts, source: FileId, modified: Time) -> Result<bool, Failed> {
+        if found.id() == source {
+            return Err(("copy to it", io::Error::other("source and target are the same file")));
+        }
         Ok(match self.options.existing {
-            Existing::Kept => Found::Stays(found),
-            Existing::ReplacedIfOlder if found.modified >= modified || self.has_time(at, &found, modified) => {
-                Found::Stays(found)
-            }
-            _ => Found::Replaced(found),
+            Existing::Replaced => false,
+            Existing::Kept => true,
+            Existing::ReplacedIfOlder => found.modified >= modified || self.has_time(at, found, modified),
         })
     }
 

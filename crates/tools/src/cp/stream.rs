@@ -16,7 +16,7 @@ use super::copying::{Copying, Worker};
 use super::data::{BLOCK_BYTES, stopped};
 use super::file::Failed;
 use super::pair::At;
-use super::{Existing, FollowedLinks, When};
+use super::{FollowedLinks, When};
 
 /// The most that is written to a stream at once: what a FIFO that is ready takes without waiting for its reader.
 const STREAM_BYTES: usize = 4 << 10;
@@ -97,17 +97,10 @@ impl Copying<'_> {
             let reason = "a stream has no copy to verify, no checksum, and no blocks to share";
             return Err(("copy from or to it", io::Error::other(reason)));
         }
-        if let Ok(found) = StatFacts::behind(at.handles[1], at.to) {
-            if found.id() == source.id() {
-                return Err(("copy to it", io::Error::other("source and target are the same file")));
-            }
-            if match options.existing {
-                Existing::Replaced => false,
-                Existing::Kept => true,
-                Existing::ReplacedIfOlder => found.modified >= source.modified,
-            } {
-                return Ok(false);
-            }
+        if let Ok(found) = StatFacts::behind(at.handles[1], at.to)
+            && self.stays(at, &found, source.id(), source.modified)?
+        {
+            return Ok(false);
         }
         if !options.dry_run {
             let flags = OFlags::RDONLY | if copy.is_followed { NAMED_FILE } else { FOUND_FILE };
