@@ -43,5 +43,6 @@ mod stop;
 #[cfg(test)]
 mod testing;
 mod threads;
+mod volume;
 
 pub use stop::Stop;

@@ -36,7 +36,6 @@ mod trash;
 mod twin;
 pub mod undo;
 mod undone;
-mod volume;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::directory::ListedDirectory;
-use super::volume::system_at;
 use super::{RefusalReason, cannot};
 use crate::dupes::contents::Contents;
 use crate::json;
+use crate::volume::system_at;
 
 /// The version of reports and plans.
 const VERSION: u64 = 1;

@@ -16,8 +16,8 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Directory, LeaseScope, Support, file_system_of};
 
 use super::kept_time::keeping_times;
-use super::volume::{is_volume, volume_of};
 use crate::dupes::cache::identity_of;
+use crate::volume::{is_volume, volume_of};
 use crate::walk::{StatFacts, System};
 
 /// A name in a directory of which is known who else may change it, and what it gives to new files.

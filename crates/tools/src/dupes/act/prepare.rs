@@ -19,13 +19,13 @@ use super::held::{HeldFile, HeldKept};
 use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, OldFile, StepRecord};
 use super::session::{Session, require_project};
-use super::volume::directory_at;
 use super::{
     ActingOptions, Action, Needless, RefusalReason, Step, StepOutcome, Unwatched, cannot, directory, of_kept, trash,
 };
 use crate::Stop;
 use crate::threads::in_parts;
 use crate::visible::visible_path;
+use crate::volume::directory_at;
 use crate::walk::StatFacts;
 
 /// btrfs stores files of up to a block with their metadata.

@@ -1,30 +1,31 @@
 //! Which file system a directory is on, as reports, plans and journals say it: after a restart, a device number may mean another
 //! one, and a path may lead below a mount point whose volume is not there.
 
-use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::fstatvfs;
+use rustix::fs::{Mode, OFlags, fstatvfs, openat};
 use seekless::Mounts;
 use seekless::files::hexadecimal;
-use seekless_sys::{self as sys, Access, Directory, Support};
+use seekless::walk::StatFacts;
+use seekless_sys::{self as sys, Directory, Support};
 
 use crate::visible::visible_path;
-use crate::walk::StatFacts;
 
 /// The type of a file system, and what identifies it on this machine: `f_fsid` of statvfs(3), which on btrfs is that of the subvolume,
 /// or its UUID. Where both are missing, as on FUSE and NFS, its type only. A tmpfs has another identity whenever it is mounted.
-pub(super) fn system_of(directory: &Directory) -> String {
-    let name = sys::file_system_of(directory).map_or_else(|_| "unknown".to_owned(), |found| found.type_name);
-    let device = StatFacts::of(directory.as_fd()).map_or(0, |facts| facts.device);
-    let id = fstatvfs(directory).map_or(0, |found| found.f_fsid);
+pub(crate) fn system_of(directory: impl AsFd) -> String {
+    let name = sys::file_system_of(&directory).map_or_else(|_| "unknown".to_owned(), |found| found.type_name);
+    let device = StatFacts::of(&directory).map_or(0, |facts| facts.device);
+    let id = fstatvfs(&directory).map_or(0, |found| found.f_fsid);
     // XFS and exFAT report the number of their device.
     if id != 0 && id != device {
         return format!("{name} {id:016x}");
     }
-    let readable = directory.open_plain(OsStr::new("."), Access::Read).ok();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let readable = openat(&directory, ".", flags, Mode::empty()).map(File::from).ok();
     let uuid = readable.and_then(|readable| sys::file_system_uuid(&readable).ok().and_then(Support::available));
     match uuid.filter(|uuid| uuid.iter().any(|byte| *byte != 0)) {
         Some(uuid) => format!("{name} {}", hexadecimal(&uuid)),
@@ -33,17 +34,17 @@ pub(super) fn system_of(directory: &Directory) -> String {
 }
 
 /// [`system_of`] the directory that an absolute path is, or that holds it.
-pub(super) fn system_at(path: &Path) -> String {
+pub(crate) fn system_at(path: &Path) -> String {
     directory_at(path).map_or_else(|_| "unknown".to_owned(), |directory| system_of(&directory))
 }
 
 /// Opens the directory that an absolute path is, or that holds it. Nothing else is opened, as that may have effects.
-pub(super) fn directory_at(path: &Path) -> io::Result<Directory> {
+pub(crate) fn directory_at(path: &Path) -> io::Result<Directory> {
     Directory::open(path).or_else(|_| Directory::open(path.parent().unwrap_or(path)))
 }
 
 /// Names the volume of a directory: [`system_of`] it, where that is mounted, and which directory of it.
-pub(super) fn volume_of(directory: &Directory, mount: Option<u64>) -> String {
+pub(crate) fn volume_of(directory: &Directory, mount: Option<u64>) -> String {
     let system = system_of(directory);
     let mounts = Mounts::of_this_process();
     let Some(mount) = mounts.iter().find(|shown| Some(shown.id) == mount) else {
@@ -66,7 +67,7 @@ pub(super) fn volume_of(directory: &Directory, mount: Option<u64>) -> String {
 const ON: &str = " on ";
 
 /// Whether a volume is one that a journal names. What one of them does not say is not compared.
-pub(super) fn is_volume(now: &str, was: &str) -> bool {
+pub(crate) fn is_volume(now: &str, was: &str) -> bool {
     let [now, was] = [now, was].map(|volume| {
         let (system, place) = volume.split_once(ON).unwrap_or((volume, ""));
         let (name, id) = system.split_once(' ').unwrap_or((system, ""));
