@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -11,8 +11,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, ut
 use seekless_sys::Support;
 
 use super::copies::below;
-use crate::common::disks::{bytes, disk};
-use crate::common::place::{Mount, Place, prepared};
+use crate::common::disks::{btrfs, bytes, disk, set_modified};
+use crate::common::place::{Mount, Place, prepared, wait_for};
 
 /// Whether a file shares blocks with another.
 fn is_shared(path: &Path) -> bool {
@@ -347,6 +347,49 @@ fn two_sources_with_one_name_in_the_target_are_an_error_each_time() {
         let texts: Vec<_> = alone.map(|path| fs::read_to_string(path).unwrap()).collect();
         assert_eq!(texts, ["alone"], "{kind}");
     }
+}
+
+/// Kills a copy as soon as something is so.
+fn kill_when(place: &Place, words: &str, what: &str, holds: impl Fn() -> bool) {
+    let mut child = place.start(words);
+    wait_for(what, || holds() || child.try_wait().unwrap().is_some());
+    child.kill().unwrap();
+    assert!(!child.wait().unwrap().success(), "{words}: it ended before {what}");
+}
+
+/// The names of this copy's own files in a directory and below.
+fn own_names(top: &Path) -> Vec<PathBuf> {
+    let is_own = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(".seekless-cp-");
+    below(top).into_iter().filter(is_own).collect()
+}
+
+#[test]
+fn an_interrupted_copy_does_not_go_on_with_another_snapshot() {
+    let place = Place::new();
+    let Some(_disk) = disk(&place, "btrfs") else { return };
+    if !btrfs(&place, &["create", "disk/one"]) {
+        return println!("skipped: no program for subvolumes");
+    }
+    let fill = |top: &str, byte: u8| {
+        for number in 0..400 {
+            let path = place.file(format!("disk/{top}/{number}"), &[byte; 5000]);
+            set_modified(&path, 1_000_000_000);
+        }
+    };
+    fill("one", 1);
+    assert!(btrfs(&place, &["snapshot", "disk/one", "disk/two"]));
+    fill("two", 2);
+    let words = "cp --fsync -T from copy";
+    let shown = Mount::bind(&place.path("disk/one"), &place.path("from")).expect("root may bind");
+    kill_when(&place, words, "files are copied", || {
+        let is_long = |path: &PathBuf| path.is_dir() && fs::read_dir(path).is_ok_and(|names| names.count() > 20);
+        own_names(&place.directory()).iter().any(is_long)
+    });
+    drop(shown);
+    let _shown = Mount::bind(&place.path("disk/two"), &place.path("from")).expect("root may bind");
+    place
+        .run(words)
+        .failed_with(1, &["is not the directory that an interrupted copy began with"]);
 }
 
 #[test]

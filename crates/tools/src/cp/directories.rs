@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -125,7 +125,7 @@ impl Copying<'_> {
                     self.fail(worker, path, "restrict the directory's permissions", &error);
                 }
                 lock(&self.entered).insert(origin.state.id());
-                self.note_directory(directory, &origin.state);
+                self.note_directory(directory, source, &origin.state);
                 drop(directory.own.origin.set(origin));
             }
             Err(error) => self.fail(worker, source_path(directory), "read the attributes", &error),
@@ -148,13 +148,24 @@ impl Copying<'_> {
     }
 
     /// Finds out what the journal says of a directory, or notes that it was made.
-    fn note_directory(&self, directory: &Pair, source: &FileState) {
+    fn note_directory(&self, directory: &Pair, source: BorrowedFd<'_>, state: &FileState) {
         let Some(journal) = &self.journal else { return };
         let own = &directory.own;
         let above = directory.parent().map(|above| &above.own);
-        let is_unchanged = above.is_none_or(|above| above.is_unchanged.load(Ordering::Relaxed));
-        own.is_unchanged
-            .store(is_unchanged && journal.is_unchanged(source), Ordering::Relaxed);
+        // An unchanged directory has what it had, but for mounts in it and links that lead out of it: these may show anything else by
+        // now, and what they showed before may be gone.
+        let is_passage = above.is_some_and(|above| {
+            let device = above.origin.get().map(|origin| origin.state.device);
+            directory.is_link() || device != Some(state.device) || sys::is_mount_root(source)
+        });
+        if is_passage {
+            journal.note(!own.key, true);
+        }
+        let is_unchanged = above.is_none_or(|above| above.is_unchanged.load(Ordering::Relaxed))
+            && journal.is_unchanged(state)
+            && !is_passage
+            && !journal.has_named(!own.key);
+        own.is_unchanged.store(is_unchanged, Ordering::Relaxed);
         let mut is_own = above.is_some_and(|above| above.is_own.load(Ordering::Relaxed)) || journal.has_named(own.key);
         if !is_own && own.is_new.load(Ordering::Relaxed) {
             journal.note(own.key, true);

@@ -255,7 +255,7 @@ impl Copying<'_> {
                 worker.done.kept += 1;
                 self.watch.progress(metadata.len());
                 self.forget(at, &source);
-                if self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &metadata) {
+                if self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &source, &metadata) {
                     self.keep_name(at, file, metadata.nlink(), &found, worker);
                 }
                 return true;
@@ -277,7 +277,7 @@ impl Copying<'_> {
             return is_over;
         }
         let done = existing
-            .filter(|found| self.is_done(at, found, &metadata) || self.is_same(at, found, &source, &metadata, worker));
+            .filter(|found| self.is_done(at, found, &source, &metadata) || self.is_same(at, found, &source, &metadata, worker));
         let copied = match done.filter(|found| self.give_again(at, found, &source, &metadata, worker)) {
             Some(done) => {
                 worker.done.resumed += 1;
@@ -459,12 +459,17 @@ impl Copying<'_> {
         })
     }
 
-    /// Whether an interrupted copy has copied a file. In a directory that changed since, another file may have its name now.
-    fn is_done(&self, at: &At<'_>, found: &StatFacts, source: &Metadata) -> bool {
+    /// Whether an interrupted copy has copied a file. Another file may have its name now in a directory that changed since, behind a
+    /// link, or by a mount.
+    fn is_done(&self, at: &At<'_>, found: &StatFacts, source: &File, metadata: &Metadata) -> bool {
         let is_unchanged = at.directory.own.is_unchanged.load(Ordering::Relaxed);
         let journal = self.journal.as_ref().filter(|_| is_unchanged);
         journal.is_some_and(|journal| {
-            journal.is_done(found, source) && at.is_own(journal) && self.has_time(at, found, times(source)[1])
+            journal.is_done(found, metadata)
+                && at.is_own(journal)
+                && self.has_time(at, found, times(metadata)[1])
+                && StatFacts::at(at.handles[0], at.from).is_ok_and(|entry| entry.is(metadata))
+                && !sys::is_mount_root(source)
         })
     }
 

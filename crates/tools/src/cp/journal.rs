@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,15 +19,18 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use seekless::files::{FileRef, FileState, Time, sync_written};
-use seekless::walk::{StatFacts, is_sure, open_root};
-use seekless_sys::{self as sys, effective_user};
+use seekless::walk::{StatFacts, is_sure};
+use seekless_sys::{self as sys, Directory, effective_user};
 use serde::{Deserialize, Serialize};
 
+use super::FollowedLinks;
 use super::file::UNFINISHED;
 use super::pair::mixed;
 use super::piece::{self, SyncedPiece};
 use super::queue::lock;
+use super::roots::or_here;
 use crate::visible::visible_path;
+use crate::volume::system_of;
 
 /// The journal of a copy.
 pub(super) struct CopyJournal {
@@ -79,23 +82,42 @@ pub(super) enum CopyJournalLine {
     Piece(SyncedPiece),
 }
 
-/// Which directory a source is. Another one may have its path, as where a file system is not mounted.
+/// Which directory a source is, or has a source that is a file. Another one may have its path later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SourceRoot {
     inode: u64,
     created_ns: Option<i64>,
+    /// The file system, or subvolume: the inodes of snapshots are the same. Its mount where inode numbers may change.
+    system: String,
+    /// Whether another one most likely means that its file system is not mounted.
+    is_required: bool,
 }
 
 impl SourceRoot {
-    /// Of a path; `None` for other files than directories, and where inode numbers may change.
-    fn of(path: &Path) -> Option<Self> {
-        let metadata = path.symlink_metadata().ok().filter(Metadata::is_dir)?;
-        let directory = open_root(path).ok().filter(|directory| is_sure(directory.as_fd()))?;
+    /// Of a path; `None` if that cannot be opened.
+    fn of(path: &Path, followed: FollowedLinks) -> Option<Self> {
+        let is_directory = |found: io::Result<Metadata>| found.is_ok_and(|found| found.is_dir());
+        let is_plain = is_directory(path.symlink_metadata());
+        let is_link = || followed != FollowedLinks::None && is_directory(path.metadata());
+        let place = if is_plain || is_link() {
+            Some(path)
+        } else {
+            path.parent()
+        };
+        let directory = Directory::open(or_here(place.unwrap_or(Path::new("")))).ok()?;
+        let is_sure = is_sure(&directory);
+        let metadata = directory.metadata().ok()?;
         let created = metadata.created().ok();
         let created = created.and_then(|created| created.duration_since(SystemTime::UNIX_EPOCH).ok());
-        (StatFacts::of(&directory).ok()?.inode == metadata.ino()).then(|| Self {
+        Some(Self {
             inode: metadata.ino(),
             created_ns: created.and_then(|created| i64::try_from(created.as_nanos()).ok()),
+            system: if is_sure {
+                system_of(&directory)
+            } else {
+                format!("mount {:?}", sys::unique_mount_id(&directory))
+            },
+            is_required: is_plain && is_sure,
         })
     }
 }
@@ -129,15 +151,20 @@ fn name_of(sources: &[impl AsRef<Path>], target: &Path) -> io::Result<CString> {
 impl CopyJournal {
     /// Whether copying these sources was interrupted after it had made a directory that is called as the target.
     pub fn is_beside(sources: &[impl AsRef<Path>], target: &Path) -> bool {
-        let above = target.parent().filter(|above| !above.as_os_str().is_empty());
+        let above = or_here(target.parent().unwrap_or(Path::new("")));
         let name = name_of(sources, target).map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
-        let found = name.and_then(|name| above.unwrap_or(Path::new(".")).join(name).symlink_metadata());
+        let found = name.and_then(|name| above.join(name).symlink_metadata());
         found.is_ok_and(|found| found.is_file() && found.uid() == effective_user())
     }
 
     /// Makes or finds the journal of copying these sources to a target, in the directory that gets the copies. `None` if another process
     /// is copying the same.
-    pub fn open(directory: BorrowedFd<'_>, sources: &[impl AsRef<Path>], target: &Path) -> io::Result<Option<Self>> {
+    pub fn open(
+        directory: BorrowedFd<'_>,
+        sources: &[impl AsRef<Path>],
+        target: &Path,
+        followed: FollowedLinks,
+    ) -> io::Result<Option<Self>> {
         let name = name_of(sources, target)?;
         let before = times_of(directory)?;
         let flags =
@@ -159,11 +186,8 @@ impl CopyJournal {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        // In a directory that others may write, they could say that a file is whole. Some file systems keep no owners and modes.
-        if is_private(&found) {
+        if found.owner == effective_user() {
             Read::by_ref(&mut file).take(BYTES_MAX).read_to_end(&mut bytes)?;
-        } else {
-            file.set_len(0)?;
         }
         let here = (
             fs::read_to_string("/proc/sys/kernel/random/boot_id")
@@ -172,18 +196,19 @@ impl CopyJournal {
                 .to_owned(),
             sys::unique_mount_id(directory),
         );
-        let told = read(&String::from_utf8_lossy(&bytes), &here);
-        let roots: Vec<_> = sources.iter().map(|path| SourceRoot::of(path.as_ref())).collect();
-        let mut began_with = told.sources.iter().zip(&roots);
-        if let Some(other) = began_with.position(|(before, now)| before.is_some() && before != now) {
-            return Err(io::Error::other(format!(
-                "{} is not the directory that an interrupted copy began with; mount its file system, or remove {} to start over",
-                visible_path(sources[other].as_ref()),
-                name.to_string_lossy(),
-            )));
+        let mut told = read(&String::from_utf8_lossy(&bytes), &here);
+        let roots = sources.iter().map(|path| SourceRoot::of(path.as_ref(), followed));
+        let roots: Vec<_> = roots.collect();
+        // In a directory that others may write, they could say that a file is whole. Some file systems keep no modes; others can remove
+        // files there anyway, also those that the secret proves to be unfinished.
+        if !began_with(&told.sources, &roots, sources, &name)? || !is_private(&found) {
+            // A kill at this moment leaves the secret, which is in the first line.
+            let end_of_line = bytes.iter().position(|byte| *byte == b'\n');
+            file.set_len(end_of_line.map_or(0, |end| end as u64 + 1))?;
+            told = told.anew();
         }
         let journal = Self {
-            began_ns: told.began_ns.unwrap_or(found.changed_ns),
+            began_ns: told.began_ns.map_or_else(|| now(&file), Ok)?,
             secret: told.secret.unwrap_or_else(|| fastrand::u64(..)),
             named: told.named,
             unwritten: Mutex::default(),
@@ -203,7 +228,7 @@ impl CopyJournal {
                 went_on_ns: if journal.is_first {
                     journal.began_ns
                 } else {
-                    journal.now()?
+                    now(&journal.file)?
                 },
                 boot,
                 mount,
@@ -290,12 +315,6 @@ impl CopyJournal {
         (&self.file).write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())
     }
 
-    /// The time of the file system.
-    fn now(&self) -> io::Result<i64> {
-        self.file.set_modified(SystemTime::now())?;
-        Ok(StatFacts::of(&self.file)?.changed_ns)
-    }
-
     /// Whether a file or directory of the source did not change since the copy began. Times of whole seconds may be rounded.
     pub fn is_unchanged(&self, source: &FileState) -> bool {
         let second = 1_000_000_000;
@@ -330,7 +349,7 @@ impl CopyJournal {
         if last.elapsed() < SYNCED {
             return Ok(());
         }
-        let before_ns = self.now()?;
+        let before_ns = now(&self.file)?;
         self.write_named();
         sync_written(&self.file)?;
         self.write(&CopyJournalLine::Synced { before_ns })?;
@@ -353,10 +372,40 @@ impl CopyJournal {
     }
 }
 
+/// Whether an interrupted copy began with the same directories. Fails if one of them is most likely not mounted.
+fn began_with(
+    before: &[Option<SourceRoot>],
+    now: &[Option<SourceRoot>],
+    sources: &[impl AsRef<Path>],
+    journal: &CStr,
+) -> io::Result<bool> {
+    let mut is_same = true;
+    for ((before, now), source) in before.iter().zip(now).zip(sources) {
+        let Some(other) = before.as_ref().filter(|before| Some(*before) != now.as_ref()) else {
+            continue;
+        };
+        if other.is_required {
+            return Err(io::Error::other(format!(
+                "{} is not the directory that an interrupted copy began with; mount its file system, or remove {} to start over",
+                visible_path(source.as_ref()),
+                journal.to_string_lossy(),
+            )));
+        }
+        is_same = false;
+    }
+    Ok(is_same)
+}
+
 /// Whether something is of this user alone.
 pub(super) fn is_private(found: &StatFacts) -> bool {
     let others = found.mode & 0o077;
     found.owner == effective_user() && others == 0
+}
+
+/// The time of the file system of a file.
+fn now(file: &File) -> io::Result<i64> {
+    file.set_modified(SystemTime::now())?;
+    Ok(StatFacts::of(file)?.changed_ns)
 }
 
 fn times_of(directory: BorrowedFd<'_>) -> io::Result<[Time; 2]> {
@@ -379,6 +428,16 @@ struct Told {
     pieces: Vec<SyncedPiece>,
 }
 
+impl Told {
+    /// What counts if a copy starts over.
+    fn anew(self) -> Self {
+        Self {
+            secret: self.secret,
+            ..Self::default()
+        }
+    }
+}
+
 /// Reads a journal. A crash between two processes that wrote it, or after the last one, takes what was named after the last sync
 /// before it. What is not understood counts for nothing.
 fn read(text: &str, here: &(String, Option<u64>)) -> Told {
@@ -394,6 +453,9 @@ fn read(text: &str, here: &(String, Option<u64>)) -> Told {
                 secret,
                 sources,
             }) => {
+                if began_ns == went_on_ns {
+                    (told, last) = (told.anew(), None);
+                }
                 told.secret = told.secret.or(secret);
                 if told.began_ns.is_none() {
                     (told.began_ns, told.sources) = (Some(began_ns), sources);
@@ -505,6 +567,7 @@ mod tests {
             ("cut", &[&killed, &cut], &[]),
             ("cut after a sync", &[&killed, &synced(20), &cut], &[[10, 20]]),
             ("cut, then killed here", &[&killed, &cut, &again], &[[30, all]]),
+            ("started over", &[&crashed, &synced(20), &killed], &[[10, all]]),
         ] {
             let lines: Vec<&str> = lines.iter().map(|line| line.as_str()).collect();
             let told = read(&lines.join("\n"), &here);

@@ -57,7 +57,7 @@ pub fn copy_trees(
     let are_long = sources.iter().any(is_long);
     // In an append-only directory it would stay.
     if are_long && !options.dry_run && !is_append_only(&container.handle) {
-        let opened = CopyJournal::open(container.handle.as_fd(), sources, target);
+        let opened = CopyJournal::open(container.handle.as_fd(), sources, target, options.followed);
         let opened = opened.map_err(|source| container.error("open the journal of this copy", source))?;
         shared.journal = Some(opened.ok_or_else(|| CpError::Busy(target.to_owned()))?);
     }

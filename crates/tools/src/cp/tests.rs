@@ -18,7 +18,7 @@ use super::file::{NewFile, UNFINISHED};
 use super::pair::{At, Pair, PairState};
 use super::*;
 use crate::Stop;
-use crate::testing::{Mounted, cases, long_or, naive_walk};
+use crate::testing::{Mounted, cases, long_or, mounts, naive_walk};
 
 /// What a naive walk finds: the path, mode, time of modification, number of names, and bytes or target of each entry.
 type Seen = Vec<(PathBuf, u32, i64, i64, u64, Vec<u8>)>;
@@ -301,11 +301,15 @@ fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_someb
 
 /// Stops a copy of a tree with several directories in the middle.
 fn interrupted(from: &Path, to: &Path) {
+    interrupted_by(&[from], to, &CpOptions::default());
+}
+
+fn interrupted_by(sources: &[impl AsRef<Path> + Sync], to: &Path, options: &CpOptions) {
     let stop = Stop::default();
     let asked = stop.clone();
     let watch = Then(Mutex::new(Some(move || asked.stop())));
-    let first = copy_trees(&[from], to, &CpOptions::default(), &stop, &watch).unwrap();
-    assert!(first.is_unfinished && first.files < 50, "{first:?}");
+    let first = copy_trees(sources, to, options, &stop, &watch).unwrap();
+    assert!(first.is_unfinished && (1..50).contains(&first.files), "{first:?}");
 }
 
 fn journal_of(directory: &Path) -> PathBuf {
@@ -340,6 +344,92 @@ fn an_interrupted_copy_does_not_go_on_with_another_directory_of_that_name() {
     fs::remove_dir_all(&from).unwrap();
     let from = many(place.path());
     assert_eq!(copy(&from, &to, &CpOptions::default()).files, 50);
+}
+
+/// As [`many`], but all files have this byte and one time.
+fn alike(top: &Path, byte: u8) {
+    for number in 0..50 {
+        let directory = top.join(format!("d{number}"));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("0"), [byte; 3000]).unwrap();
+        let file = File::open(directory.join("0")).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    }
+}
+
+#[test]
+fn an_interrupted_copy_takes_over_no_file_that_came_from_elsewhere() {
+    use FollowedLinks::{All, Named};
+    let mut wrong = Vec::new();
+    for (case, followed) in [
+        ("the source is a link", Named),
+        ("links to files", All),
+        ("a link to a directory", All),
+        ("a mount", FollowedLinks::None),
+        ("a mount that goes", FollowedLinks::None),
+        ("a file in a mount", FollowedLinks::None),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let (tree, into) = (path("tree"), path("into"));
+        alike(&path("one"), 1);
+        alike(&path("two"), 2);
+        fs::create_dir(&tree).unwrap();
+        fs::create_dir(&into).unwrap();
+        let is_mount = followed == FollowedLinks::None;
+        // What leads to one tree, and then to another.
+        let shown = if case == "a file in a mount" || !is_mount {
+            path("shown")
+        } else {
+            tree.join("shown")
+        };
+        let mut sources = vec![tree.clone()];
+        match case {
+            "the source is a link" => sources = vec![shown.clone()],
+            "links to files" => {
+                for number in 0..50 {
+                    let name = format!("d{number}");
+                    fs::create_dir(tree.join(&name)).unwrap();
+                    symlink(shown.join(&name).join("0"), tree.join(&name).join("0")).unwrap();
+                }
+            }
+            "a link to a directory" => symlink(&shown, tree.join("link")).unwrap(),
+            "a mount that goes" => alike(&shown, 2),
+            "a file in a mount" => {
+                alike(&tree, 2);
+                sources.push(shown.join("d0/0"));
+            }
+            _ => {}
+        }
+        let show = |name: &str| {
+            if is_mount {
+                fs::create_dir_all(&shown).unwrap();
+                let source = path(name);
+                let words = ["--bind".as_ref(), source.as_os_str(), shown.as_os_str()];
+                mounts("mount", &words).then(|| Mounted(shown.clone()))
+            } else {
+                let _ = fs::remove_file(&shown);
+                symlink(name, &shown).unwrap();
+                None
+            }
+        };
+        let one = show("one");
+        if is_mount && one.is_none() {
+            return;
+        }
+        // What changed in the same tick of the clock may have changed later.
+        std::thread::sleep(Duration::from_millis(20));
+        let options = options(|options| options.followed = followed);
+        interrupted_by(&sources, &into, &options);
+        drop(one);
+        let _two = (case != "a mount that goes").then(|| show("two"));
+        copy_trees(&sources, &into, &options, &Stop::default(), &()).unwrap();
+        let mut copied = seen(&into).into_iter().filter(|entry| !entry.5.is_empty());
+        if copied.any(|entry| entry.5 != [2; 3000]) {
+            wrong.push(case);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 #[test]
