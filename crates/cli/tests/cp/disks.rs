@@ -12,7 +12,7 @@ use seekless_sys::Support;
 
 use super::copies::below;
 use crate::common::disks::{btrfs, bytes, disk, set_modified};
-use crate::common::place::{Mount, Place, prepared, wait_for};
+use crate::common::place::{Mount, Place, is_long, long_or, prepared, wait_for};
 
 /// Whether a file shares blocks with another.
 fn is_shared(path: &Path) -> bool {
@@ -390,6 +390,34 @@ fn an_interrupted_copy_does_not_go_on_with_another_snapshot() {
     place
         .run(words)
         .failed_with(1, &["is not the directory that an interrupted copy began with"]);
+}
+
+#[test]
+fn a_killed_copy_leaves_nothing_after_the_next_one_where_files_have_no_modes() {
+    for kind in ["exfat", "ntfs -F -Q"] {
+        let place = Place::new();
+        let image = place.directory().parent().unwrap().join("image");
+        let Some(_mount) = Mount::image(kind, 320 << 20, &image, &place.path("disk")) else {
+            continue;
+        };
+        for number in 0..3 {
+            place.file(format!("tree/{number}"), &bytes(number, 8 << 20));
+        }
+        if is_long() {
+            place.file("large", &bytes(1, 70 << 20));
+        }
+        let cases = ["cp -T --preserve=mode tree disk/tree", "cp --preserve=mode large disk"];
+        for words in &cases[..long_or(2, 1)] {
+            let is_partial = |path: &PathBuf| path.is_file() && !path.to_string_lossy().contains("journal");
+            let has_partial = || own_names(&place.path("disk")).iter().any(is_partial);
+            kill_when(&place, words, "a file is copied", has_partial);
+            assert!(has_partial(), "{kind}: {words}");
+            // The next one is killed when it begins.
+            kill_when(&place, words, "it begins", || true);
+            place.run(*words);
+            assert_eq!(own_names(&place.path("disk")), [] as [PathBuf; 0], "{kind}: {words}");
+        }
+    }
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl TargetNames {
         let names = names_in(copy)?;
         state.ignores_case = ignores_case(copy, &names);
         let before = state.before.insert(names);
-        let Some(journal) = journal.filter(|journal| !journal.is_first) else {
+        let Some(journal) = journal.filter(|journal| !journal.is_made) else {
             return Ok(());
         };
         let names = before.entries().iter().map(|entry| before.c_str(entry));

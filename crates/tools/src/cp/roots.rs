@@ -321,6 +321,11 @@ impl Copying<'_> {
                 PairState::of_root(&container.path, &container.names),
             );
             let handles = place.handles().map_err(|(_, error)| ("open", error))?;
+            let journal = self.journal.as_ref().filter(|journal| !journal.is_made);
+            if journal.is_some() {
+                // Only to remove what a killed process left.
+                let _ = place.own.names.list(handles.borrowed(), journal);
+            }
             let at = At {
                 to: &to,
                 ..At::of(&place, handles.borrowed(), &from)
