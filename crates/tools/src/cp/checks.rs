@@ -1,15 +1,19 @@
 //! Checking copies: reading them back, and checksums for other programs.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
 
-use seekless::files::{first_data, hexadecimal, read_full};
+use rustix::fs::{FileType, Mode, openat, readlinkat};
+use seekless::files::{Attributes, first_data, hexadecimal, read_full};
+use seekless::walk::{FOUND_FILE, StatFacts};
 use seekless_sys::{self as sys, Advice};
 use sha2::{Digest, Sha256};
 
 use super::Checksum;
 use super::copying::{Copying, Worker};
-use super::data::{BLOCK_BYTES, DROPPED_BYTES, has_holes, stopped};
+use super::data::{BLOCK_BYTES, DROPPED_BYTES, has_holes, is_cold, stopped};
 use super::file::Failed;
 
 /// The offset from which on a file has no holes: its size if it has some, else 0.
@@ -61,6 +65,44 @@ impl Copying<'_> {
             }
             at += length as u64;
         }
+    }
+
+    /// Whether two entries of this kind have the same bytes, or lead to the same path. What was not in memory is not left there.
+    pub fn have_equal_content(&self, names: [(BorrowedFd<'_>, &CStr); 2], kind: FileType, worker: &mut Worker) -> bool {
+        match kind {
+            FileType::RegularFile => {
+                let open = |(directory, name)| openat(directory, name, FOUND_FILE, Mode::empty()).map(File::from);
+                let [Ok(one), Ok(other)] = names.map(open) else {
+                    return false;
+                };
+                let is_dropped = |file: &File| !self.options.keep_cached && is_cold(file, true).unwrap_or(false);
+                let dropped = [&one, &other].map(|file| is_dropped(file).then_some(file));
+                let first = self.first_difference(&one, &other, worker);
+                for file in dropped.into_iter().flatten() {
+                    let _ = sys::drop_from_cache(file);
+                }
+                matches!(first, Ok(None))
+            }
+            FileType::Symlink => {
+                let [one, other] = names.map(|(directory, name)| readlinkat(directory, name, Vec::new()));
+                one.is_ok_and(|one| other.is_ok_and(|other| one == other))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether two entries differ in nothing but their names and their times of access and change.
+    pub fn are_equal(&self, names: [(BorrowedFd<'_>, &CStr); 2], worker: &mut Worker) -> bool {
+        let facts = |(directory, name)| -> io::Result<_> {
+            let found = StatFacts::at(directory, name)?;
+            let extended = sys::extended_attributes_at(directory, name)?.available();
+            let attributes = Attributes::new(&found, extended);
+            Ok((attributes, found.kind, found.number, found.bytes, found.modified))
+        };
+        let [Ok(one), Ok(other)] = names.map(facts) else {
+            return false;
+        };
+        one == other && self.have_equal_content(names, one.1, worker)
     }
 
     /// The checksum of a file, in hexadecimal. Holes count as zeros, without reading them.

@@ -276,7 +276,7 @@ impl Copying<'_> {
     }
 
     /// Gives the copy of a directory its owner, mode, attributes and times.
-    fn complete(&self, directory: &Arc<Pair>, worker: &mut Worker) {
+    pub fn complete(&self, directory: &Arc<Pair>, worker: &mut Worker) {
         let Some(origin) = directory.own.origin.get() else {
             return;
         };

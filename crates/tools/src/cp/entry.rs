@@ -130,10 +130,9 @@ impl Copying<'_> {
         let facts = StatFacts::of_stat(&stat(at, is_followed)?);
         let existing = match self.existing(at, facts.id(), facts.modified)? {
             Found::Stays(found) => {
-                let journal = self.journal.as_ref();
-                let is_own = journal.is_some_and(|journal| journal.is_trusted(&found) && at.is_own(journal));
-                if is_own || self.options.existing == Existing::ReplacedIfOlder {
-                    self.keep_name(at, facts.id(), facts.names, &found, worker);
+                let is_older = self.options.existing == Existing::ReplacedIfOlder;
+                if is_older || facts.names > 1 && self.is_equal_entry(at, &found, &facts, worker) {
+                    self.keep_name(at, facts.id(), facts.names, (&found, true), worker);
                 }
                 return Ok(EntryCopy::Kept);
             }
@@ -171,6 +170,13 @@ impl Copying<'_> {
             self.link_waiting(at, facts.id(), copy, facts.kind, worker);
         }
         given.map(|_| EntryCopy::New)
+    }
+
+    /// Whether an entry of the target is what its source is, but for attributes.
+    fn is_equal_entry(&self, at: &At<'_>, found: &StatFacts, source: &StatFacts, worker: &mut Worker) -> bool {
+        let names = [(at.handles[0], at.from), (at.handles[1], at.to)];
+        (found.kind, found.number) == (source.kind, source.number)
+            && self.have_equal_content(names, source.kind, worker)
     }
 }
 

@@ -255,8 +255,10 @@ impl Copying<'_> {
                 worker.done.kept += 1;
                 self.watch.progress(metadata.len());
                 self.forget(at, &source);
-                if self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &source, &metadata) {
-                    self.keep_name(at, file, metadata.nlink(), &found, worker);
+                let is_known =
+                    self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &source, &metadata);
+                if is_known || self.may_have_more_names(&metadata) && self.is_alike(at, &found, &metadata) {
+                    self.keep_name(at, file, metadata.nlink(), (&found, is_known), worker);
                 }
                 return true;
             }
@@ -265,8 +267,7 @@ impl Copying<'_> {
                 return true;
             }
         };
-        let may_be_met_again = metadata.nlink() > 1 || self.options.followed != FollowedLinks::None;
-        let is_linked = self.options.preserved.links && may_be_met_again;
+        let is_linked = self.may_have_more_names(&metadata);
         // Elsewhere two files may have one number.
         let has_links = is_linked && is_sure(&source);
         if is_linked && !has_links && metadata.nlink() > 1 {
@@ -276,8 +277,9 @@ impl Copying<'_> {
             self.forget(at, &source);
             return is_over;
         }
-        let done = existing
-            .filter(|found| self.is_done(at, found, &source, &metadata) || self.is_same(at, found, &source, &metadata, worker));
+        let done = existing.filter(|found| {
+            self.is_done(at, found, &source, &metadata) || self.is_same(at, found, &source, &metadata, worker)
+        });
         let copied = match done.filter(|found| self.give_again(at, found, &source, &metadata, worker)) {
             Some(done) => {
                 worker.done.resumed += 1;
@@ -351,6 +353,11 @@ impl Copying<'_> {
         worker.done.bytes += metadata.len();
         self.tell_copied(at, metadata.len());
         Ok(made.id())
+    }
+
+    /// Whether another name may be met that becomes one of the copy.
+    fn may_have_more_names(&self, source: &Metadata) -> bool {
+        self.options.preserved.links && (source.nlink() > 1 || self.options.followed != FollowedLinks::None)
     }
 
     fn tell_checksum(&self, at: &At<'_>, source: &File, worker: &mut Worker) -> Result<(), Failed> {
@@ -478,6 +485,11 @@ impl Copying<'_> {
     fn has_time(&self, at: &At<'_>, found: &StatFacts, wanted: Time) -> bool {
         let without_name = || NewFile::make(at, 0o600, None, self).ok()?.file.try_clone().ok();
         found.modified == wanted || found.modified == self.stored_times.of(wanted, found.device, without_name)
+    }
+
+    /// Whether a file of the target has the size and the time of modification of its source.
+    fn is_alike(&self, at: &At<'_>, found: &StatFacts, source: &Metadata) -> bool {
+        found.is_file() && found.bytes == source.len() && self.has_time(at, found, times(source)[1])
     }
 
     /// Whether a file of the target is the same as its source, if that is asked for.

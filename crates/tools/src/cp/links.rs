@@ -11,10 +11,10 @@ use rustix::fs::{AtFlags, FileType, linkat};
 use seekless::files::FileId;
 use seekless::walk::{StatFacts, is_sure};
 
-use super::Existing;
 use super::copying::{Copying, Worker};
 use super::pair::{At, Pair};
 use super::queue::lock;
+use super::{Existing, FollowedLinks};
 
 /// A name in the target.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub(super) struct Name {
     pub to: CString,
     /// What its source is called.
     pub from: CString,
+    /// Whether the file, which stays, is only alike its source: before it gets another name, their bytes are compared.
+    is_unproven: bool,
 }
 
 impl Name {
@@ -31,6 +33,7 @@ impl Name {
             directory: Arc::clone(at.directory),
             to: at.to.to_owned(),
             from: at.from.to_owned(),
+            is_unproven: false,
         }
     }
 
@@ -120,25 +123,29 @@ impl Links {
         lock(&self.copies).contains_key(&file)
     }
 
-    /// Notes a name whose copy stays. Returns the names of a new copy, which become names of this one; `None` if another copy stays,
-    /// too.
-    pub fn keep(&self, file: FileId, names: u64, copy: FileId, at: &At<'_>) -> Option<Vec<Name>> {
+    /// Notes a name whose copy stays. Returns the names of a new copy, which become names of this one; fails with the first name of
+    /// another copy that stays, too.
+    fn keep(&self, file: FileId, names: u64, copy: FileId, name: &Name) -> Result<Vec<Name>, (Name, FileId)> {
         let mut links = lock(&self.copies);
         let link = links.entry(file).or_insert_with(|| Link {
             left: names,
             is_first: false,
-            state: LinkState::Copied(Name::of(at), copy),
+            state: LinkState::Copied(name.clone(), copy),
             given: Vec::new(),
             kept: None,
         });
         link.left = link.left.saturating_sub(1);
+        let new = (name.clone(), copy);
         match &mut link.state {
-            LinkState::Copied(_, known) if *known == copy => return Some(Vec::new()),
-            LinkState::Copied(..) if link.given.is_empty() => return None,
-            LinkState::Copied(first, known) => (*first, *known) = (Name::of(at), copy),
-            LinkState::Copying(_) => link.kept = Some((Name::of(at), copy)),
+            LinkState::Copied(_, known) if *known == copy => return Ok(Vec::new()),
+            LinkState::Copied(first, known) if link.given.is_empty() => return Err((first.clone(), *known)),
+            LinkState::Copied(first, known) => (*first, *known) = new,
+            LinkState::Copying(_) => match &link.kept {
+                Some(kept) if kept.1 != copy => return Err(kept.clone()),
+                _ => link.kept = Some(new),
+            },
         }
-        Some(std::mem::take(&mut link.given))
+        Ok(std::mem::take(&mut link.given))
     }
 
     /// The copy of a file, by its first name.
@@ -213,20 +220,46 @@ impl Copying<'_> {
         }
     }
 
-    /// Notes a name whose copy stays, so that all names of its file become names of that copy.
-    pub fn keep_name(&self, at: &At<'_>, file: FileId, names: u64, copy: &StatFacts, worker: &mut Worker) {
-        if !self.options.preserved.links || names < 2 || !is_sure(at.handles[0]) {
+    /// Notes a name whose copy stays, so that all names of its file become names of that copy. `is_known` says that the copy needs no
+    /// proof.
+    pub fn keep_name(
+        &self,
+        at: &At<'_>,
+        file: FileId,
+        names: u64,
+        (copy, is_known): (&StatFacts, bool),
+        worker: &mut Worker,
+    ) {
+        let may_be_met_again = names > 1 || self.options.followed != FollowedLinks::None;
+        if !self.options.preserved.links || !may_be_met_again || !is_sure(at.handles[0]) {
             return;
         }
-        match self.links.keep(file, names, copy.id(), at) {
-            Some(given) => given
-                .iter()
-                .for_each(|name| self.link_again(name, &Name::of(at), copy.id(), worker)),
-            None => self.count_apart(at, worker),
+        let mut name = Name::of(at);
+        name.is_unproven = !is_known;
+        match self.links.keep(file, names, copy.id(), &name) {
+            Ok(given) => {
+                for given in &given {
+                    self.link_again(given, &name, copy.id(), worker);
+                }
+            }
+            // A kill came between two names.
+            Err((first, copy)) if self.may_be_joined(&first, at, worker) => {
+                self.link_again(&name, &first, copy, worker);
+            }
+            Err(_) => self.count_apart(at, worker),
         }
     }
 
-    /// Makes a name of a new copy one of a copy that stays.
+    /// Whether a name that stays may become one of another file that stays: nothing is lost then.
+    fn may_be_joined(&self, first: &Name, at: &At<'_>, worker: &mut Worker) -> bool {
+        self.options.existing == Existing::ReplacedIfOlder
+            && first.directory.handles().is_ok_and(|handles| {
+                let first = (handles.borrowed()[1], first.to.as_c_str());
+                self.are_equal([first, (at.handles[1], at.to)], worker)
+            })
+    }
+
+    /// Makes a name of a copy one of a copy that stays.
     fn link_again(&self, name: &Name, first: &Name, copy: FileId, worker: &mut Worker) {
         let Ok(handles) = name.directory.handles() else {
             return;
@@ -234,6 +267,10 @@ impl Copying<'_> {
         let at = name.at(handles.borrowed());
         if !self.link(first, copy, &at, true, worker) {
             self.count_apart(&at, worker);
+        }
+        // It may have had its times already.
+        if name.directory.own.unfinished.load(Ordering::Acquire) == 0 {
+            self.complete(&name.directory, worker);
         }
     }
 
@@ -244,7 +281,7 @@ impl Copying<'_> {
 
     /// Links the names that waited for a copy, or copies each if there is no copy.
     pub fn link_waiting(&self, at: &At<'_>, file: FileId, copy: Option<FileId>, kind: FileType, worker: &mut Worker) {
-        let may_stay = self.options.existing == Existing::ReplacedIfOlder;
+        let may_stay = self.options.existing != Existing::Replaced;
         let (waiting, first) = self.links.copied(file, copy, may_stay, at);
         if let Some((first, kept)) = first
             .as_ref()
@@ -273,8 +310,12 @@ impl Copying<'_> {
             return false;
         };
         let there = handles.borrowed()[1];
+        let is_copy = |worker: &mut Worker| {
+            let names = [(there, first.to.as_c_str()), (at.handles[0], at.from)];
+            !first.is_unproven || self.have_equal_content(names, FileType::RegularFile, worker)
+        };
         // Another process may have given the name to another file.
-        if StatFacts::at(there, &first.to).is_ok_and(|found| found.id() == copy) {
+        if StatFacts::at(there, &first.to).is_ok_and(|found| found.id() == copy) && is_copy(worker) {
             let make = |name: &std::ffi::CStr| -> io::Result<()> {
                 Ok(linkat(there, &first.to, at.handles[1], name, AtFlags::empty())?)
             };

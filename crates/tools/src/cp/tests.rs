@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use proptest::prelude::*;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use seekless::walk::Limit;
 
 use super::copying::Copying;
@@ -522,6 +522,109 @@ fn further_names_are_linked_to_copies_of_an_interrupted_copy_that_stay() {
     for (copied, source) in seen(&to).iter().zip(seen(&from)) {
         assert_eq!((&copied.0, copied.4), (&source.0, source.4), "the number of names");
     }
+}
+
+/// Writes a file of this mode, with one time.
+fn write_old(path: &Path, bytes: &[u8], mode: u32) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+}
+
+#[test]
+fn names_that_a_kill_left_apart_become_names_of_one_file_or_are_told() {
+    let apart = [("x/a", "bytes"), ("y/b", "bytes")];
+    for (existing, left, names, not_preserved) in [
+        (Existing::ReplacedIfOlder, &apart[..], 2, 0),
+        (Existing::Kept, &apart, 1, 1),
+        (Existing::Kept, &apart[..1], 2, 0),
+        (Existing::Kept, &apart[1..], 2, 0),
+        (Existing::ReplacedIfOlder, &[("x/a", "bytes"), ("y/b", "BYTES")], 1, 1),
+        (Existing::Kept, &[("x/a", "BYTES")], 1, 1),
+        (Existing::Kept, &[("y/b", "BYTES")], 1, 1),
+        // It is no copy at all.
+        (Existing::Kept, &[("y/b", "other")], 1, 0),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        write_old(&from.join("x/a"), b"bytes", 0o640);
+        fs::create_dir(from.join("y")).unwrap();
+        fs::hard_link(from.join("x/a"), from.join("y/b")).unwrap();
+        for (name, bytes) in left {
+            write_old(&to.join(name), bytes.as_bytes(), 0o640);
+            if *bytes == "other" {
+                File::open(to.join(name))
+                    .unwrap()
+                    .set_modified(SystemTime::now())
+                    .unwrap();
+            }
+        }
+        let options = options(|options| options.existing = existing);
+        let summary = copy(&from, &to, &options);
+        let case = format!("{existing:?} {left:?}: {summary:?}");
+        assert_eq!(fs::metadata(to.join("x/a")).unwrap().nlink(), names, "{case}");
+        let told = summary.not_preserved.get("hard links").copied().unwrap_or(0);
+        assert_eq!((told, summary.failures), (not_preserved, 0), "{case}");
+        for name in ["x/a", "y/b"] {
+            let stays = left.iter().find(|(left, _)| *left == name);
+            let bytes = stays.map_or("bytes", |(_, bytes)| bytes);
+            assert_eq!(fs::read(to.join(name)).unwrap(), bytes.as_bytes(), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_name_of_a_link_or_fifo_becomes_one_of_what_is_kept_if_that_is_equal() {
+    for (is_equal, names) in [(true, 2), (false, 1)] {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir(&to).unwrap();
+        for (top, target) in [(&from, "target"), (&to, if is_equal { "target" } else { "other" })] {
+            symlink(target, top.join("link")).unwrap();
+        }
+        mknodat(CWD, from.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o640), 0).unwrap();
+        let kind = if is_equal { FileType::Fifo } else { FileType::Socket };
+        mknodat(CWD, to.join("fifo"), kind, Mode::from_raw_mode(0o640), 0).unwrap();
+        for name in ["link", "fifo"] {
+            fs::hard_link(from.join(name), from.join(format!("{name}.too"))).unwrap();
+        }
+        copy(&from, &to, &options(|options| options.existing = Existing::Kept));
+        for name in ["link", "fifo"] {
+            let found = fs::symlink_metadata(to.join(name)).unwrap();
+            assert_eq!(
+                (
+                    found.nlink(),
+                    to.join(format!("{name}.too")).symlink_metadata().unwrap().nlink()
+                ),
+                (names, names)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_is_complete_keeps_its_time_when_a_name_in_it_is_linked_to_a_file_that_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    write_old(&from.join("x/a"), b"bytes", 0o640);
+    // It is met when the other directory is complete.
+    let deep = "y/".repeat(200);
+    fs::create_dir_all(from.join(&deep)).unwrap();
+    fs::hard_link(from.join("x/a"), from.join(&deep).join("b")).unwrap();
+    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    File::open(from.join("x")).unwrap().set_modified(then).unwrap();
+    copy(&from, &to, &CpOptions::default());
+    fs::remove_file(to.join("x/a")).unwrap();
+    let summary = copy(
+        &from,
+        &to,
+        &options(|options| options.existing = Existing::ReplacedIfOlder),
+    );
+    assert!(summary.is_complete(), "{summary:?}");
+    assert_eq!(fs::metadata(to.join("x")).unwrap().modified().unwrap(), then);
+    assert_eq!(fs::metadata(to.join("x/a")).unwrap().nlink(), 2);
 }
 
 #[test]
