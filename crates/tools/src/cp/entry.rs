@@ -24,6 +24,8 @@ enum EntryCopy {
     Linked {
         is_over: bool,
     },
+    /// The target has the same.
+    Same,
     /// What the target has stays.
     Kept,
 }
@@ -68,6 +70,7 @@ impl Copying<'_> {
         match copied {
             Ok(EntryCopy::New) => self.tell_copied(at, 0),
             Ok(EntryCopy::Linked { is_over }) => return is_over,
+            Ok(EntryCopy::Same) => worker.done.resumed += 1,
             Ok(EntryCopy::Kept) => worker.done.kept += 1,
             Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
         }
@@ -155,6 +158,18 @@ impl Copying<'_> {
         if has_links && let Some(is_over) = self.link_or_wait(at, facts.id(), facts.names, existing.as_ref(), worker) {
             return Ok(EntryCopy::Linked { is_over });
         }
+        let same = existing.filter(|found| {
+            self.options.same.is_some()
+                && self.is_equal_entry(at, found, &facts, worker)
+                && self.links.claim(found, facts.id())
+        });
+        if let Some(found) = same {
+            let given = self.give_equal(at, &facts, &found, worker);
+            if has_links {
+                self.link_waiting(at, facts.id(), Some(found.id()), facts.kind, worker);
+            }
+            return given.map(|()| EntryCopy::Same);
+        }
         let new = NewFile::make_entry(at, facts.kind, make, self).map_err(|error| ("create the copy", error));
         let given = new.and_then(|mut new| {
             let origin = SourceFacts::of_entry(at.handles[0], at.from, &facts, self.options);
@@ -170,6 +185,26 @@ impl Copying<'_> {
             self.link_waiting(at, facts.id(), copy, facts.kind, worker);
         }
         given.map(|_| EntryCopy::New)
+    }
+
+    /// Gives an entry of the target that is what its source is the attributes of that.
+    fn give_equal(
+        &self,
+        at: &At<'_>,
+        facts: &StatFacts,
+        found: &StatFacts,
+        worker: &mut Worker,
+    ) -> Result<(), Failed> {
+        let failed = |error| ("open the copy", error);
+        let file = sys::open_entry(at.handles[1], at.to).map_err(failed)?;
+        let now = StatFacts::of(&file).map_err(|error| failed(error.into()))?;
+        if now.id() != found.id() {
+            return Err(failed(io::Error::other("another process replaced it")));
+        }
+        let origin = SourceFacts::of_entry(at.handles[0], at.from, facts, self.options);
+        let copy = FileRef::Handle(file.as_fd(), facts.kind);
+        let given = self.give(&origin, copy, (&Own::of(&now), true), || at.copy_path(), worker);
+        given.map(drop).map_err(|error| ("stat the copy", error))
     }
 
     /// Whether an entry of the target is what its source is, but for attributes.

@@ -278,7 +278,8 @@ impl Copying<'_> {
             return is_over;
         }
         let done = existing.filter(|found| {
-            self.is_done(at, found, &source, &metadata) || self.is_same(at, found, &source, &metadata, worker)
+            (self.is_done(at, found, &source, &metadata) || self.is_same(at, found, &source, &metadata, worker))
+                && self.links.claim(found, file)
         });
         let copied = match done.filter(|found| self.give_again(at, found, &source, &metadata, worker)) {
             Some(done) => {

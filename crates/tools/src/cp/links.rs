@@ -50,6 +50,8 @@ impl Name {
 #[derive(Default)]
 pub(super) struct Links {
     copies: Mutex<HashMap<FileId, Link>>,
+    /// The sources of files of the target with several names that are their copies already.
+    claims: Mutex<HashMap<FileId, FileId>>,
     /// Whether files may be met more often than they have names, because sources overlap or links are followed.
     pub are_met_again: AtomicBool,
 }
@@ -121,6 +123,11 @@ impl Links {
     /// Whether a name of a file was met before.
     pub fn is_met(&self, file: FileId) -> bool {
         lock(&self.copies).contains_key(&file)
+    }
+
+    /// Whether a file of the target is the copy of this source, and not also that of another one, which needs a file of its own.
+    pub fn claim(&self, copy: &StatFacts, source: FileId) -> bool {
+        copy.names < 2 || *lock(&self.claims).entry(copy.id()).or_insert(source) == source
     }
 
     /// Notes a name whose copy stays. Returns the names of a new copy, which become names of this one; fails with the first name of

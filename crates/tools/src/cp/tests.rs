@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use proptest::prelude::*;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 use seekless::walk::Limit;
 
 use super::copying::Copying;
@@ -532,6 +532,41 @@ fn write_old(path: &Path, bytes: &[u8], mode: u32) {
     File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
 }
 
+fn inode(path: &Path) -> u64 {
+    fs::symlink_metadata(path).unwrap().ino()
+}
+
+#[test]
+fn sources_that_are_apart_get_files_of_their_own_where_the_target_has_one_with_their_names() {
+    for same in [Sameness::Bytes, Sameness::Time] {
+        for linked in [&[][..], &[("a", "b"), ("c", "d")], &[("a", "c"), ("b", "d")]] {
+            let place = tempfile::tempdir().unwrap();
+            let (from, to) = (place.path().join("from"), place.path().join("to"));
+            for (number, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+                write_old(&from.join(name), b"bytes", 0o600 + number as u32);
+            }
+            for (one, other) in linked {
+                fs::remove_file(from.join(other)).unwrap();
+                fs::hard_link(from.join(one), from.join(other)).unwrap();
+            }
+            write_old(&to.join("a"), b"bytes", 0o777);
+            for name in ["b", "c", "d"] {
+                fs::hard_link(to.join("a"), to.join(name)).unwrap();
+            }
+            let options = options(|options| options.same = Some(same));
+            for round in 0..2 {
+                let summary = copy(&from, &to, &options);
+                assert!(summary.is_complete(), "{summary:?}");
+                assert_eq!(seen(&to), seen(&from), "{same:?} {linked:?} {round}");
+            }
+            // The second time, all of them stay.
+            let numbers = ["a", "b", "c", "d"].map(|name| inode(&to.join(name)));
+            copy(&from, &to, &options);
+            assert_eq!(["a", "b", "c", "d"].map(|name| inode(&to.join(name))), numbers);
+        }
+    }
+}
+
 #[test]
 fn names_that_a_kill_left_apart_become_names_of_one_file_or_are_told() {
     let apart = [("x/a", "bytes"), ("y/b", "bytes")];
@@ -625,6 +660,36 @@ fn a_directory_that_is_complete_keeps_its_time_when_a_name_in_it_is_linked_to_a_
     assert!(summary.is_complete(), "{summary:?}");
     assert_eq!(fs::metadata(to.join("x")).unwrap().modified().unwrap(), then);
     assert_eq!(fs::metadata(to.join("x/a")).unwrap().nlink(), 2);
+}
+
+#[test]
+fn equal_links_and_fifos_stay_and_get_attributes_if_copies_are_compared() {
+    for same in [Sameness::Bytes, Sameness::Time] {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        for name in ["same", "other"] {
+            symlink(name, from.join(name)).unwrap();
+        }
+        for name in ["fifo", "file"] {
+            mknodat(CWD, from.join(name), FileType::Fifo, Mode::from_raw_mode(0o640), 0).unwrap();
+        }
+        fs::hard_link(from.join("same"), from.join("too")).unwrap();
+        copy(&from, &to, &CpOptions::default());
+        for name in ["other", "file"] {
+            fs::remove_file(to.join(name)).unwrap();
+        }
+        symlink("elsewhere", to.join("other")).unwrap();
+        fs::write(to.join("file"), b"bytes").unwrap();
+        fs::set_permissions(to.join("fifo"), Permissions::from_mode(0o600)).unwrap();
+        let numbers = || ["same", "too", "fifo", "other", "file"].map(|name| inode(&to.join(name)));
+        let before = numbers();
+        let summary = copy(&from, &to, &options(|options| options.same = Some(same)));
+        assert_eq!(seen(&to), seen(&from), "{same:?}");
+        assert_eq!(numbers()[..3], before[..3], "{same:?}");
+        let counts = (summary.resumed, summary.symbolic_links, summary.special);
+        assert_eq!(counts, (2, 1, 1), "{summary:?}");
+    }
 }
 
 #[test]
