@@ -329,4 +329,14 @@ fn checksums_of_copies_go_to_files_lists_streams_and_standard_output() {
     assert_contains(&ended.stderr, &["Copied 1 file"]);
     let ended = place.run("cp --checksums /dev/stdout tree/a into/tree/a").succeeded();
     assert_eq!(ended.stdout, line);
+    // Further names are listed when they are made, and when they are there.
+    place.hard_link("tree/a", "tree/b");
+    place.hard_link("tree/a", "tree/c");
+    for words in ["cp --checksums - tree into", "cp --compare --checksums - tree into"] {
+        let listed = place.succeeds(words).stdout;
+        let mut listed: Vec<_> = listed.lines().collect();
+        listed.sort_unstable();
+        let expected = ["a", "b", "c"].map(|name| line.trim_end().replace("tree/a", &format!("tree/{name}")));
+        assert_eq!(listed, expected, "{words}");
+    }
 }

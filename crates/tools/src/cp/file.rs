@@ -23,6 +23,7 @@ use super::journal::CopyJournal;
 use super::names::collision;
 use super::pair::At;
 use super::piece::PIECE_SYNCED;
+use super::queue::lock;
 use super::staged::rename_to_free;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
@@ -286,7 +287,8 @@ impl Copying<'_> {
                 worker.done.resumed += 1;
                 self.watch.progress(metadata.len());
                 self.forget(at, &source);
-                self.tell_checksum(at, &source, worker).map(|()| done.id())
+                let told = self.tell_checksum(at, (&source, &metadata), done.id(), worker);
+                told.map(|()| done.id())
             }
             None => self.copy_twice(at, &source, metadata, existing.is_some(), worker),
         };
@@ -347,7 +349,7 @@ impl Copying<'_> {
         if self.options.durability == CpDurability::Each {
             sys::sync(&new.file).map_err(|error| ("sync", error))?;
         }
-        self.tell_checksum(at, source, worker)?;
+        self.tell_checksum(at, (source, &metadata), made.id(), worker)?;
         new.publish(at, replaces, self.journal.as_ref())?;
         copied.moved.count(&mut worker.done);
         worker.done.files += 1;
@@ -361,11 +363,21 @@ impl Copying<'_> {
         self.options.preserved.links && (source.nlink() > 1 || self.options.followed != FollowedLinks::None)
     }
 
-    fn tell_checksum(&self, at: &At<'_>, source: &File, worker: &mut Worker) -> Result<(), Failed> {
+    /// Tells the checksum of a copy, and keeps it for further names.
+    fn tell_checksum(
+        &self,
+        at: &At<'_>,
+        (source, metadata): (&File, &Metadata),
+        copy: FileId,
+        worker: &mut Worker,
+    ) -> Result<(), Failed> {
         if let Some(kind) = self.options.checksum {
             let checksum = self.checksum(source, kind, worker);
             let checksum = checksum.map_err(|error| ("compute the checksum", error))?;
             self.watch.checksum(&checksum, &at.copy_path());
+            if self.may_have_more_names(metadata) {
+                lock(&self.links.checksums).insert(copy, checksum);
+            }
         }
         Ok(())
     }

@@ -52,6 +52,8 @@ pub(super) struct Links {
     copies: Mutex<HashMap<FileId, Link>>,
     /// The sources of files of the target with several names that are their copies already.
     claims: Mutex<HashMap<FileId, FileId>>,
+    /// The checksums of copies that may get further names.
+    pub checksums: Mutex<HashMap<FileId, String>>,
     /// Whether files may be met more often than they have names, because sources overlap or links are followed.
     pub are_met_again: AtomicBool,
 }
@@ -213,8 +215,11 @@ impl Copying<'_> {
             LinkTurn::Copy => None,
             LinkTurn::Wait => Some(false),
             LinkTurn::Link(mut first, mut copy) => loop {
-                let is_linked = existing.is_some_and(|found| found.id() == copy);
-                if is_linked || self.link(&first, copy, at, false, worker) {
+                if existing.is_some_and(|found| found.id() == copy) {
+                    self.tell_linked(at, copy);
+                    return Some(true);
+                }
+                if self.link(&first, copy, at, false, worker) {
                     return Some(true);
                 }
                 // A copy that stays may have been met meanwhile.
@@ -281,6 +286,13 @@ impl Copying<'_> {
         }
     }
 
+    /// Tells the checksum of a copy that has one more name.
+    fn tell_linked(&self, at: &At<'_>, copy: FileId) {
+        if let Some(checksum) = lock(&self.links.checksums).get(&copy) {
+            self.watch.checksum(checksum, &at.copy_path());
+        }
+    }
+
     fn count_apart(&self, at: &At<'_>, worker: &mut Worker) {
         let reason = io::Error::other("another name of the same source has a copy of its own in the target");
         self.count_not_given(vec![("hard links", reason)], || at.copy_path(), worker);
@@ -335,6 +347,7 @@ impl Copying<'_> {
             // It fails where a file system has no links, or no more for this file.
             if placed.is_ok() {
                 worker.done.hard_links += 1;
+                self.tell_linked(at, copy);
                 self.tell_copied(at, 0);
                 return true;
             }
