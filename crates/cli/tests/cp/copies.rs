@@ -480,7 +480,7 @@ fn what_is_moved_to_the_name_of_a_new_fifo_keeps_its_mode_and_owner() {
         let before = fs::metadata(&victim).unwrap();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let mover = scope.spawn(|| {
+            let attacker = scope.spawn(|| {
                 // It goes from each new name to the next one.
                 let (mut at, mut seen, mut moves) = (victim.clone(), BTreeSet::new(), 0);
                 while !is_over.load(Ordering::Relaxed) {
@@ -500,7 +500,7 @@ fn what_is_moved_to_the_name_of_a_new_fifo_keeps_its_mode_and_owner() {
             });
             place.run(&["cp", "-T", "tree", copy.to_str().unwrap()]);
             is_over.store(true, Ordering::Relaxed);
-            moves += mover.join().unwrap();
+            moves += attacker.join().unwrap();
         });
         let mut found = below(&place.directory())
             .into_iter()

@@ -188,13 +188,7 @@ impl Copying<'_> {
     }
 
     /// Gives an entry of the target that is what its source is the attributes of that.
-    fn give_equal(
-        &self,
-        at: &At<'_>,
-        facts: &StatFacts,
-        found: &StatFacts,
-        worker: &mut Worker,
-    ) -> Result<(), Failed> {
+    fn give_equal(&self, at: &At<'_>, facts: &StatFacts, found: &StatFacts, worker: &mut Worker) -> Result<(), Failed> {
         let failed = |error| ("open the copy", error);
         let file = sys::open_entry(at.handles[1], at.to).map_err(failed)?;
         let now = StatFacts::of(&file).map_err(|error| failed(error.into()))?;
