@@ -12,7 +12,6 @@ mod hub;
 mod package;
 mod process;
 mod python;
-mod regret;
 mod rule;
 mod setup;
 mod test;
@@ -35,8 +34,6 @@ enum Chore {
     Cost(cost::Arguments),
     /// Test the rule by which the lab decides, on a simulated machine
     Rule(rule::Arguments),
-    /// Tell what plans by profiles cost in saved runs
-    Regret(regret::Arguments),
     /// Make the packages of a release in target/package, and use each once (Linux)
     Package(package::Arguments),
     /// Run random commands on real file systems, disturb them, and check the results (Linux, root)
@@ -51,7 +48,6 @@ fn main() -> ExitCode {
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Cost(arguments) => cost::run(&arguments),
         Chore::Rule(arguments) => rule::run(&arguments),
-        Chore::Regret(arguments) => regret::run(&arguments),
         Chore::Package(arguments) => package::run(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Torture(arguments) => torture::run(&arguments),

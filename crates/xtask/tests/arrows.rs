@@ -36,11 +36,7 @@ const MAY_DEPEND_ON: &[(&str, &str)] = &[
 /// It has no code: tests of every crate depend on it.
 const FEATURES_ONLY: &str = "workspace-hack";
 
-const EXCEPTIONS: &[(&str, &str)] = &[
-    ("xtask", "seekless"),
-    ("xtask", "seekless-lab"),
-    ("xtask", "seekless-record"),
-];
+const EXCEPTIONS: &[(&str, &str)] = &[("xtask", "seekless"), ("xtask", "seekless-record")];
 
 /// The crates of the workspace, each with the ones that it depends on, for tests and builds too.
 fn arrows() -> BTreeMap<String, BTreeSet<String>> {
