@@ -6,20 +6,17 @@
 //! false if a method that is dropped, or said to be slower, truly is not slower than the final leader; a claim is
 //! *contradicted* if in another sitting the interval of twelve paired rounds lies wholly on the other side of 1.
 
-mod replay;
-pub mod world;
+mod world;
 
 use std::fmt;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use seekless_record::{Contest, Entry, Phase, Revision, Run, Status, StorageId, Verdict};
+use seekless_record::{Contest, Entry, Phase, Revision, Run, Status, StorageId, Trial, Verdict};
 use seekless_results::pool;
 use seekless_results::ranking::Samples;
 use seekless_results::statistics::{median, median_interval};
 
-pub use self::replay::read as read_runs;
 use self::world::{Chance, SCENARIOS, Scenario, Truth};
 use crate::process::check_interrupt;
 
@@ -39,16 +36,10 @@ pub struct Arguments {
     /// Only the scenarios whose names contain this
     #[arg(long, default_value = "")]
     scenario: String,
-    /// Simulate nothing: leave each saved run of this directory out in turn, and score on it what the others decide
-    #[arg(long, value_name = "DIR")]
-    replay: Option<PathBuf>,
 }
 
 /// Simulates, and prints a line of Markdown for each scenario.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if let Some(directory) = &arguments.replay {
-        return replay::run(directory);
-    }
     let titles = Score::default().columns().map(|(title, _)| title);
     println!("| scenario | {} |", titles.join(" | "));
     println!("|---|{}", "---:|".repeat(titles.len()));
@@ -72,11 +63,6 @@ impl Rate {
     fn count(&mut self, is_part: bool) {
         self.part += u32::from(is_part);
         self.of += 1;
-    }
-
-    fn add(&mut self, other: Self) {
-        self.part += other.part;
-        self.of += other.of;
     }
 }
 
@@ -166,10 +152,8 @@ impl Score {
             self.regrets[0].count(regret > 0.05);
             self.regrets[1].count(regret > 0.10);
         }
-        let equal_within = contest
-            .conclusion
-            .as_ref()
-            .and_then(|conclusion| conclusion.equal_within);
+        let conclusion = contest.conclusion.as_ref();
+        let equal_within = conclusion.and_then(|conclusion| conclusion.equal_within);
         self.equal.count(equal_within.is_some());
         if let Some(within) = equal_within {
             self.equal_false.count(slowest / fastest - 1.0 > within);
@@ -256,10 +240,8 @@ fn to_use(contest: &Contest) -> Option<(usize, f64)> {
 }
 
 fn named(contest: &Contest, name: Option<&String>) -> Option<usize> {
-    contest
-        .entries
-        .iter()
-        .position(|entry| name.is_some_and(|name| entry.name() == *name))
+    let is_it = |entry: &Entry| name.is_some_and(|name| entry.name() == *name);
+    contest.entries.iter().position(is_it)
 }
 
 /// The entry against which the others stand.
@@ -283,10 +265,8 @@ fn said_slower(contest: &Contest) -> Vec<usize> {
 /// Whether the fresh rounds of a contest show that the method to use costs more than this.
 fn is_refuted(run: &Run, contest: usize, used: usize, cost: f64) -> bool {
     let fresh = |entry: usize| {
-        let trials = run
-            .trials
-            .iter()
-            .filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
+        let own = move |trial: &&Trial| (trial.contest, trial.entry) == (contest, entry);
+        let trials = run.trials.iter().filter(own);
         Samples::of(trials.filter(|trial| trial.phase == Phase::Confirming))
     };
     let own = fresh(used);
