@@ -9,25 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use seekless::Method;
-use seekless::method::{MECHANISMS, variants};
-use seekless::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, commit_watched, journal_path};
 
 use crate::built::{cargo_command, root};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
-/// The targets, each a file in `fuzz/targets/`.
-const TARGETS: [&str; 7] = [
-    "run",
-    "profile",
-    "experiment",
-    "method",
-    "journal",
-    "updates-binary",
-    "updates-lines",
-];
+/// The targets, each a file in `fuzz/targets/`. What some begin with is in `fuzz/seeds/`.
+#[rustfmt::skip]
+const TARGETS: [&str; 7] = ["run", "profile", "experiment", "method", "journal", "updates-binary", "updates-lines"];
 
 /// Flags that show libFuzzer which code an input reaches.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
@@ -49,40 +39,34 @@ pub struct Arguments {
 
 /// Fuzzes the targets.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if let Some(reason) = why_not_here() {
-        bail!("{reason}");
+    let targets = arguments
+        .target
+        .as_deref()
+        .map_or(TARGETS.to_vec(), |target| vec![target]);
+    for reason in fuzz(&targets, arguments.seconds)? {
+        println!("skipped: {reason}");
     }
-    let targets = TARGETS.into_iter();
-    let chosen = targets.filter(|name| arguments.target.as_ref().is_none_or(|target| target == name));
-    fuzz(&chosen.collect::<Vec<_>>(), arguments.seconds)
+    Ok(())
 }
 
 /// Fuzzes all targets for this many seconds each; returns what is skipped and why.
 pub fn briefly(seconds: u32) -> Result<Vec<String>> {
-    if let Some(reason) = why_not_here() {
-        return Ok(vec![format!("fuzzing: {reason}")]);
-    }
-    fuzz(&TARGETS, seconds)?;
-    Ok(Vec::new())
+    fuzz(&TARGETS, seconds)
 }
 
-fn why_not_here() -> Option<&'static str> {
-    if !cfg!(target_os = "linux") {
-        return Some("set up for Linux only");
+fn fuzz(targets: &[&str], seconds: u32) -> Result<Vec<String>> {
+    let has_compiler = env::var_os("CXX").is_some() || ["c++", "g++", "clang++"].into_iter().any(is_installed);
+    if !cfg!(target_os = "linux") || !has_compiler {
+        return Ok(vec!["fuzzing: libFuzzer needs Linux and a C++ compiler".to_owned()]);
     }
-    let compiler = env::var_os("CXX").is_some() || ["c++", "g++", "clang++"].into_iter().any(is_installed);
-    (!compiler).then_some("libFuzzer needs a C++ compiler")
-}
-
-fn fuzz(targets: &[&str], seconds: u32) -> Result<()> {
     let directory = fs::canonicalize(root().join("fuzz"))?;
     let programs = build(&directory)?;
     let fuzz_one = |target: &str| {
         let corpus = directory.join("corpus").join(target);
         let artifacts = directory.join("artifacts").join(target);
         for directory in [&corpus, &artifacts] {
-            fs::create_dir_all(directory)
-                .with_context(|| format!("{}: making the directory failed", directory.display()))?;
+            let made = fs::create_dir_all(directory);
+            made.with_context(|| format!("cannot make {}", directory.display()))?;
         }
         seed(target, &corpus)?;
         fuzz_one(&programs.join(target), target, &corpus, &artifacts, seconds)
@@ -95,7 +79,7 @@ fn fuzz(targets: &[&str], seconds: u32) -> Result<()> {
             running.try_for_each(|one| one.join().map_err(|_| anyhow!("a thread panicked"))?)
         })?;
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 fn fuzz_one(program: &Path, target: &str, corpus: &Path, artifacts: &Path, seconds: u32) -> Result<()> {
@@ -104,25 +88,16 @@ fn fuzz_one(program: &Path, target: &str, corpus: &Path, artifacts: &Path, secon
     prefix.push("/");
     let log = artifacts.with_extension("log");
     let mut fuzzing = Command::new(program);
-    fuzzing
-        .args([
-            "-timeout=20",
-            "-rss_limit_mb=2048",
-            "-verbosity=0",
-            "-print_final_stats=1",
-        ])
-        .arg(format!("-max_total_time={seconds}"))
-        .arg(prefix)
-        .arg(corpus);
+    fuzzing.args("-timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1".split(' '));
+    fuzzing.arg(format!("-max_total_time={seconds}"));
+    fuzzing.arg(prefix).arg(corpus);
     let ended = run_program(fuzzing.stderr(fs::File::create(&log)?));
     let told = fs::read_to_string(&log).unwrap_or_default();
     if let Err(error) = ended {
         check_interrupt()?;
         eprintln!("{told}");
-        return Err(error).context(format!(
-            "{target}: an input broke it; {} with the file named above shows it again",
-            program.display()
-        ));
+        let again = format!("{} with the file named above shows it again", program.display());
+        return Err(error).context(format!("{target}: an input broke it; {again}"));
     }
     let mut lines = told.lines();
     let inputs = lines.find_map(|line| line.strip_prefix("stat::number_of_executed_units: "));
@@ -137,14 +112,13 @@ fn build(directory: &Path) -> Result<PathBuf> {
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("rustc -vV names no host")?;
     // With an explicit target, the flags do not apply to build scripts.
-    run_program(
-        cargo_command()
-            .current_dir(directory)
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .env_remove("CARGO_TARGET_DIR")
-            .env("RUSTFLAGS", FLAGS)
-            .args(["build", "--quiet", "--target", host]),
-    )?;
+    let mut cargo = cargo_command();
+    for variable in ["CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR"] {
+        cargo.env_remove(variable);
+    }
+    cargo.env("RUSTFLAGS", FLAGS);
+    cargo.args(["build", "--quiet", "--target", host]);
+    run_program(cargo.current_dir(directory))?;
     Ok(directory.join("target").join(host).join("debug"))
 }
 
@@ -153,95 +127,25 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
     if fs::read_dir(corpus)?.next().is_some() {
         return Ok(());
     }
-    let root = root();
-    let seeds: Vec<Vec<u8>> = match target {
-        "run" => runs(&root.join("crates/record/testdata"))?,
-        "profile" => {
-            let run = fs::read(root.join("crates/record/testdata/full-run.json"))?;
-            let profiles = seekless_results::digest(&[seekless_record::from_json(&run)?]);
-            let texts = profiles.iter().map(|profile| profile.to_text().map(String::into_bytes));
-            texts.collect::<std::result::Result<_, _>>()?
+    if target == "profile" {
+        let run = fs::read(root().join("crates/record/testdata/full-run.json"))?;
+        for profile in seekless_results::digest(&[seekless_record::from_json(&run)?]) {
+            fs::write(corpus.join("seed"), profile.to_text()?)?;
         }
-        "experiment" => {
-            let [own, peers] = ["experiments", "experiments/peers"].map(|directory| files(&root.join(directory)));
-            [own?, peers?].concat()
-        }
-        "journal" => journals()?,
-        "updates-binary" => {
-            let (one, none) = ([4_u32.to_le_bytes(), *b"four"].concat(), 0_u32.to_le_bytes());
-            let two = [&7_u64.to_le_bytes()[..], &one, &9_u64.to_le_bytes(), &none].concat();
-            vec![Vec::new(), two]
-        }
-        "updates-lines" => ["text", "hex", "base64"]
-            .map(|form| {
-                format!("{{\"offset\": 4000, \"{form}\": \"2a2b\"}}\n\n{{\"{form}\": \"\", \"offset\":0}}").into()
-            })
-            .to_vec(),
-        _ => {
-            // One of each mechanism with no option, and one with all it takes.
-            let ends = MECHANISMS
-                .iter()
-                .flat_map(|mechanism| [variants(mechanism).next(), variants(mechanism).last()]);
-            ends.flatten().map(|method| method.to_string().into_bytes()).collect()
-        }
+    }
+    let documents: &[&str] = match target {
+        "run" => &["crates/record/testdata", "crates/record/testdata/runs"],
+        "experiment" => &["experiments", "experiments/peers"],
+        _ => &[],
     };
-    for (index, seed) in seeds.iter().enumerate() {
-        fs::write(corpus.join(format!("seed-{index}")), seed)?;
+    let own = format!("fuzz/seeds/{target}");
+    for directory in documents.iter().chain([&&*own]) {
+        for entry in fs::read_dir(root().join(directory)).into_iter().flatten() {
+            let path = entry?.path();
+            if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+                fs::copy(&path, corpus.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+            }
+        }
     }
     Ok(())
-}
-
-/// Copies the journal of an update to this path when the updated file is written to.
-struct CopiedJournal(PathBuf);
-
-impl Watch for CopiedJournal {
-    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
-        if step.kind == StepKind::Write {
-            fs::copy(journal_path(step.path), &self.0)?;
-        }
-        Ok(())
-    }
-}
-
-fn journals() -> Result<Vec<Vec<u8>>> {
-    let directory = tempfile::tempdir()?;
-    let path = directory.path().join("file");
-    let how = Commit::by(Method::known("update/sync"))
-        .safety(Safety::Journal)
-        .growing();
-    let copied = CopiedJournal(directory.path().join("journal"));
-    let mut journals = Vec::new();
-    for lengths in [&[1][..], &[4, 0, 100], &[300_000]] {
-        fs::write(&path, vec![0; 400_000])?;
-        let mut batch = Batch::new();
-        for (at, &length) in lengths.iter().enumerate() {
-            batch.push(at as u64 * 1000, &vec![1; length])?;
-        }
-        commit_watched(&path, &batch.resolve(), &how, &copied)?;
-        journals.push(fs::read(&copied.0)?);
-    }
-    Ok(journals)
-}
-
-/// Whole runs, a small one, and lists of changes to the first.
-fn runs(directory: &Path) -> Result<Vec<Vec<u8>>> {
-    let full = fs::read(directory.join("full-run.json"))?;
-    let mut run = seekless_record::from_json(&full)?;
-    run.trials.clear();
-    run.contests.truncate(1);
-    let mut runs = [vec![serde_json::to_vec(&run)?, full], files(&directory.join("runs"))?].concat();
-    runs.extend((0..16_u8).map(|what| [what; 8].to_vec()));
-    Ok(runs)
-}
-
-/// The files in a directory.
-fn files(directory: &Path) -> Result<Vec<Vec<u8>>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_file() {
-            found.push(fs::read(path)?);
-        }
-    }
-    Ok(found)
 }

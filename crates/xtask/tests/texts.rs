@@ -53,7 +53,6 @@ const PLACES_OF_METHODS: &[(&str, &str)] = &[
     ("method/src/alias.rs", "the names of methods in earlier documents"),
     ("cli/src/command/update/names.rs", "the words of `update --method`"),
     ("xtask/src/rule/world.rs", "the methods of simulated machines"),
-    ("xtask/src/fuzz.rs", "a seed of the fuzz target of journals"),
 ];
 
 /// Whether a line of code has a string that is a method.
