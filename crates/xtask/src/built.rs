@@ -37,7 +37,7 @@ pub struct Timed {
 }
 
 /// The whole workspace, with the features of packages.
-pub const ALL: [&str; 2] = ["--workspace", "--all-features"];
+pub const ALL: &str = "--workspace --all-features";
 
 /// Modules of tests that others would disturb, as by sync(2), have this name: they run after all others, one at a time.
 const ALONE: &str = "alone::";
@@ -62,21 +62,20 @@ pub fn root() -> PathBuf {
 pub fn beside(name: &str) -> Result<PathBuf> {
     let ours = env::current_exe().context("cannot find this program's own file")?;
     let target = ours.parent().and_then(Path::parent);
-    Ok(target
-        .context("this program does not lie in a target directory")?
-        .join(name))
+    let target = target.context("this program does not lie in a target directory")?;
+    Ok(target.join(name))
 }
 
 /// Builds all tests, and the command beside them.
 pub fn build() -> Result<Vec<Built>> {
-    build_with(&ALL)
+    build_with(ALL)
 }
 
 /// Builds the tests that arguments of `cargo test` select.
-pub fn build_with(arguments: &[&str]) -> Result<Vec<Built>> {
+pub fn build_with(arguments: &str) -> Result<Vec<Built>> {
     let format = ["--no-run", "--quiet", "--message-format", "json-render-diagnostics"];
     let mut cargo = cargo_command();
-    cargo.arg("test").args(arguments).args(format);
+    cargo.arg("test").args(arguments.split(' ')).args(format);
     let messages = capture(&mut cargo)?;
     let mut built = Vec::new();
     for line in messages.lines() {
@@ -115,13 +114,10 @@ pub fn run(
     let ended = if arguments.is_empty() {
         let mut ended = run_some(&wanted, processors, &["--skip", ALONE], variables);
         // Its last result is its own; before that may stand those of programs that its tests ran.
-        let result = |ran: &Ran| {
-            ran.printed
-                .lines()
-                .rfind(|line| line.starts_with("test result: "))
-                .map(str::to_owned)
+        let has_more = |ran: &Ran| {
+            let result = ran.printed.lines().rfind(|line| line.starts_with("test result: "));
+            result.is_none_or(|result| !result.contains("; 0 filtered out"))
         };
-        let has_more = |ran: &Ran| result(ran).is_none_or(|result| !result.contains("; 0 filtered out"));
         let left = ended.iter().filter(|(_, ran)| has_more(ran)).map(|(one, _)| *one);
         let left: Vec<_> = left.collect();
         ended.extend(run_some(&left, 1, &["--test-threads=1", ALONE], variables));
@@ -142,9 +138,10 @@ pub fn run(
             let arguments = [arguments, &["--exact", &test.name]].concat();
             run_program(&mut one.command(&arguments, variables))?;
         }
-        timed.extend(ran.timed.into_iter().map(|test| Timed {
-            name: format!("{} {}", one.target, test.name),
-            ..test
+        let names = ran.timed.into_iter();
+        timed.extend(names.map(|mut test| {
+            test.name = format!("{} {}", one.target, test.name);
+            test
         }));
     }
     Ok(timed)
@@ -198,12 +195,12 @@ impl Built {
         let mut command = Command::new(&self.executable);
         command
             .current_dir(&self.directory)
-            .env("CARGO_MANIFEST_DIR", &self.directory)
-            // What makes the stable harness tell times.
+            .env("CARGO_MANIFEST_DIR", &self.directory);
+        // What makes the stable harness tell times.
+        command
             .env("RUSTC_BOOTSTRAP", "1")
-            .args(["-Zunstable-options", "--report-time"])
-            .args(arguments)
-            .envs(variables.iter().copied());
+            .args(["-Zunstable-options", "--report-time"]);
+        command.args(arguments).envs(variables.iter().copied());
         command
     }
 }

@@ -151,7 +151,7 @@ fn measure() -> Result<Result<RecordedCosts, String>> {
     run_program(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
     let once = Once {
         program: beside("release/examples/once")?,
-        directory: mounted.point().to_owned(),
+        directory: mounted.point.clone(),
         has_valgrind: is_installed("valgrind"),
         bytes: (0..FILE_BYTES).map(|at| (at / 7 + at / 65_521) as u8 | 1).collect(),
     };
@@ -256,19 +256,18 @@ impl Once {
 
     fn instructions(&self, method: &str) -> Result<i64> {
         let log = self.directory.join("instructions");
-        let [log_file, out_file] = [("log", &log), ("cachegrind-out", &self.directory.join("counts"))]
-            .map(|(option, path)| format!("--{option}-file={}", path.display()));
+        let log_file = format!("--log-file={}", log.display());
+        let out_file = format!("--cachegrind-out-file={}.counts", log.display());
         let paths = self.prepare(method)?;
         let mut valgrind = Command::new("valgrind");
         valgrind.args(["--tool=cachegrind", "--cache-sim=no", &log_file, &out_file]);
         capture(valgrind.arg(&self.program).arg(method).args(paths))?;
         let log = fs::read_to_string(&log)?;
-        let line = log.lines().find_map(|line| line.split_once("refs:"));
-        let digits: String = line
-            .map_or("", |(_, count)| count)
-            .chars()
-            .filter(char::is_ascii_digit)
-            .collect();
+        let (_, count) = log
+            .lines()
+            .find_map(|line| line.split_once("refs:"))
+            .unwrap_or_default();
+        let digits: String = count.chars().filter(char::is_ascii_digit).collect();
         digits.parse().with_context(|| format!("valgrind told no count: {log}"))
     }
 }

@@ -121,8 +121,8 @@ impl Matrix {
 
 /// One mounted file system. Dropping it unmounts it.
 pub struct Mounted {
-    file_system: TestFileSystem,
-    point: PathBuf,
+    pub file_system: TestFileSystem,
+    pub point: PathBuf,
 }
 
 impl Mounted {
@@ -137,16 +137,6 @@ impl Mounted {
         // Made before mounting: an interrupt in between must still unmount.
         let mounted = Self { file_system, point };
         run_at(&mounted.point, mount).map(|()| mounted)
-    }
-
-    /// Which one it is.
-    pub fn file_system(&self) -> TestFileSystem {
-        self.file_system
-    }
-
-    /// Where it is mounted.
-    pub fn point(&self) -> &Path {
-        &self.point
     }
 
     fn is_mounted(&self) -> bool {
@@ -216,8 +206,8 @@ mod tests {
             eprintln!("skipped: {reason}");
         }
         for mounted in &matrix.mounted {
-            assert!(mounted.is_mounted(), "{}", mounted.file_system().name());
-            fs::write(mounted.point().join("file"), "x").unwrap();
+            assert!(mounted.is_mounted(), "{}", mounted.file_system.name());
+            fs::write(mounted.point.join("file"), "x").unwrap();
         }
         drop(matrix);
         assert!(!directory.exists());

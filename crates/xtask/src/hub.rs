@@ -13,45 +13,22 @@ use crate::changed;
 use crate::process::{run, run_reading};
 
 /// What decides how a hub compiles, besides `hub/` itself: the crates that it uses, also by others, and their versions.
+#[rustfmt::skip]
 const USED: [&str; 8] = [
-    "Cargo.toml",
-    "crates/engine/",
-    "crates/lab/",
-    "crates/method/",
-    "crates/record/",
-    "crates/report/",
-    "crates/results/",
+    "Cargo.toml", "crates/engine/", "crates/lab/", "crates/method/", "crates/record/", "crates/report/", "crates/results/",
     "crates/sys/",
 ];
 
-/// What differs from the main branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changes {
-    /// The hub itself.
-    pub hub: bool,
-    /// A crate that it uses.
-    pub used: bool,
+/// Whether the hub itself differs from the main branch, and whether a crate does that it uses. Both do if that cannot be told, as in a
+/// fresh clone.
+pub fn is_changed() -> (bool, bool) {
+    changed::files().map_or((true, true), |files| changes(&files))
 }
 
-impl Changes {
-    const ALL: Self = Self { hub: true, used: true };
-
-    fn of(paths: &[String]) -> Self {
-        let is_any = |starts: &[&str]| {
-            paths
-                .iter()
-                .any(|path| starts.iter().any(|start| path.starts_with(start)))
-        };
-        Self {
-            hub: is_any(&["hub/"]),
-            used: is_any(&USED),
-        }
-    }
-}
-
-/// Returns what differs from the main branch; all of it if that cannot be told, as in a fresh clone.
-pub fn is_changed() -> Changes {
-    changed::files().map_or(Changes::ALL, |files| Changes::of(&files))
+fn changes(paths: &[String]) -> (bool, bool) {
+    let begins = |path: &String, starts: &[&str]| starts.iter().any(|start| path.starts_with(start));
+    let is_any = |starts: &[&str]| paths.iter().any(|path| begins(path, starts));
+    (is_any(&["hub/"]), is_any(&USED))
 }
 
 /// Compiles all of the hub as far as errors are found.
@@ -68,12 +45,8 @@ pub fn clippy() -> Result<()> {
 pub fn test(long: bool) -> Result<Vec<String>> {
     let mut tests = cargo();
     tests.args(["test", "--", "--show-output"]);
-    let (name, value) = if long {
-        ("SEEKLESS_TEST_LONG", "1")
-    } else {
-        ("SEEKLESS_TEST_DATABASES", "sqlite")
-    };
-    tests.env(name, value);
+    let variable = [("SEEKLESS_TEST_DATABASES", "sqlite"), ("SEEKLESS_TEST_LONG", "1")][usize::from(long)];
+    tests.env(variable.0, variable.1);
     let mut skipped = BTreeSet::new();
     run_reading(&mut tests, |line| {
         skipped.extend(line.strip_prefix("skipped: ").map(|why| format!("hub: {why}")));
@@ -94,10 +67,7 @@ mod tests {
 
     #[test]
     fn a_change_is_one_of_the_hub_or_of_a_crate_that_it_uses() {
-        let of = |paths: &[&str]| {
-            let Changes { hub, used } = Changes::of(&paths.iter().map(ToString::to_string).collect::<Vec<_>>());
-            (hub, used)
-        };
+        let of = |paths: &[&str]| changes(&paths.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(of(&["crates/tools/src/lib.rs", "docs/hub.md"]), (false, false));
         assert_eq!(of(&["README.md", "hub/src/lib.rs"]), (true, false));
         assert_eq!(of(&["crates/results/src/lib.rs"]), (false, true));

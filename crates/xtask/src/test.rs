@@ -67,8 +67,8 @@ pub struct Arguments {
     only: Option<Step>,
 }
 
-/// A step, in the order in which they run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// A step, in the order in which they run. Those from `Features` on are of the long form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, ValueEnum)]
 enum Step {
     /// Install the Debian packages that the tests need
     SetUp,
@@ -113,25 +113,18 @@ impl Step {
 
     /// Whether only the long form has it.
     fn is_long(self) -> bool {
-        matches!(
-            self,
-            Self::Features | Self::Torture | Self::Optimised | Self::Fuzz | Self::Types
-        )
+        self >= Self::Features
     }
 }
 
-/// Builds of a library with few of its features, as `cargo clippy` takes them. The other steps have all.
-const FEW_FEATURES: [&str; 9] = [
-    "--package seekless --no-default-features",
-    "--package seekless-cli --no-default-features",
-    "--package seekless-cli",
-    "--package seekless-tools --no-default-features --features cache",
-    "--package seekless-tools --no-default-features --features cmp",
-    "--package seekless-tools --no-default-features --features cp",
-    "--package seekless-tools --no-default-features --features dupes",
-    "--package seekless-tools --no-default-features --features holes",
-    "--package seekless-tools --no-default-features --features update",
+/// Builds with few features, as `cargo clippy` takes them. The other steps have all.
+const FEW_FEATURES: [&str; 3] = [
+    "seekless --no-default-features",
+    "seekless-cli --no-default-features",
+    "seekless-cli",
 ];
+/// The features of the tools, each of which is also built alone.
+const TOOLS: [&str; 6] = ["cache", "cmp", "cp", "dupes", "holes", "update"];
 
 /// What a step reports besides passing.
 #[derive(Default)]
@@ -148,7 +141,7 @@ impl Step {
             Self::SetUp => found.skipped.extend(setup::install_missing(is_long)?),
             Self::Fmt => {
                 for manifest in ["Cargo.toml", "fuzz/Cargo.toml", "hub/Cargo.toml"] {
-                    cargo(&["fmt", "--all", "--check", "--manifest-path", manifest])?;
+                    cargo(&format!("fmt --all --check --manifest-path {manifest}"))?;
                 }
             }
             Self::Clippy if arguments.fast => {
@@ -156,11 +149,10 @@ impl Step {
                     clippy(&selected)?;
                 }
             }
-            Self::Clippy => clippy(&ALL.map(str::to_owned))?,
+            Self::Clippy => clippy(ALL)?,
             Self::Unit => {
                 if let Some(selected) = differing()? {
-                    let selected = selected.iter().map(String::as_str);
-                    let units = built::build_with(&selected.chain(["--lib", "--bins"]).collect::<Vec<_>>())?;
+                    let units = built::build_with(&format!("{selected} --lib --bins"))?;
                     found.timed.extend(built::run(&units, |_| true, &[], long)?);
                 }
             }
@@ -169,15 +161,15 @@ impl Step {
                 let timed = built::run(&built::build()?, |one| !is_on_file_systems(one), &[], long)?;
                 found.timed.extend(timed);
             }
-            Self::DocTest => cargo(&[&["test", "--doc"][..], &ALL].concat())?,
+            Self::DocTest => cargo(&format!("test --doc {ALL}"))?,
             Self::FileSystems => test_file_systems(is_long, long, found)?,
             Self::Crash => test_crashes(is_long, long, found)?,
             Self::Hub => {
-                let changes = hub::is_changed();
-                if is_long || changes.hub {
+                let (is_hub, is_used) = hub::is_changed();
+                if is_long || is_hub {
                     hub::clippy()?;
                     found.skipped.extend(hub::test(is_long)?);
-                } else if changes.used {
+                } else if is_used {
                     hub::check()?;
                 }
             }
@@ -185,18 +177,13 @@ impl Step {
             Self::Python => found.skipped.extend(python::test(is_long)?),
             Self::Doc => {
                 let mut doc = cargo_command();
-                doc.env("RUSTDOCFLAGS", "-D warnings");
-                run_program(doc.args(["doc", "--no-deps"]).args(ALL))?;
+                doc.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--no-deps"]);
+                run_program(doc.args(ALL.split(' ')))?;
             }
             Self::Features => {
-                for few in FEW_FEATURES {
-                    cargo(
-                        &["clippy"]
-                            .into_iter()
-                            .chain(few.split(' '))
-                            .chain(DENIED)
-                            .collect::<Vec<_>>(),
-                    )?;
+                let alone = TOOLS.map(|tool| format!("seekless-tools --no-default-features --features {tool}"));
+                for few in FEW_FEATURES.iter().copied().chain(alone.iter().map(String::as_str)) {
+                    cargo(&format!("clippy --package {few} -- -D warnings"))?;
                 }
             }
             Self::Torture => {
@@ -206,69 +193,50 @@ impl Step {
                 }
             }
             Self::Optimised => {
-                cargo(&["test", "--release", "-p", "seekless", "--test", "large"])?;
+                cargo("test --release -p seekless --test large")?;
                 found.skipped.extend(cost::check()?);
             }
             Self::Fuzz => found.skipped.extend(fuzz::briefly(FUZZ_SECONDS)?),
+            Self::Types if !root().join(CHECK_TARGET).exists() => {
+                let reason = format!("the types on FreeBSD: there is no {CHECK_TARGET}");
+                found.skipped.push(reason);
+            }
             Self::Types => {
-                let script = root().join(CHECK_TARGET);
-                if script.exists() {
-                    let mut check = Command::new(script);
-                    run_program(
-                        check
-                            .args(["x86_64-unknown-freebsd", "-p", "seekless"])
-                            .current_dir(root()),
-                    )?;
-                } else {
-                    found
-                        .skipped
-                        .push(format!("the types on FreeBSD: there is no {CHECK_TARGET}"));
-                }
+                let mut check = Command::new(root().join(CHECK_TARGET));
+                check.args(["x86_64-unknown-freebsd", "-p", "seekless"]);
+                run_program(check.current_dir(root()))?;
             }
         }
         Ok(())
     }
 }
 
-const DENIED: [&str; 3] = ["--", "-D", "warnings"];
-
-fn clippy(selected: &[String]) -> Result<()> {
-    let selected = selected.iter().map(String::as_str);
-    cargo(
-        &["clippy", "--all-targets"]
-            .into_iter()
-            .chain(selected)
-            .chain(DENIED)
-            .collect::<Vec<_>>(),
-    )
+fn clippy(selected: &str) -> Result<()> {
+    cargo(&format!("clippy --all-targets {selected} -- -D warnings"))
 }
 
 /// The arguments of cargo that select the packages that differ from the main branch, with all features; `None` if none differs.
-fn differing() -> Result<Option<Vec<String>>> {
+fn differing() -> Result<Option<String>> {
     let Some(packages) = changed::packages()? else {
-        return Ok(Some(ALL.map(str::to_owned).to_vec()));
+        return Ok(Some(ALL.to_owned()));
     };
-    println!(
-        "{}",
-        if packages.is_empty() {
-            "no package differs from the main branch".to_owned()
-        } else {
-            packages.join(", ")
-        }
-    );
-    let selected = packages.iter().map(|package| format!("--package={package}"));
-    Ok((!packages.is_empty()).then(|| selected.chain(["--all-features".to_owned()]).collect()))
+    if packages.is_empty() {
+        println!("no package differs from the main branch");
+        return Ok(None);
+    }
+    println!("{}", packages.join(", "));
+    let selected = packages.iter().map(|package| format!("--package={package} "));
+    Ok(Some(selected.collect::<String>() + "--all-features"))
 }
 
 /// Runs the steps.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    // The unit tests are among all tests.
+    let is_usual = |step: &Step| *step != Step::Unit && (arguments.long || !step.is_long());
     let steps = match arguments.only {
         Some(step) => vec![step],
         None if arguments.fast => Step::FAST.to_vec(),
-        // The unit tests are among all tests.
-        None => (Step::value_variants().iter().copied())
-            .filter(|step| *step != Step::Unit && (arguments.long || !step.is_long()))
-            .collect(),
+        None => Step::value_variants().iter().copied().filter(is_usual).collect(),
     };
     let mut done: Vec<(Step, Duration, &str)> = Vec::new();
     let mut all = Found::default();
@@ -277,22 +245,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let name = value_name(&step);
         println!("\n=== {name} ===");
         let (started, known) = (Instant::now(), all.skipped.len());
-        let result = step
-            .run(arguments, &mut all)
-            .with_context(|| format!("step {name} failed"));
+        let result = step.run(arguments, &mut all);
+        let result = result.with_context(|| format!("step {name} failed"));
         let elapsed = started.elapsed();
         println!("=== {name}: {:.1} s", elapsed.as_secs_f64());
         for reason in &all.skipped[known..] {
             println!("skipped: {reason}");
         }
         done.push((step, elapsed, if result.is_ok() { "passed" } else { "FAILED" }));
-        outcome = match (outcome, result) {
-            (Err(first), Err(error)) => {
-                eprintln!("error: {error:#}");
-                Err(first)
-            }
-            (outcome, result) => outcome.and(result),
-        };
+        if let (Err(_), Err(error)) = (&outcome, &result) {
+            eprintln!("error: {error:#}");
+        }
+        outcome = outcome.and(result);
         if outcome.is_err() && !arguments.long {
             break;
         }
@@ -332,19 +296,15 @@ fn is_on_file_systems(one: &Built) -> bool {
 
 fn test_file_systems(is_long: bool, variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
     let built = built::build()?;
-    let matrix = Matrix::mount(if is_long {
-        TestFileSystem::value_variants()
-    } else {
-        &SHORT
-    })?;
+    let all = TestFileSystem::value_variants();
+    let matrix = Matrix::mount(if is_long { all } else { &SHORT })?;
     if matrix.mounted.is_empty() {
-        found
-            .timed
-            .extend(built::run(&built, is_on_file_systems, &[], variables)?);
+        let timed = built::run(&built, is_on_file_systems, &[], variables)?;
+        found.timed.extend(timed);
     }
     for (test, arguments, on_layered) in ON_FILE_SYSTEMS {
         let mounted = matrix.mounted.iter();
-        let wanted = mounted.filter(|mounted| on_layered || !mounted.file_system().is_layered());
+        let wanted = mounted.filter(|mounted| on_layered || !mounted.file_system.is_layered());
         let timed = test_on(&built, test, wanted, arguments, variables)?;
         found.timed.extend(timed);
     }
@@ -358,16 +318,15 @@ fn test_crashes(is_long: bool, variables: &[(&str, &OsStr)], found: &mut Found) 
     let host = Matrix::mount(&[TestFileSystem::Xfs])?;
     if let Some(host) = host.mounted.first() {
         let wanted = [&SHORT[..], if is_long { &[TestFileSystem::Btrfs] } else { &[] }].concat();
-        let matrix = Matrix::mount_in(host.point(), &wanted)?;
+        let matrix = Matrix::mount_in(&host.point, &wanted)?;
         let arguments = ["--ignored", "--show-output", "on_the_device"];
         let timed = test_on(&built, "contract", matrix.mounted.iter(), &arguments, variables)?;
         found.timed.extend(timed);
         found.skipped.extend_from_slice(&matrix.skipped);
     }
     let reasons = host.skipped.iter();
-    found
-        .skipped
-        .extend(reasons.map(|reason| format!("devices right after a kill: {reason}")));
+    let reasons = reasons.map(|reason| format!("devices right after a kill: {reason}"));
+    found.skipped.extend(reasons);
     Ok(())
 }
 
@@ -390,9 +349,8 @@ fn test_on<'a>(
     arguments: &[&str],
     variables: &[(&str, &OsStr)],
 ) -> Result<Vec<Timed>> {
-    let (names, directories): (Vec<_>, Vec<_>) = mounted
-        .map(|mounted| (mounted.file_system().name(), mounted.point().as_os_str()))
-        .unzip();
+    let pairs = mounted.map(|mounted| (mounted.file_system.name(), mounted.point.as_os_str()));
+    let (names, directories): (Vec<_>, Vec<_>) = pairs.unzip();
     if directories.is_empty() {
         return Ok(Vec::new());
     }
@@ -402,6 +360,6 @@ fn test_on<'a>(
     built::run(built, |one| one.target == test, arguments, &variables)
 }
 
-fn cargo(arguments: &[&str]) -> Result<()> {
-    run_program(cargo_command().args(arguments))
+fn cargo(words: &str) -> Result<()> {
+    run_program(cargo_command().args(words.split(' ')))
 }

@@ -1,43 +1,37 @@
 //! A campaign against the built `seekless`: random commands on random files on real file systems, killed, stopped, failed by
-//! injected errors, full disks and losses of power, with other processes at the same files. A model says what must hold after each.
+//! injected errors, full disks and power cuts, with another process at the same files. One oracle says what must hold after each.
 //!
 //! Each trial is drawn from a seed of its own, and can be run again alone; moments and interleavings are not repeated by
 //! that. `docs/reliability.md` says what is asserted.
 
-mod command;
-mod copy;
-mod disk;
-mod disturb;
 mod draw;
-mod origins;
-mod plan;
+mod harm;
+mod oracle;
+mod others;
 mod power;
 mod site;
-mod store;
 mod tree;
 mod trial;
-mod verdict;
-mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::Command;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use std::{fs, iter, thread};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Instant;
+use std::{array, fs};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 
-pub use self::disk::NullDisk;
-use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
-use self::plan::{SEEDS_OF_COPIES, TrialPlan, TrialSubject};
-use self::power::{ON_DISKS, Power, PowerPlan};
-use self::site::{Site, TrialReport};
+use self::draw::{FILE_SYSTEMS, TrialPlan, TrialSubject};
+use self::oracle::brief;
+use self::power::{NullDisk, ON_DISKS};
+use self::site::Site;
+use self::trial::TrialReport;
 use crate::built::{beside, cargo_command};
-use crate::filesystems::{self, Matrix, Mounted, TestFileSystem};
-use crate::process::{capture, check_interrupt, is_installed, run as run_program};
+use crate::filesystems::{self, Matrix, TestFileSystem};
+use crate::process::{check_interrupt, is_installed, run as run_program};
 
 /// How long, on what, and which trials.
 #[derive(Args, Default)]
@@ -78,9 +72,6 @@ fn file_system(name: &str) -> Result<TestFileSystem, String> {
 
 /// Runs a campaign, or one trial.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if let Some(reason) = why_not_here() {
-        bail!("{reason}");
-    }
     if arguments.binary.is_none() {
         run_program(cargo_command().args(["build", "--quiet", "--package", "seekless-cli"]))?;
     }
@@ -90,215 +81,136 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// A campaign of a minute on all file systems with the binary that the tests use, or a few losses of power; what was skipped.
+/// A campaign of a minute on all file systems with the binary that the tests use, or a few power cuts; what was skipped.
 pub fn briefly(power: bool) -> Result<Vec<String>> {
-    if let Some(reason) = why_not_here() {
-        return Ok(vec![format!("torture: {reason}")]);
-    }
-    campaign(&Arguments {
-        minutes: (!power).then_some(1.0),
-        seeds: power.then_some(20),
-        power,
-        ..Arguments::default()
-    })
-}
-
-fn why_not_here() -> Option<&'static str> {
-    filesystems::why_not_here().or_else(|| (!is_installed("strace")).then_some("needs strace"))
+    let mut arguments = Arguments::default();
+    (arguments.minutes, arguments.seeds) = ((!power).then_some(1.0), power.then_some(20));
+    arguments.power = power;
+    campaign(&arguments)
 }
 
 /// A campaign while it runs.
 struct Campaign<'a> {
     arguments: &'a Arguments,
-    binary: PathBuf,
-    seeds: Mutex<Box<dyn Iterator<Item = u64> + Send>>,
-    tally: Mutex<Tally>,
+    binary: &'a Path,
+    started: Instant,
+    /// How many trials have begun.
+    begun: AtomicU64,
+    /// By file system and command, what is counted.
+    tally: Mutex<BTreeMap<String, [usize; 5]>>,
 }
+
+/// The head of the table. What is counted of a trial follows its file system and its command.
+const HEAD: &str = "| file system | command | trials | exit 0 | kills | others' writes | failures |\n\
+                    |---|---|---:|---:|---:|---:|---:|";
 
 /// Runs a campaign; what was skipped.
 fn campaign(arguments: &Arguments) -> Result<Vec<String>> {
-    let mut on = match arguments.seed {
-        _ if arguments.power => Vec::new(),
-        Some(seed) => vec![TrialPlan::draw(seed).file_system],
-        None if arguments.on.is_empty() => FILE_SYSTEMS.to_vec(),
-        None => arguments.on.clone(),
-    };
-    // On an overlay, a file is held only where all processes can be looked into.
-    let unseen = fs::read("/proc/1/maps").err();
-    if unseen.is_some() {
-        on.retain(|one| *one != TestFileSystem::Overlay);
+    let needs_strace = (!is_installed("strace")).then_some("needs strace");
+    if let Some(reason) = filesystems::why_not_here().or(needs_strace) {
+        return Ok(vec![format!("torture: {reason}")]);
     }
-    let workers = match (arguments.seed, arguments.workers) {
-        (Some(_), _) => 1,
-        (None, Some(workers)) => workers,
-        (None, None) => 2 * thread::available_parallelism()?.get(),
-    };
-    // A set of file systems for each worker, so that it can fill them.
-    let sets = (0..workers)
-        .map(|_| make_file_systems(&on))
-        .collect::<Result<Vec<_>>>()?;
     let binary = arguments.binary.clone().map_or_else(|| beside("debug/seekless"), Ok)?;
+    let binary = fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
     let campaign = Campaign {
         arguments,
-        binary: fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?,
-        seeds: Mutex::new(arguments.draw_seeds()),
+        binary: &binary,
+        started: Instant::now(),
+        begun: AtomicU64::new(0),
         tally: Mutex::default(),
     };
-    let lease_break = fs::read_to_string(LEASE_BREAK_TIME).context("cannot read the time for breaking leases")?;
-    fs::write(LEASE_BREAK_TIME, LEASE_BREAK_SECONDS).context("cannot set the time for breaking leases")?;
+    let usual = 2 * thread::available_parallelism()?.get();
+    let workers = arguments.seed.map_or(arguments.workers.unwrap_or(usual), |_| 1);
     let result = thread::scope(|scope| {
-        let campaign = &campaign;
-        let start = |set| scope.spawn(move || campaign.work(set));
-        let threads: Vec<_> = sets.iter().map(start).collect();
-        let mut threads = threads.into_iter();
-        threads.try_for_each(|thread| thread.join().map_err(|_| anyhow!("a trial panicked"))?)
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| campaign.work())).collect();
+        let end = |thread: ScopedJoinHandle<'_, _>| thread.join().map_err(|_| anyhow!("a trial panicked"))?;
+        threads.into_iter().map(end).collect::<Result<Vec<_>>>()
     });
-    fs::write(LEASE_BREAK_TIME, lease_break).context("cannot set the time for breaking leases")?;
-    let tally = campaign.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tally.print();
-    result?;
-    let failures = tally.total(FAILURES);
-    ensure!(failures == 0, "{failures} trials failed");
-    let unseen = unseen.map(|error| format!("overlay: cannot look into all processes: {error}"));
-    Ok(sets[0].skipped.iter().cloned().chain(unseen).collect())
-}
-
-/// Makes the file systems of a worker.
-fn make_file_systems(on: &[TestFileSystem]) -> Result<Matrix> {
-    let matrix = Matrix::mount(on)?;
-    if on.is_empty() {
-        return Ok(matrix);
+    let rows = campaign.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let total: [usize; 5] = array::from_fn(|column| rows.values().map(|counts| counts[column]).sum());
+    println!("\n{HEAD}");
+    for (label, counts) in rows.into_iter().chain([("all | ".to_owned(), total)]) {
+        println!("| {label} | {} |", counts.map(|count| count.to_string()).join(" | "));
     }
-    let reasons = matrix.skipped.join("; ");
-    ensure!(!matrix.mounted.is_empty(), "no file system can be mounted: {reasons}");
-    let is_tmpfs = |one: &&Mounted| one.file_system() == TestFileSystem::Tmpfs;
-    if let Some(mounted) = matrix.mounted.iter().find(is_tmpfs) {
-        // Filling it takes memory.
-        let mut remount = Command::new("mount");
-        capture(remount.args(["-o", "remount,size=32M"]).arg(mounted.point()))?;
-    }
-    Ok(matrix)
-}
-
-impl Arguments {
-    fn draw_seeds(&self) -> Box<dyn Iterator<Item = u64> + Send> {
-        let (started, minutes) = (Instant::now(), self.minutes.unwrap_or(0.0));
-        let limit = Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6));
-        let are_copies = self.of == [TrialSubject::Cp];
-        let first = if are_copies { SEEDS_OF_COPIES.start } else { 0 };
-        match (self.seed, self.seeds) {
-            (Some(seed), _) => Box::new((0..self.repeat).map(move |_| seed)),
-            (None, Some(end)) => Box::new(first..first + end),
-            (None, None) => {
-                let seed = move || {
-                    if are_copies {
-                        fastrand::u64(SEEDS_OF_COPIES)
-                    } else {
-                        fastrand::u64(..)
-                    }
-                };
-                Box::new(iter::repeat_with(seed).take_while(move |_| started.elapsed() < limit))
-            }
-        }
-    }
+    let mut skipped = result?;
+    ensure!(total[4] == 0, "{} trials failed", total[4]);
+    Ok(skipped.pop().unwrap_or_default())
 }
 
 impl Campaign<'_> {
-    fn work(&self, matrix: &Matrix) -> Result<()> {
-        let Arguments { of, power, .. } = self.arguments;
-        let draw = if *power { PowerPlan::draw } else { TrialPlan::draw };
-        let disks = if *power { ON_DISKS.as_slice() } else { &[] };
-        let disks = disks.iter().map(|&one| NullDisk::start(one, &self.binary));
-        let disks = disks.collect::<Result<Vec<_>>>()?;
-        let next_seed = || self.seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
-        while let Some(seed) = next_seed() {
-            check_interrupt()?;
-            if !of.is_empty() && !of.contains(&TrialSubject::seed(seed)) {
-                continue;
-            }
-            let plan = draw(seed);
-            let aside = tempfile::tempdir()?;
-            let mut mounted = matrix.mounted.iter();
-            let report = if let Some(power) = &plan.power {
-                Power::new(power, plan.file_system, &disks)
-                    .and_then(|power| trial::run(&plan, &power.site(&self.binary, aside.path())))
-            } else if let Some(mounted) = mounted.find(|one| one.file_system() == plan.file_system) {
-                trial::run(&plan, &Site::new(&self.binary, mounted.point(), aside.path()))
-            } else {
-                continue;
-            };
-            self.count(
-                seed,
-                &plan,
-                &report.with_context(|| format!("trial {seed}:\n{plan:?}"))?,
-            );
+    /// The next seed, if there is one.
+    fn next_seed(&self) -> Option<u64> {
+        let (arguments, number) = (self.arguments, self.begun.fetch_add(1, Ordering::SeqCst));
+        let minutes = arguments.minutes.unwrap_or(0.0).clamp(0.0, 1e6);
+        match (arguments.seed, arguments.seeds) {
+            (Some(seed), _) => (number < arguments.repeat).then_some(seed),
+            (None, Some(end)) => (number < end).then_some(number),
+            (None, None) => (self.started.elapsed().as_secs_f64() < 60.0 * minutes).then(|| fastrand::u64(..)),
         }
-        Ok(())
+    }
+
+    /// Runs trials, on file systems that no other worker has, so that it can fill them. Returns what is skipped.
+    fn work(&self) -> Result<Vec<String>> {
+        let (arguments, mut disks) = (self.arguments, Vec::new());
+        let on = match arguments.seed {
+            _ if arguments.power => Vec::new(),
+            Some(seed) => TrialPlan::draw(seed, false).on,
+            None if arguments.on.is_empty() => FILE_SYSTEMS.to_vec(),
+            None => arguments.on.clone(),
+        };
+        let matrix = Matrix::mount(&on)?;
+        for one in ON_DISKS.into_iter().filter(|_| arguments.power) {
+            disks.push(NullDisk::start(one, self.binary)?);
+        }
+        let reasons = matrix.skipped.join("; ");
+        ensure!(
+            !matrix.mounted.is_empty() || !disks.is_empty(),
+            "no file system can be mounted: {reasons}"
+        );
+        while let Some(seed) = self.next_seed() {
+            check_interrupt()?;
+            let plan = TrialPlan::draw(seed, arguments.power);
+            let used = plan
+                .on
+                .iter()
+                .filter_map(|on| disks.iter().find(|disk| disk.file_system == *on));
+            let used: Vec<_> = used.collect();
+            let mounted = matrix.mounted.iter().find(|one| one.file_system == plan.on[0]);
+            let point = used
+                .first()
+                .map(|disk| &*disk.point)
+                .or(mounted.map(|mounted| &*mounted.point));
+            let is_wanted = arguments.of.is_empty() || arguments.of.contains(&plan.subject);
+            if let Some(point) = point.filter(|_| is_wanted) {
+                let aside = tempfile::tempdir()?;
+                let site = Site {
+                    seekless: self.binary,
+                    directory: point.join("trial"),
+                    aside: aside.path(),
+                    disks: used,
+                };
+                let report = trial::run(&plan, &site);
+                self.count(
+                    seed,
+                    &plan,
+                    &report.with_context(|| format!("trial {seed}: {}", brief(&plan, 3000)))?,
+                );
+            }
+        }
+        Ok(matrix.skipped.clone())
     }
 
     fn count(&self, seed: u64, plan: &TrialPlan, report: &TrialReport) {
-        let is_failed = report.counts[FAILURES] > 0;
+        let is_failed = report.counts[4] > 0;
         if is_failed || self.arguments.seed.is_some() {
             let verdict = if is_failed { "FAILED" } else { "passed" };
-            let mut text = format!("\n{verdict}: --seed {seed}\n{plan:?}\n{}\n", report.story);
-            for fault in &report.faults {
-                let _ = writeln!(text, "fault: {}: {}", fault.kind, fault.details);
-            }
-            println!("{text}");
+            let option = if self.arguments.power { " --power" } else { "" };
+            println!("\n{verdict}: cargo xtask torture --seed {seed}{option}");
+            println!("{}\n{}", brief(plan, 3000), report.story);
         }
-        let label = plan.power.as_ref().map_or(&plan.command.label, |power| &power.label);
+        let label = format!("{} | {}", plan.on[0].name(), plan.label);
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.add(seed, [plan.file_system.name(), label.clone()], report);
-        let trials = tally.total(0);
-        if trials.is_multiple_of(500) {
-            eprintln!("{trials} trials, {} failures", tally.total(FAILURES));
-        }
-    }
-}
-
-/// The system's limit for breaking a lease.
-const LEASE_BREAK_TIME: &str = "/proc/sys/fs/lease-break-time";
-
-/// What happened so far.
-#[derive(Default)]
-struct Tally {
-    rows: BTreeMap<[String; 2], [usize; 8]>,
-    kinds: BTreeMap<&'static str, Vec<u64>>,
-}
-
-/// The column of failed trials.
-const FAILURES: usize = 7;
-const COLUMNS: &str =
-    "file system|command|trials|exit 0|kills|stops and delays|others' writes|errors injected|full disks|failures";
-
-impl Tally {
-    fn add(&mut self, seed: u64, row: [String; 2], report: &TrialReport) {
-        let kinds: BTreeSet<_> = report.faults.iter().map(|fault| fault.kind).collect();
-        for kind in kinds {
-            self.kinds.entry(kind).or_default().push(seed);
-        }
-        let row = self.rows.entry(row).or_default();
+        let row = tally.entry(label).or_default();
         row.iter_mut().zip(report.counts).for_each(|(sum, count)| *sum += count);
-    }
-
-    fn total(&self, column: usize) -> usize {
-        self.rows.values().map(|counts| counts[column]).sum()
-    }
-
-    fn print(&self) {
-        println!("\n| {} |", COLUMNS.replace('|', " | "));
-        println!("{}|", "|---".repeat(COLUMNS.split('|').count()));
-        let print = |names: &[String; 2], counts: [usize; 8]| {
-            let counts = counts.map(|count| count.to_string());
-            println!("| {} | {} |", names.join(" | "), counts.join(" | "));
-        };
-        for (names, counts) in &self.rows {
-            print(names, *counts);
-        }
-        let total = std::array::from_fn(|column| self.total(column));
-        print(&["all", ""].map(str::to_owned), total);
-        for (kind, seeds) in &self.kinds {
-            println!("{kind}: {} trials, seeds {seeds:?}", seeds.len());
-        }
     }
 }

@@ -1,7 +1,6 @@
-//! The files of a trial: what a path leads to, making that, and reading what is there before and afterwards.
+//! The files of a trial: what a path leads to, making that, and reading what is there.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -9,189 +8,181 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
+use rustix::fs::{XattrFlags, lgetxattr, llistxattr, setxattr};
 
-use super::disturb::MARK_BYTES;
-
-/// The directory that commands are run on. A trial has others beside it.
+/// The directory that commands work on. A trial has others beside it.
 pub const TREE: &str = "tree";
-/// The directory that files are moved to.
+/// The copy of that directory.
+pub const COPY: &str = "copy";
+/// Where duplicates are moved to.
 pub const MOVED: &str = "to";
-/// Where what others move away goes.
-pub const YARD: &str = "yard";
-/// Directories that stand in for others.
-pub const DECOYS: &str = "decoys";
-/// The name of a directory that counts as trash.
-pub const TRASH: &str = ".Trash-0";
-/// Journals of actions.
+/// The directory for `XDG_DATA_HOME`, with the trash.
+pub const DATA: &str = "data";
+/// The directory for `XDG_STATE_HOME`, with the journals of actions.
 pub const STATE: &str = "state";
+/// Where other processes keep what lost its name.
+pub const YARD: &str = "yard";
+
+/// The extended attribute with the access control list.
+pub const ACL: &str = "system.posix_acl_access";
 
 /// The files in the directory of a trial, by their paths in it.
 pub type FileTree = BTreeMap<PathBuf, TreeEntry>;
 
 /// What a path leads to.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TreeEntry {
-    File(TreeFile),
-    Symlink {
-        target: PathBuf,
-        /// Those of the file that it leads to.
-        bytes: Option<Arc<[u8]>>,
-    },
+pub struct TreeEntry {
+    pub attributes: FileAttributes,
+    pub modified: SystemTime,
+    /// One path for all names of a file.
+    pub first: PathBuf,
+    pub content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
     Directory,
+    Symlink(PathBuf),
+    File(Arc<[u8]>),
 }
 
-#[derive(Clone, PartialEq)]
-pub struct TreeFile {
-    /// All names of a file have the same.
-    pub inode: u64,
-    pub bytes: Arc<[u8]>,
-    pub properties: Properties,
-    /// In a plan, none is the time of making it.
-    pub modified: Option<SystemTime>,
-}
-
-/// Owner, mode and extended attributes of users.
+/// Owner, mode, extended attributes of users and access control list.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties {
+pub struct FileAttributes {
     pub owner: u32,
     pub mode: u32,
-    pub attributes: BTreeMap<String, Vec<u8>>,
+    pub extended: BTreeMap<String, Vec<u8>>,
 }
 
 impl TreeEntry {
-    /// What belongs to it: whether a link leads anywhere does not.
-    pub fn own(&self) -> Self {
-        let mut own = self.clone();
-        if let Self::Symlink { bytes, .. } = &mut own {
-            *bytes = None;
+    /// The bytes of a file.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match &self.content {
+            Content::File(bytes) => Some(bytes),
+            _ => None,
         }
-        own
     }
 }
 
-impl fmt::Debug for TreeFile {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let start = self.bytes[..self.bytes.len().min(6 * MARK_BYTES)].escape_ascii();
-        write!(out, "inode {}, {} B {start}, ", self.inode, self.bytes.len())?;
-        write!(out, "{:?}, {:?}", self.properties, self.modified)
+/// Bytes for a place of a file.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    pub offset: usize,
+    pub bytes: Vec<u8>,
+}
+
+impl Patch {
+    pub fn end(&self) -> usize {
+        self.offset + self.bytes.len()
     }
+}
+
+/// The bytes with all patches.
+pub fn patched(bytes: &[u8], patches: &[Patch]) -> Vec<u8> {
+    let mut after = bytes.to_vec();
+    for patch in patches {
+        after.resize(after.len().max(patch.end()), 0);
+        after[patch.offset..patch.end()].copy_from_slice(&patch.bytes);
+    }
+    after
+}
+
+/// The files in a directory of a tree, and their bytes.
+pub fn files<'t>(tree: &'t FileTree, directory: &str) -> impl Iterator<Item = (&'t Path, &'t [u8])> {
+    let inside = tree.iter().filter(move |(path, _)| path.starts_with(directory));
+    inside.filter_map(|(path, entry)| Some((path.as_path(), entry.bytes()?)))
 }
 
 /// Makes the files of a tree. Blocks of zeros are holes if it is sparse.
 pub fn make_tree(tree: &FileTree, is_sparse: bool, directory: &Path) -> Result<()> {
-    let mut made = HashMap::new();
+    let mut made: HashMap<&Path, PathBuf> = HashMap::new();
     for (path, entry) in tree {
         let path = directory.join(path);
-        match entry {
-            TreeEntry::Directory => fs::create_dir(path)?,
-            TreeEntry::Symlink { target, .. } => symlink(target, path)?,
-            TreeEntry::File(file) => {
-                if let Some(first) = made.get(&file.inode) {
-                    fs::hard_link(first, path)?;
-                } else {
-                    make_file(file, is_sparse, &path)?;
-                    made.insert(file.inode, path);
-                }
+        match (&entry.content, made.get(&*entry.first)) {
+            (Content::Directory, _) => fs::create_dir(path)?,
+            (Content::Symlink(target), _) => symlink(target, path)?,
+            (Content::File(_), Some(first)) => fs::hard_link(first, path)?,
+            (Content::File(bytes), None) => {
+                make_file(bytes, entry, is_sparse, &path)?;
+                made.insert(&entry.first, path);
             }
         }
     }
     Ok(())
 }
 
-fn make_file(wanted: &TreeFile, is_sparse: bool, path: &Path) -> Result<()> {
+fn make_file(bytes: &[u8], entry: &TreeEntry, is_sparse: bool, path: &Path) -> Result<()> {
     let file = File::create_new(path)?;
-    file.set_len(wanted.bytes.len() as u64)?;
-    for (number, block) in wanted.bytes.chunks(4096).enumerate() {
+    file.set_len(bytes.len() as u64)?;
+    for (block, offset) in bytes.chunks(4096).zip((0..).step_by(4096)) {
         if !is_sparse || block.iter().any(|&byte| byte != 0) {
-            file.write_all_at(block, number as u64 * 4096)?;
+            file.write_all_at(block, offset)?;
         }
     }
-    let Properties {
-        owner,
-        mode,
-        attributes,
-    } = &wanted.properties;
-    for (name, value) in attributes {
-        setxattr(path, name, value, XattrFlags::empty())?;
+    for (name, value) in &entry.attributes.extended {
+        setxattr(path, name, value, XattrFlags::empty()).with_context(|| format!("cannot set {name}"))?;
     }
-    chown(path, Some(*owner), None)?;
-    fs::set_permissions(path, Permissions::from_mode(*mode))?;
-    if let Some(modified) = wanted.modified {
-        file.set_times(FileTimes::new().set_modified(modified))?;
-    }
-    Ok(())
+    chown(path, Some(entry.attributes.owner), None)?;
+    fs::set_permissions(path, Permissions::from_mode(entry.attributes.mode))?;
+    Ok(file.set_times(FileTimes::new().set_modified(entry.modified))?)
 }
 
-/// All that is in the directory of a trial, its journals apart.
+/// Reads all that is in the directory of a trial, except journals and what is written of files in the trash.
 pub fn read_tree(directory: &Path) -> Result<FileTree> {
-    let mut tree = FileTree::new();
-    read_into(&mut tree, directory, directory)?;
+    let (mut tree, mut firsts) = (FileTree::new(), HashMap::new());
+    read_into(&mut tree, &mut firsts, directory, directory)?;
     Ok(tree)
 }
 
-fn read_into(tree: &mut FileTree, base: &Path, directory: &Path) -> Result<()> {
-    for entry in fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
-        let path = entry?.path();
-        let metadata = fs::symlink_metadata(&path)?;
-        let name = path.strip_prefix(base)?;
-        if name == Path::new(STATE) {
+fn read_into(tree: &mut FileTree, firsts: &mut HashMap<u64, PathBuf>, base: &Path, directory: &Path) -> Result<()> {
+    let entries = fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    for path in paths {
+        let name = path.strip_prefix(base)?.to_owned();
+        if name == Path::new(STATE) || name == Path::new("data/Trash/info") {
             continue;
         }
-        let entry = if metadata.is_dir() {
-            read_into(tree, base, &path)?;
-            TreeEntry::Directory
+        let metadata = fs::symlink_metadata(&path)?;
+        let content = if metadata.is_dir() {
+            Content::Directory
         } else if metadata.is_symlink() {
-            TreeEntry::Symlink {
-                target: fs::read_link(&path)?,
-                bytes: fs::read(&path).ok().map(Arc::from),
-            }
+            Content::Symlink(fs::read_link(&path)?)
         } else {
-            TreeEntry::File(TreeFile {
-                inode: metadata.ino(),
-                bytes: fs::read(&path)?.into(),
-                properties: properties(&path, &metadata)?,
-                modified: metadata.modified().ok(),
-            })
+            Content::File(fs::read(&path)?.into())
         };
-        tree.insert(name.to_owned(), entry);
+        let attributes = FileAttributes {
+            owner: metadata.uid(),
+            mode: metadata.mode() & 0o7777,
+            extended: extended_attributes(&path)?,
+        };
+        let first = firsts.entry(metadata.ino()).or_insert_with(|| name.clone()).clone();
+        let modified = metadata.modified()?;
+        let entry = TreeEntry {
+            attributes,
+            modified,
+            first,
+            content,
+        };
+        tree.insert(name, entry);
+        if metadata.is_dir() {
+            read_into(tree, firsts, base, &path)?;
+        }
     }
     Ok(())
 }
 
-fn properties(path: &Path, metadata: &fs::Metadata) -> Result<Properties> {
-    let mut names = vec![0_u8; 4096];
-    let length = listxattr(path, &mut names[..])?;
-    let mut attributes = BTreeMap::new();
+fn extended_attributes(path: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut names = [0_u8; 4096];
+    let length = llistxattr(path, &mut names)?;
     let names = String::from_utf8_lossy(&names[..length]);
-    for name in names.split('\0').filter(|name| name.starts_with("user.")) {
-        let mut value = vec![0_u8; 256];
-        let length = getxattr(path, name, &mut value[..])?;
-        attributes.insert(name.to_owned(), value[..length].to_vec());
-    }
-    Ok(Properties {
-        owner: metadata.uid(),
-        mode: metadata.mode() & 0o7777,
-        attributes,
-    })
-}
-
-/// The files in a directory of a tree.
-pub fn files<'t>(tree: &'t FileTree, directory: &str) -> impl Iterator<Item = (&'t Path, &'t TreeFile)> {
-    tree.iter().filter_map(move |(path, entry)| match entry {
-        TreeEntry::File(file) if path.starts_with(directory) => Some((path.as_path(), file)),
-        _ => None,
-    })
-}
-
-/// The file with a path.
-pub fn file<'t>(tree: &'t FileTree, path: &Path) -> Option<&'t TreeFile> {
-    match tree.get(path) {
-        Some(TreeEntry::File(file)) => Some(file),
-        _ => None,
-    }
-}
-
-pub fn is_in_trash(path: &Path) -> bool {
-    path.iter().any(|name| name == TRASH)
+    let ours = names
+        .split('\0')
+        .filter(|name| name.starts_with("user.") || *name == ACL);
+    let value = |name: &str| {
+        let mut value = [0_u8; 256];
+        let length = lgetxattr(path, name, &mut value)?;
+        Ok((name.to_owned(), value[..length].to_vec()))
+    };
+    ours.map(value).collect()
 }
