@@ -28,12 +28,10 @@ const FILES: [(&str, &str); 5] = [
 
 /// A short run whose methods are ranked, and a long one of hundreds of methods.
 const RUNS: [(&str, &str); 2] = [
-    (
-        "ranked",
-        "read write --size 1M --rounds 7 --methods */sync* --methods */mmap* --cache both",
-    ),
+    ("ranked", RANKED),
     ("long", "methods-2014 --size 16K --size 64K --rounds 2"),
 ];
+const RANKED: &str = "read write --size 1M --rounds 7 --methods */sync* --methods */mmap* --cache both";
 
 /// A run of a simulated disk, for the hub, which keeps it apart.
 const SIMULATED: &str = "read --size 64K --size 1M --rounds 6 --on ssd-sata";
@@ -64,10 +62,8 @@ pub fn test(with_hub: bool) -> Result<Vec<String>> {
     let bench = |arguments: &str| {
         let mut command = Command::new(&seekless);
         let arguments = format!("bench {arguments} --quiet --seed 1");
-        command
-            .args(arguments.split(' '))
-            .envs(homes.clone())
-            .current_dir(directory());
+        command.args(arguments.split(' ')).envs(homes.clone());
+        command.current_dir(directory());
         run(command.stdout(Stdio::null()))
     };
     // In memory, if that is a directory here: hundreds of methods with fsync take many minutes on a disk that others use.
@@ -77,9 +73,8 @@ pub fn test(with_hub: bool) -> Result<Vec<String>> {
         bench(&format!("{contests} --dir {memory} {exports}"))?;
     }
     let mut node = Command::new("node");
-    node.args(["report.mjs", "test"])
-        .arg(&browser)
-        .args(RUNS.map(|(name, _)| name));
+    node.args(["report.mjs", "test"]).arg(&browser);
+    node.args(RUNS.map(|(name, _)| name));
     run(node.current_dir(directory()))?;
     println!("screenshots and PDF: target/browser/");
     let mut skipped = Vec::new();
@@ -93,16 +88,8 @@ pub fn test(with_hub: bool) -> Result<Vec<String>> {
     }
     let visit = format!("cd '{}'\n{VISIT}", directory().display());
     let mut tests = hub::cargo();
+    tests.args("test --test hub -- --ignored --show-output pages_in_a_browser".split(' '));
     tests
-        .args([
-            "test",
-            "--test",
-            "hub",
-            "--",
-            "--ignored",
-            "--show-output",
-            "pages_in_a_browser",
-        ])
         .env("SEEKLESS_TEST_VISITOR", visit)
         .env("BROWSER", &browser)
         .envs(homes);

@@ -41,10 +41,8 @@ pub fn packages() -> Result<Option<Vec<String>>> {
 }
 
 fn packages_of(files: &[String], metadata: &Value) -> Result<Option<Vec<String>>> {
-    if files
-        .iter()
-        .any(|file| OF_ALL.iter().any(|of_all| file.starts_with(of_all)))
-    {
+    let is_of_all = |file: &String| OF_ALL.iter().any(|of_all| file.starts_with(of_all));
+    if files.iter().any(is_of_all) {
         return Ok(None);
     }
     let top = Path::new(metadata["workspace_root"].as_str().context("no workspace_root")?);
@@ -56,9 +54,8 @@ fn packages_of(files: &[String], metadata: &Value) -> Result<Option<Vec<String>>
         changed.extend(built_into.map(|(_, package)| (*package).to_owned()));
         let is_in = |package: &&Value| {
             let manifest = package["manifest_path"].as_str().map(Path::new);
-            manifest
-                .and_then(Path::parent)
-                .is_some_and(|directory| top.join(file).starts_with(directory))
+            let directory = manifest.and_then(Path::parent);
+            directory.is_some_and(|directory| top.join(file).starts_with(directory))
         };
         changed.extend(packages.iter().filter(is_in).map(name));
     }

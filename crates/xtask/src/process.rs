@@ -100,10 +100,9 @@ pub fn is_installed(program: &str) -> bool {
 pub fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(sbin)
-        .map(|directory| directory.join(program))
-        .find(|file| file.is_file())
+    let directories = std::env::split_paths(&path).chain(sbin);
+    let mut files = directories.map(|directory| directory.join(program));
+    files.find(|file| file.is_file())
 }
 
 /// Whether this process may mount and install.
@@ -113,9 +112,8 @@ pub fn is_root() -> bool {
 
 fn spawn(command: &mut Command) -> Result<Child> {
     command.stdin(Stdio::null()).process_group(0);
-    command
-        .spawn()
-        .with_context(|| format!("cannot start {}", in_words(command)))
+    let child = command.spawn();
+    child.with_context(|| format!("cannot start {}", in_words(command)))
 }
 
 fn text(mut file: &File) -> Result<String> {

@@ -36,32 +36,19 @@ pub fn test(is_long: bool) -> Result<Vec<String>> {
     };
     let make = |environment: &PathBuf| run(Command::new("python3").args(["-m", "venv"]).arg(environment));
     let pip = "-m pip --quiet --disable-pip-version-check";
-    let spark = if is_long {
-        " -r tests/requirements-spark.txt"
-    } else {
-        ""
-    };
-    let install = || {
-        run(&mut python(
-            &format!("{pip} install -r tests/requirements.txt{spark}"),
-            &tools,
-        ))
-    };
-    if let Err(error) = make(&tools).and_then(|()| install()) {
+    let spark = ["", " -r tests/requirements-spark.txt"][usize::from(is_long)];
+    let install = format!("{pip} install -r tests/requirements.txt{spark}");
+    if let Err(error) = make(&tools).and_then(|()| run(&mut python(&install, &tools))) {
         check_interrupt()?;
-        return Ok(vec![format!(
-            "the Python package: what its tests need cannot be had: {error:#}"
-        )]);
+        let reason = format!("the Python package: what its tests need cannot be had: {error:#}");
+        return Ok(vec![reason]);
     }
     let mut wheel = python(&format!("{pip} wheel --no-deps --no-build-isolation . -w"), &tools);
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", tools.join("bin").display());
     wheel.env("SEEKLESS_COMMAND", beside("debug/seekless")?);
-    run(wheel
-        .arg(&wheels)
-        .env("PATH", &path)
-        .env_remove("CARGO_MANIFEST_DIR")
-        .env("SEEKLESS_CARGO_PROFILE", "dev"))?;
+    wheel.env("PATH", &path).env("SEEKLESS_CARGO_PROFILE", "dev");
+    run(wheel.arg(&wheels).env_remove("CARGO_MANIFEST_DIR"))?;
     let found = fs::read_dir(&wheels)?.next().context("pip made no wheel")??.path();
     // Without NumPy and all that, it can be imported and used.
     make(&empty)?;

@@ -48,9 +48,9 @@ pub fn wheel(wheel: &Path) -> Result<()> {
     let empty = tempdir()?;
     run(command("python3 -m venv").arg(empty.path()))?;
     let python = || Command::new(empty.path().join("bin/python"));
-    run(python()
-        .args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"])
-        .arg(wheel))?;
+    let mut pip = python();
+    pip.args("-m pip install --quiet --no-index --no-deps".split(' '));
+    run(pip.arg(wheel))?;
     let read = "import seekless, sys; assert seekless.read(sys.executable)[:4] == b'\\x7fELF'";
     run(python().args(["-c", read]))?;
     says_version(python().args(["-m", "seekless", "--version"]))
@@ -61,16 +61,12 @@ pub fn sbom(sbom: &Path, target: &str) -> Result<()> {
     let document: Value = serde_json::from_slice(&fs::read(sbom)?)?;
     let components = document["components"].as_array().context("no components")?;
     let of_program = document.pointer("/metadata/component/name");
-    ensure!(
-        of_program.is_some_and(|name| name == "seekless"),
-        "it is of another program"
-    );
+    let is_of_program = of_program.is_some_and(|name| name == "seekless");
+    ensure!(is_of_program, "it is of another program");
     for (name, version) in notices::crates(target)? {
         let is_it = |component: &Value| component["name"] == name && component["version"] == version;
-        ensure!(
-            name == "seekless-cli" || components.iter().any(is_it),
-            "{name} {version} is missing"
-        );
+        let is_there = name == "seekless-cli" || components.iter().any(is_it);
+        ensure!(is_there, "{name} {version} is missing");
     }
     Ok(())
 }
@@ -86,10 +82,8 @@ fn compares(directory: &Path, program: &str) -> Result<()> {
     };
     says_version(&mut inside("--version"))?;
     run(&mut inside("cmp one one"))?;
-    ensure!(
-        !succeeds(&mut inside("cmp -s one other")),
-        "{program} finds no difference"
-    );
+    let is_equal = succeeds(&mut inside("cmp -s one other"));
+    ensure!(!is_equal, "{program} finds no difference");
     Ok(())
 }
 
@@ -100,14 +94,11 @@ fn compiles(directory: &Path) -> Result<()> {
     flags.env("PKG_CONFIG_SYSROOT_DIR", directory);
     let flags = capture(flags.env("PKG_CONFIG_LIBDIR", libraries.join("pkgconfig")))?;
     let [source, program] = ["program.c", "program"].map(|name| directory.join(name));
-    fs::write(
-        &source,
-        "#include <seekless.h>\n#include <stdio.h>\nint main(void) { puts(seekless_version()); }\n",
-    )?;
-    run(command("cc -o")
-        .arg(&program)
-        .arg(&source)
-        .args(flags.split_whitespace()))?;
+    let text = "#include <seekless.h>\n#include <stdio.h>\nint main(void) { puts(seekless_version()); }\n";
+    fs::write(&source, text)?;
+    let mut compile = command("cc -o");
+    compile.arg(&program).arg(&source);
+    run(compile.args(flags.split_whitespace()))?;
     says_version(Command::new(program).env("LD_LIBRARY_PATH", libraries))
 }
 

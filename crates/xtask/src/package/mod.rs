@@ -31,10 +31,10 @@ const OUTPUT: &str = "target/package";
 const STAGED: &str = "target/staged/seekless";
 
 /// The scripts that complete, by shell.
-const SCRIPTS: [(&str, &str); 3] = [
-    ("bash", "seekless.bash"),
-    ("zsh", "_seekless"),
-    ("fish", "seekless.fish"),
+const SCRIPTS: [[&str; 2]; 3] = [
+    ["bash", "seekless.bash"],
+    ["zsh", "_seekless"],
+    ["fish", "seekless.fish"],
 ];
 
 /// The features of the command in packages, beyond those that it has by default.
@@ -98,11 +98,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn command(words: &str) -> Command {
     let mut words = words.split(' ');
     let program = words.next().unwrap_or_default();
-    let mut command = if program == "cargo" {
-        cargo_command()
-    } else {
-        Command::new(program)
-    };
+    let cargo = (program == "cargo").then(cargo_command);
+    let mut command = cargo.unwrap_or_else(|| Command::new(program));
     command.args(words).current_dir(root());
     command
 }
@@ -114,12 +111,8 @@ fn build(package: &[&str], table: &str, flags: &[&str]) -> Result<()> {
     let remap = [(home, "/cargo"), (top, "/seekless")].map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
     let flags = [flags, &remap.each_ref().map(String::as_str)].concat();
     let mut cargo = command("cargo build --locked --profile dist --package");
-    run_program(
-        cargo
-            .args(package)
-            .arg("--config")
-            .arg(format!("{table}.rustflags={flags:?}")),
-    )
+    cargo.args(package).arg("--config");
+    run_program(cargo.arg(format!("{table}.rustflags={flags:?}")))
 }
 
 /// Builds the C library, and lays out what the Debian package has of it.
@@ -153,8 +146,8 @@ impl Release {
     }
 
     fn file(&self, extension: &str) -> PathBuf {
-        self.output
-            .join(format!("seekless-{VERSION}-{}.{extension}", self.target))
+        let name = format!("seekless-{VERSION}-{}.{extension}", self.target);
+        self.output.join(name)
     }
 
     /// Builds the program, and lays out what the packages contain.
@@ -164,12 +157,9 @@ impl Release {
         fs::create_dir_all(staged.join("completions"))?;
         let program = staged.join("seekless");
         fs::copy(self.build_program()?, &program)?;
-        run_program(
-            Command::new(&program)
-                .args(["generate", "man", "--folder"])
-                .arg(staged.join("man")),
-        )?;
-        for (shell, name) in SCRIPTS {
+        let mut man = Command::new(&program);
+        run_program(man.args(["generate", "man", "--folder"]).arg(staged.join("man")))?;
+        for [shell, name] in SCRIPTS {
             let script = capture(Command::new(&program).args(["generate", "completions", shell]))?;
             fs::write(staged.join("completions").join(name), script)?;
         }
@@ -191,8 +181,7 @@ impl Release {
     fn archive(&self) -> Result<PathBuf> {
         let (epoch, archive) = (&self.epoch, self.file("tar.gz"));
         let mut tar = command("tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX");
-        tar.arg("--use-compress-program=gzip -9n")
-            .arg(format!("--mtime=@{epoch}"));
+        tar.args(["--use-compress-program=gzip -9n", &format!("--mtime=@{epoch}")]);
         tar.arg(format!("--transform=s,^seekless,seekless-{VERSION}-{},", self.target));
         tar.args(["--directory", "target/staged", "seekless", "--file"]);
         run_program(tar.arg(&archive))?;
@@ -231,8 +220,8 @@ impl Release {
         cyclonedx.args("cyclonedx --quiet --format json --spec-version 1.5 --describe binaries --target".split(' '));
         run_program(cyclonedx.args([&self.target, "--features", FEATURES]))?;
         let top = root().canonicalize()?;
-        let text =
-            fs::read_to_string(top.join("crates/cli/seekless_bin.cdx.json"))?.replace(&*top.to_string_lossy(), "");
+        let text = fs::read_to_string(top.join("crates/cli/seekless_bin.cdx.json"))?;
+        let text = text.replace(&*top.to_string_lossy(), "");
         // There is a document beside the manifest of each package with a program or a library for others.
         run_program(command("sh -c").arg("rm -f python/*.cdx.json crates/*/*.cdx.json"))?;
         fs::write(self.file("cdx.json"), text)?;

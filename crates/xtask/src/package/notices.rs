@@ -37,9 +37,8 @@ pub fn of(target: &str) -> Result<String> {
         }
     }
     let line = "=".repeat(80);
-    let sections = texts
-        .iter()
-        .map(|(text, crates)| format!("\n{line}\n{}\n\n{text}", crates.join("\n")));
+    let sections = texts.iter();
+    let sections = sections.map(|(text, crates)| format!("\n{line}\n{}\n\n{text}", crates.join("\n")));
     Ok(include_str!("notices.txt").to_owned() + &sections.collect::<String>())
 }
 

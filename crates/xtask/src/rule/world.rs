@@ -12,23 +12,13 @@ use seekless_results::statistics::draw_normal;
 use seekless_results::{Decider, Group, Next, conclude_now, planned_trials, simulation};
 
 /// Methods of a contest, from simple to special.
+#[rustfmt::skip]
 const METHODS: [&str; 16] = [
-    "read/sync,block=64K",
-    "read/sync,block=256K",
-    "read/sync,block=1M",
-    "read/sync,block=256K,hint=sequential",
-    "read/sync,block=1M,hint=sequential",
-    "read/sync,direct,block=256K",
-    "read/sync,direct,block=1M",
-    "read/sync,direct,block=4M",
-    "read/mmap",
-    "read/mmap,hint=populate",
-    "read/double-buffer,block=256K",
-    "read/double-buffer,block=1M",
-    "read/posix-aio,block=1M",
-    "read/threads=4,block=1M",
-    "read/io_uring,depth=4,block=256K",
-    "read/io_uring,depth=8,direct,block=256K",
+    "read/sync,block=64K", "read/sync,block=256K", "read/sync,block=1M", "read/sync,block=256K,hint=sequential",
+    "read/sync,block=1M,hint=sequential", "read/sync,direct,block=256K", "read/sync,direct,block=1M",
+    "read/sync,direct,block=4M", "read/mmap", "read/mmap,hint=populate", "read/double-buffer,block=256K",
+    "read/double-buffer,block=1M", "read/posix-aio,block=1M", "read/threads=4,block=1M",
+    "read/io_uring,depth=4,block=256K", "read/io_uring,depth=8,direct,block=256K",
 ];
 /// Contests of a default run.
 const CONTESTS: usize = 8;
@@ -173,9 +163,8 @@ impl Scenario {
         let mut run = simulation::run(&METHODS.map(|method| (method, 1.0)), 0);
         let mut entries = run.contests.remove(0).entries;
         entries.truncate(this_hour[0].len());
-        run.contests = (0..this_hour.len())
-            .map(|index| simulation::contest(1 << (20 + index), entries.clone()))
-            .collect();
+        let contest = |index: usize| simulation::contest(1_u64 << (20 + index), entries.clone());
+        run.contests = (0..this_hour.len()).map(contest).collect();
         let (fastest, budget) = match self.pair {
             Some(_) => (PAIR_SECONDS, PAIR_BUDGET_SECONDS),
             None => (FASTEST_SECONDS, BUDGET_SECONDS),
