@@ -13,7 +13,6 @@ mod command;
 mod config;
 mod hint;
 mod output;
-mod read_ahead;
 mod show;
 mod signals;
 mod test_directory;

@@ -46,8 +46,8 @@ pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Res
     Ok((stop, caught))
 }
 
-/// Calls `stop` with the number of the first signal. A later signal removes the test directories, then ends the program
-/// as an uncaught signal would. A call that is not all of its process leaves signals to the others.
+/// Calls `stop` with the number of the first signal. A later signal removes the test directories and restores read-ahead
+/// windows, then ends the program as an uncaught signal would. A call that is not all of its process leaves signals to the others.
 pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caught> {
     let caught = Caught::default();
     if !call::is_process() {
@@ -69,6 +69,7 @@ pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caugh
             // If the process was stopped meanwhile (SIGSTOP), it had no time to save a run.
             std::thread::sleep(GRACE);
             let _ending = ending();
+            seekless_lab::put_back_windows();
             let _removed = seekless_lab::remove_scratch();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
@@ -90,6 +91,7 @@ pub fn number(signal: i32) -> u8 {
 )]
 pub fn end(signal: u8) -> ! {
     let _ending = ending();
+    seekless_lab::put_back_windows();
     let _removed = seekless_lab::remove_scratch();
     std::process::exit(128 + i32::from(signal))
 }

@@ -7,7 +7,6 @@
 //! a terminal.
 
 pub mod experiment;
-pub mod read_ahead;
 pub mod regret;
 pub mod store;
 pub mod trial;
@@ -19,6 +18,7 @@ mod kernel;
 mod layout;
 mod machine;
 mod noise;
+mod read_ahead;
 mod runner;
 mod scratch;
 mod testfile;
@@ -32,6 +32,7 @@ pub fn now() -> jiff::Timestamp {
 
 pub use kernel::{Kernel, KernelAnswer, Tally};
 pub use machine::machine;
+pub use read_ahead::put_back_windows;
 pub use runner::{Bench, BenchError, Event, Obstacle, RunWatch, run, unmeasured};
 pub use scratch::{Scratch, remove_scratch};
 pub use testfile::stored_otherwise;

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::values::{Word, one_of};
 use crate::code::{LANGUAGES, Language};
-use crate::read_ahead;
 use crate::show::{
     Page, json_text, list_method, list_methods, method_json, methods_json, summarize_methods, tried_methods,
 };
@@ -73,7 +72,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let is_meant = |operation: &Operation| what.is_none_or(|what| operation.name() == what);
     let operations: Vec<Operation> = Operation::ALL.into_iter().filter(is_meant).collect();
     let chosen = what.filter(|_| operations.is_empty()).map(chosen).transpose()?;
-    read_ahead::put_back([&arguments.directory]);
     let test_directory = TestDirectory::new()?;
     let directory = test_directory.make(&arguments.directory)?;
     // Dropped before the directory, because it removes its own files.

@@ -100,16 +100,9 @@ enum Command {
     Sim(absent::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
-    // Hidden commands that a run starts: this one runs a trial in a process of its own, controlled over pipes,
+    // A run starts it, in a process of its own, controlled over pipes.
     #[command(hide = true)]
     Trial,
-    // and this one restores the window even if the run is killed.
-    /// Puts a device's read-ahead window back when standard input ends.
-    #[command(hide = true)]
-    WatchReadAhead {
-        /// The name of the device
-        device: OsString,
-    },
     // Called by the completion scripts.
     /// Prints completions for the last word of a command line.
     #[command(hide = true)]
@@ -242,20 +235,9 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
     cli.no_profile.heed();
     match cli.command {
         Command::Bench(_) | Command::Runs(_) | Command::Report(_) => configured?,
-        // The first two are started by a command that loaded it, and completion is silent.
-        Command::Trial | Command::WatchReadAhead { .. } | Command::Suggest(_) => {}
+        // The first is started by a command that loaded it, and completion is silent.
+        Command::Trial | Command::Suggest(_) => {}
         _ => warn_unless(configured),
-    }
-    match cli.command {
-        // The lab's commands do it themselves, or are part of a run. Completion changes nothing.
-        Command::Bench(_)
-        | Command::Methods(_)
-        | Command::Storage(_)
-        | Command::Sim(_)
-        | Command::Trial
-        | Command::WatchReadAhead { .. }
-        | Command::Suggest(_) => {}
-        _ => crate::read_ahead::put_back([]),
     }
     let (input, output) = (|| BufReader::new(call::input()), || LineWriter::new(call::output()));
     match cli.command {
@@ -280,9 +262,6 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<u8, Failure> {
         Command::Generate(arguments) => generate::run(&arguments)?,
         Command::Suggest(arguments) => suggest::run(&arguments)?,
         Command::Trial => seekless_lab::trial::child::serve(&mut input(), &mut output())?,
-        Command::WatchReadAhead { device } => {
-            seekless_lab::read_ahead::watch(&device, &mut input(), &mut output())?;
-        }
     }
     Ok(0)
 }

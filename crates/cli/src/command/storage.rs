@@ -10,7 +10,6 @@ use seekless::{DeviceUse, Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
 use super::{Failure, unless_printed};
-use crate::read_ahead;
 use crate::show::{Described, FoundStorage, Page, StorageBehind, json_text, reason_behind, show_storage, storage_json};
 use crate::test_directory::TestDirectory;
 
@@ -36,7 +35,6 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    read_ahead::put_back(&arguments.paths);
     let test_directory = TestDirectory::new()?;
     let look = |path: &PathBuf| {
         let found = found(path, &test_directory).unwrap_or_else(|error| {

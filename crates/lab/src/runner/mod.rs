@@ -270,6 +270,7 @@ pub enum BenchError {
 /// # Errors
 /// [`BenchError`] if nothing was measured. Later failures are recorded in the run.
 pub fn run(bench: &Bench, stop: &LaunchStop, watch: &mut dyn RunWatch) -> Result<Run, BenchError> {
+    crate::put_back_windows();
     let mut session = BenchSession::new(bench, stop, watch)?;
     let trial_overhead = session.measure_lab()?;
     let decider = session.plan(trial_overhead)?;

@@ -300,7 +300,7 @@ impl BenchSession<'_> {
         let group = memory_bytes.map(MemoryGroup::new).transpose();
         let group = group.map_err(Unrecorded::unavailable)?;
         self.settle();
-        let set = |kib| ReadAhead::set(&storage.facts, kib, &self.bench.program);
+        let set = |kib| ReadAhead::set(&storage.facts, kib);
         let read_ahead = contest.read_ahead_kib.map(set).transpose();
         let _read_ahead = read_ahead.map_err(Unrecorded::unavailable)?;
         if contest.cache == Cache::Over {

@@ -32,7 +32,6 @@ use super::report::file_url;
 use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
-use crate::read_ahead;
 use crate::show::{
     BenchProgress, LINE, PLAIN, Page, RunParts, is_simulated, json_text, next_command, show_known, show_regrets,
     show_run, stderr, too_large,
@@ -321,14 +320,6 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     let exports = exports(arguments)?;
     #[cfg(feature = "sim")]
     let simulated = SimulatedDisk::of(arguments.on, &mut bench, caught)?;
-    read_ahead::put_back(
-        bench
-            .directories
-            .iter()
-            .chain(&bench.other)
-            .chain(&bench.to)
-            .chain(&bench.file),
-    );
     let lock = measuring(caught, arguments.no_wait)?;
     // Read only now, to include runs that were saved while this one waited.
     let is_alone = arguments.alone

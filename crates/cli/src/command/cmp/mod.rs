@@ -78,7 +78,6 @@ fn is_for_trees(word: &OsStr) -> bool {
 
 /// Compares trees, as the arguments say.
 pub fn compare_trees(words: Vec<OsString>, configured: anyhow::Result<()>) -> Result<u8, Failure> {
-    crate::read_ahead::put_back([]);
     let words: Vec<_> = [OsString::from("seekless cmp")].into_iter().chain(words).collect();
     let arguments = super::parsed(tree::Arguments::command(), &words).map_err(|error| crate::refuse(&error))?;
     super::warn_unless(configured);
@@ -103,7 +102,6 @@ pub fn command_of_trees() -> Command {
 }
 
 fn run(prefix: &OsStr, arguments: Vec<OsString>) -> u8 {
-    crate::read_ahead::put_back([]);
     let last = arguments.last().cloned().unwrap_or_else(|| prefix.to_owned());
     match parse(arguments, &last) {
         Ok(Asked::Compare(arguments)) => run_comparison(&arguments, prefix),
