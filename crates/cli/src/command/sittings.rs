@@ -37,7 +37,7 @@ pub fn over_sittings(run: &Run, alone: bool) -> Run {
 const IN_BACKGROUND: &str = "SEEKLESS_IN_BACKGROUND";
 
 /// Whether this is the background process.
-pub fn is_in_background() -> bool {
+fn is_in_background() -> bool {
     std::env::var_os(IN_BACKGROUND).is_some_and(|told| told == "1")
 }
 
@@ -55,6 +55,8 @@ pub fn sit(
     if !is_in_background() {
         return Ok(start(count, every)?);
     }
+    // If the priority cannot be lowered, measure nevertheless.
+    let _ = seekless_sys::lower_priority();
     let (stop, caught) = stopping(LaunchStop::request)?;
     let mut next = first_start(every);
     for sitting in 1..=count {

@@ -127,7 +127,6 @@ impl RunWatch for BenchProgress {
                 let method = method.split_once('/').map_or(*method, |(_, name)| name);
                 self.show("measuring", &format!("{contest}, {method}"), format!("{doing}{left}"));
             }
-            Event::Yielding => self.say("Other processes are using the disk: waiting (at most 10 minutes per run)."),
             Event::Checkpoint(run) => {
                 // Saving is tried again at the end, and reports its error.
                 if let Err(error) = self.save(run) {

@@ -14,7 +14,6 @@ mod size;
 mod skip;
 mod storage;
 mod trial;
-mod yielding;
 
 use std::io;
 use std::path::PathBuf;
@@ -71,9 +70,6 @@ pub struct Bench {
     pub checkpoint: Duration,
     /// Earlier runs on these storages, whose file sizes the lab chooses again.
     pub earlier: Vec<Run>,
-    /// Whether to measure with the lowest priority, and to wait before each trial until no other process uses the
-    /// devices; that time does not count.
-    pub yields: bool,
     /// A run to resume, with its own experiments, sizes, cache states and simulated processing.
     pub resume: Option<Run>,
 }
@@ -146,8 +142,6 @@ pub enum Event<'a> {
         /// What is left of the budget.
         left: Option<Duration>,
     },
-    /// Other processes use the devices, so the run waits.
-    Yielding,
     /// The run so far, from time to time and when it is stopped, so that it can be saved and resumed.
     Checkpoint(&'a Run),
 }

@@ -48,8 +48,6 @@ pub(super) struct RunClock {
     checkpoint: Instant,
     /// The load of the processors at the start.
     load: Load,
-    /// How long it waited for other processes.
-    pub waited: Duration,
 }
 
 impl RunClock {
@@ -75,10 +73,6 @@ pub(super) struct TrialsBefore {
 impl<'a> BenchSession<'a> {
     pub fn new(bench: &'a Bench, stop: &'a LaunchStop, watch: &'a mut dyn RunWatch) -> Result<Self, BenchError> {
         let started = Instant::now();
-        if bench.yields {
-            // If the priority cannot be lowered, measure nevertheless.
-            let _ = seekless_sys::lower_priority();
-        }
         let storages = MeasuredStorage::open_all(bench)?;
         let run = match &bench.resume {
             None => new_run(bench, &storages),
@@ -94,7 +88,6 @@ impl<'a> BenchSession<'a> {
                 seconds_before: run.elapsed_seconds,
                 checkpoint: started,
                 load: Load::now(),
-                waited: Duration::ZERO,
             },
             run,
             write_limit_bytes: u64::MAX,
@@ -315,9 +308,6 @@ impl<'a> BenchSession<'a> {
     }
 
     fn next(&mut self, decider: &mut Decider) -> Option<Next> {
-        if self.bench.yields {
-            self.wait_for_others();
-        }
         let elapsed = if self.stop.is_requested() {
             Duration::MAX
         } else {
@@ -379,11 +369,6 @@ impl<'a> BenchSession<'a> {
             self.run.warnings.push(note);
         }
         let clock = &self.clock;
-        if !clock.waited.is_zero() {
-            let seconds = clock.waited.as_secs_f64();
-            let choice = format!("waited {seconds:.1} s in total while other processes used the disk");
-            self.run.choices.push(choice);
-        }
         conclude_now(&mut self.run);
         let (stolen, others) = Load::now().noise_since(clock.load).unzip();
         let seconds = clock.started.elapsed().as_secs_f64();

@@ -45,11 +45,6 @@ fn devices_use(spec: &Spec) -> Option<DeviceUse> {
     devices.try_fold(first, |sum, next| Some(combined(sum, next?, u64::saturating_add)))
 }
 
-/// The requests that a device has completed; `None` if unknown.
-pub fn requests_of(directory: &Path) -> Option<u64> {
-    device_use(directory).map(|device| device.reads + device.writes)
-}
-
 /// Combines each count of one with that of the other.
 pub(super) fn combined(one: DeviceUse, other: DeviceUse, with: fn(u64, u64) -> u64) -> DeviceUse {
     let merges = one.read_merges.zip(other.read_merges);

@@ -18,7 +18,6 @@ use seekless::{Operation, Visits};
 use seekless_record::{Contest, Entry, Status, Target, Trial};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use counters::requests_of;
 pub use launch::{Child, LaunchError, LaunchStop};
 pub(crate) use update::updates_seed;
 

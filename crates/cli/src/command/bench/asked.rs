@@ -12,7 +12,6 @@ use seekless_record::{Cache, Differ, Drop, Run, Target};
 use seekless_results::{Origin, visible};
 
 use super::Arguments;
-use crate::command::sittings;
 use crate::{call, config};
 
 /// The bench that the arguments describe.
@@ -33,7 +32,6 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
         file: arguments.file.clone(),
         first_touch: arguments.first_touch.clone(),
         checkpoint: arguments.checkpoint,
-        yields: sittings::is_in_background(),
         ..Bench::new(Vec::new(), arguments.directories.clone(), program, seed)
     };
     let bench = match (resumed, &arguments.like) {

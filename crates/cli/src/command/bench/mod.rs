@@ -190,7 +190,7 @@ pub struct Arguments {
     /// Earlier runs on this storage are ignored, and new file sizes are chosen.
     #[arg(long, help_heading = RUNS, hide_short_help = true)]
     alone: bool,
-    /// Measure N times in the background, at the lowest priority, waiting while other processes use the disk
+    /// Measure N times in the background, at the lowest priority
     #[arg(long, value_name = "N", help_heading = RUNS, hide_short_help = true,
         value_parser = clap::value_parser!(u32).range(1..=1000),
         conflicts_with_all = ["resume", "export_json", "export_csv", "export_columns", "export_markdown", "report", "json"])]
