@@ -125,12 +125,7 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
         BenchError::NoTestFiles { .. } => "choose another directory with --dir",
         BenchError::NoSpace { .. } => "free some space, or choose a smaller --size",
         BenchError::MostWritten { .. } => "use a larger --most-written, or a smaller --size",
-        BenchError::NothingToRead => "only read experiments take --file and --first-touch",
-        BenchError::SeveralContests => "name one experiment, such as read",
-        BenchError::TooFewFiles { .. } => {
-            "name a directory with more files that were not read since the system started, or choose fewer methods \
-             with --methods"
-        }
+        BenchError::NothingToRead => "only read experiments take --file",
         BenchError::NoTime(_) => "use a larger --budget, or fewer methods (--methods)",
         BenchError::AllMeasured(_) => "`seekless runs show ID` shows it",
         _ => return None,

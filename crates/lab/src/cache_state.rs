@@ -51,11 +51,11 @@ pub fn bring<'a>(
     let goes_on = |_| go_on(is_stopped);
     let warm = |path: &Path| CachedFile::open(path)?.warm(goes_on);
     let brought: &dyn Fn(&Path) -> seekless::Result<Resident> = match state {
-        Cache::None => return Ok(CacheState::UNKNOWN),
+        // Files that are read once are no longer measured.
+        Cache::None | Cache::FirstTouch => return Ok(CacheState::UNKNOWN),
         // The storage is synced, so dirty pages are an exception, found by reading back.
         Cache::Cold | Cache::Over => &|path: &Path| CachedFile::open(path)?.drop_pages(goes_on),
         Cache::Warm => &warm,
-        Cache::FirstTouch => &|path: &Path| cache::resident(path),
     };
     let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;
     if state == Cache::Over {

@@ -56,9 +56,8 @@ pub struct Group {
     pub contests: Vec<usize>,
     /// How long it is expected to take.
     pub expected: Duration,
-    /// How many rounds there can be: those for which there are files, if each is read once, and one of a sustained write. The
-    /// order of the rounds is then a Latin square, because they are few.
-    pub round_limit: Option<u32>,
+    /// Whether it has one round only, as a sustained write has.
+    pub is_once: bool,
     rounds: u32,
     /// How long its rounds took, after those that a recommendation needs.
     spent: Duration,
@@ -104,7 +103,6 @@ pub struct Decider {
     pub one_by_one: bool,
     rounds: Option<u32>,
     budget: Duration,
-    seed: u64,
     rng: fastrand::Rng,
     steps: VecDeque<Step>,
     round: Option<Round>,
@@ -185,7 +183,6 @@ impl Decider {
             one_by_one,
             rounds,
             budget,
-            seed,
             rng: fastrand::Rng::with_seed(seed),
             steps,
             round: None,
@@ -256,7 +253,7 @@ impl Decider {
         if step.phase == Phase::Contending {
             group.drop_beaten(run);
         }
-        if group.rounds < group.most_rounds(step.phase, step.most) {
+        if group.rounds < step.most && group.may_go_on() {
             self.begin_round(step.next, step.phase, step.end, run);
         }
         step.next += 1;
@@ -285,12 +282,7 @@ impl Decider {
             Phase::Confirming => group.winners(run),
             _ => group.active(run),
         };
-        if group.round_limit.is_some() {
-            fastrand::Rng::with_seed(self.seed).shuffle(&mut order);
-            order = latin_row(&order, group.rounds);
-        } else {
-            self.rng.shuffle(&mut order);
-        }
+        self.rng.shuffle(&mut order);
         self.round = Some(Round {
             group: index,
             phase,
@@ -380,7 +372,7 @@ impl Group {
                 Some(group) => group.contests.push(index),
                 None => groups.push(Self {
                     contests: vec![index],
-                    round_limit: contest.sustained.then_some(1),
+                    is_once: contest.sustained,
                     ..Self::default()
                 }),
             }
@@ -398,9 +390,8 @@ impl Group {
         }
         groups.retain(|group| {
             let had_turn = group.active(run).iter().all(|entry| measured.contains(entry));
-            let is_last_round = group.round_limit == Some(group.rounds);
             let is_confirmed = group.is_confirmed() || group.winners(run).is_empty();
-            !(had_turn && (is_last_round || (is_confirmed && group.is_settled(run))))
+            !(had_turn && (!group.may_go_on() || (is_confirmed && group.is_settled(run))))
         });
         groups
     }
@@ -414,13 +405,9 @@ impl Group {
             .collect()
     }
 
-    /// The most rounds of a step, so that files are left for measuring the winners again.
-    fn most_rounds(&self, phase: Phase, most: u32) -> u32 {
-        most.min(match (self.round_limit, phase) {
-            (None, _) => u32::MAX,
-            (Some(all), Phase::Confirming) => all,
-            (Some(all), _) => all.saturating_sub(CONFIRMING_ROUNDS).max(DECIDING_ROUNDS.min(all)),
-        })
+    /// Whether there may be another round.
+    fn may_go_on(&self) -> bool {
+        !self.is_once || self.rounds == 0
     }
 
     /// Whether the winners were measured again, and nothing was measured since.
@@ -453,7 +440,7 @@ impl Group {
     /// Whether more rounds are useful and available.
     fn needs_more(&self) -> bool {
         let is_settled = self.judged.is_some_and(|(_, is_settled)| is_settled);
-        !is_settled && !self.is_stopped && self.rounds < self.most_rounds(Phase::Contending, u32::MAX)
+        !is_settled && !self.is_stopped && self.may_go_on()
     }
 
     /// Whether more rounds would not improve any contest.
@@ -488,24 +475,6 @@ impl Group {
         }
         winners
     }
-}
-
-/// A row of a Latin square: in as many rows as there are items, each comes once in each place. If their number is even, each
-/// also comes once after each other one, so that what a trial leaves behind meets all alike. Source: Williams, "Experimental
-/// designs balanced for the estimation of residual effects of treatments", 1949.
-fn latin_row<T: Copy>(items: &[T], row: u32) -> Vec<T> {
-    let count = items.len();
-    // 0, 1, -1, 2, -2 and so on.
-    let zigzag = |place: usize| {
-        if place % 2 == 1 {
-            place / 2 + 1
-        } else {
-            count - place / 2
-        }
-    };
-    (0..count)
-        .map(|place| items[(zigzag(place) + row as usize) % count])
-        .collect()
 }
 
 fn is_measured(entry: &Entry) -> bool {

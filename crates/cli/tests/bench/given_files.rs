@@ -92,40 +92,6 @@ fn a_run_of_a_file_with_holes_reserved_or_compressed_blocks_speaks_for_itself_on
     assert!(place.succeeds("profile --json .").json()["sittings"] == 1);
 }
 
-/// Reads files of the directory by two methods, once.
-const READ_ONCE: &str = "bench --tables --notes --rounds 3 --methods read/sync,block=1[26]*K --first-touch .";
-
-#[test]
-fn files_of_a_directory_are_read_once_and_nothing_is_written() {
-    let place = Place::new();
-    for index in 0..20_u8 {
-        place.file(index.to_string(), &vec![index; (1 << 20) + usize::from(index) * 5000]);
-    }
-    symlink("0", place.path("link")).unwrap();
-    let before = place.content();
-    place.succeeds("cache drop .");
-    let ended = place.succeeds(READ_ONCE);
-    assert!(!ended.stderr.contains("Writes at most"), "{}", ended.stderr);
-    assert_contains(&ended.stdout, &["first touch"]);
-    let run = place.saved().remove(0);
-    assert_eq!(run.contests.len(), 1);
-    // Each file has a size of its own.
-    let mut bytes: Vec<u64> = run.trials.iter().map(|trial| trial.bytes).collect();
-    bytes.sort_unstable();
-    bytes.dedup();
-    assert!(run.trials.len() >= 6 && bytes.len() == run.trials.len(), "{bytes:?}");
-    let of_contest = run.contests[0].size_bytes * u64::from(run.contests[0].files);
-    assert!(run.trials.iter().all(|trial| trial.compared_bytes == Some(of_contest)));
-    let is_cold = |trial: &Trial| trial.resident_before == Some(0.0) && trial.valid;
-    assert!(run.trials.iter().all(is_cold));
-    let seconds = run.trials[0].seconds * of_contest as f64 / run.trials[0].bytes as f64;
-    assert!((run.trials[0].compared_seconds() / seconds - 1.0).abs() < 1e-9);
-    assert!(before == place.content(), "something was touched");
-    place.refuses("bench --tables --notes --resume latest", &["each file only once"]);
-    // Now they are in memory, as this test has read the directory.
-    place.refuses(READ_ONCE, &["20 in memory", "hint:"]);
-}
-
 #[test]
 fn names_that_are_not_utf_8_work() {
     let place = Place::new();

@@ -42,7 +42,6 @@ const OTHERS: [&str; 44] = [
     "advise path",
     "bench dir",
     "bench file",
-    "bench first-touch",
     "bench other",
     "bench to",
     "cache drop paths",

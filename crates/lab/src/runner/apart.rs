@@ -1,10 +1,9 @@
 //! Entries that turn out, when they are measured, to do other work than the rest of their contest, and are ranked
 //! apart.
 
-use seekless_record::{Contest, Status, Trial};
-use seekless_results::{Decider, Turn};
+use seekless_record::{Contest, Run, Status, Trial};
+use seekless_results::Turn;
 
-use super::BenchSession;
 use super::skip::Skip;
 
 /// Why an entry is ranked apart from the rest of its contest.
@@ -34,38 +33,36 @@ impl Apart {
     }
 }
 
-impl BenchSession<'_> {
-    /// Moves an entry that does other work than the rest into a contest of those that do the same.
-    pub(super) fn move_apart(&mut self, decider: &mut Decider, turn: Turn, mut trial: Trial, work: Apart) {
-        let from = self.run.contests[turn.contest].clone();
-        let group = &mut decider.groups[turn.group].contests;
-        let is_alike = |other: &usize| {
-            let other = &self.run.contests[*other];
-            Apart::of(other) == work && other.storage == from.storage
-        };
-        let apart = group.iter().copied().find(is_alike).unwrap_or_else(|| {
-            self.run.contests.push(Contest {
-                shared_blocks: work.shared_blocks,
-                holes_skipped: work.holes_skipped,
-                mode: None,
-                entries: Vec::new(),
-                conclusion: None,
-                ..from.clone()
-            });
-            group.push(self.run.contests.len() - 1);
-            self.run.contests.len() - 1
+/// Moves an entry that does other work than the rest into a contest of those that do the same; `group` has the contests of
+/// its group.
+pub(super) fn move_apart(run: &mut Run, group: &mut Vec<usize>, turn: Turn, mut trial: Trial, work: Apart) {
+    let from = run.contests[turn.contest].clone();
+    let is_alike = |other: &usize| {
+        let other = &run.contests[*other];
+        Apart::of(other) == work && other.storage == from.storage
+    };
+    let apart = group.iter().copied().find(is_alike).unwrap_or_else(|| {
+        run.contests.push(Contest {
+            shared_blocks: work.shared_blocks,
+            holes_skipped: work.holes_skipped,
+            mode: None,
+            entries: Vec::new(),
+            conclusion: None,
+            ..from.clone()
         });
-        let why = if work.holes_skipped {
-            Skip::SkipsHoles
-        } else {
-            Skip::SharesBlocks
-        };
-        self.retire(turn, Status::Unavailable(why.to_string()));
-        let entries = &mut self.run.contests[apart].entries;
-        entries.push(from.entries[turn.entry].clone());
-        (trial.contest, trial.entry) = (apart, entries.len() - 1);
-        self.run.trials.push(trial);
-    }
+        group.push(run.contests.len() - 1);
+        run.contests.len() - 1
+    });
+    let why = if work.holes_skipped {
+        Skip::SkipsHoles
+    } else {
+        Skip::SharesBlocks
+    };
+    run.contests[turn.contest].entries[turn.entry].status = Status::Unavailable(why.to_string());
+    let entries = &mut run.contests[apart].entries;
+    entries.push(from.entries[turn.entry].clone());
+    (trial.contest, trial.entry) = (apart, entries.len() - 1);
+    run.trials.push(trial);
 }
 
 #[cfg(test)]

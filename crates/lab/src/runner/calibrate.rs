@@ -7,25 +7,36 @@ use std::time::{Duration, Instant};
 use seekless::facts::{Costs, Seeks};
 use seekless::method::{Durability, Operation, Setting};
 use seekless::{Reader, Visits, Writer, cache, plan};
-use seekless_record::{LabCost, Storage};
+use seekless_record::{LabCost, Run, Storage};
 use seekless_results::has_target;
 
 use super::size::{MEMORY_REQUEST, SUSTAINED_BYTES, Speeds};
 use super::storage::MeasuredStorage;
-use super::{BenchError, BenchSession, Event};
+use super::{Bench, BenchError, Event, RunWatch};
 use crate::generator::Generator;
 use crate::kernel::{Kernel, Tally};
-use crate::testfile::write_stream;
+use crate::testfile::{TestFile, write_stream};
 
 /// The bytes to read or write for measuring the speed.
 const CALIBRATION_BYTES: u64 = 32 << 20;
 /// How often it is read cold. The median counts, because a single read of a busy disk varies too much.
 const COLD_READS: usize = 5;
 
-impl BenchSession<'_> {
-    /// Estimates how fast the slowest storage is, and the cost of alternating on each.
-    pub(super) fn calibrate(&mut self, trial_overhead: Duration) -> Result<Speeds, BenchError> {
-        let memory = self.run.machine.memory_available_bytes.unwrap_or(u64::MAX);
+/// What is measured before the trials, and where.
+pub(super) struct Calibration<'a> {
+    pub bench: &'a Bench,
+    pub storages: &'a [MeasuredStorage],
+}
+
+impl Calibration<'_> {
+    /// Estimates how fast the slowest storage is, and the cost of alternating on each, which the run records.
+    pub fn measure(
+        &self,
+        trial_overhead: Duration,
+        run: &mut Run,
+        watch: &mut dyn RunWatch,
+    ) -> Result<Speeds, BenchError> {
+        let memory = run.machine.memory_available_bytes.unwrap_or(u64::MAX);
         let mut speeds = Speeds {
             read: f64::MAX,
             write: f64::MAX,
@@ -53,13 +64,13 @@ impl BenchSession<'_> {
         speeds.most_written = most_written / writing.max(1) as u64;
         let write_bytes = self.calibration_bytes();
         if write_bytes > 0 {
-            self.watch.event(&Event::Calibrating { write_bytes });
+            watch.event(&Event::Calibrating { write_bytes });
         }
         let each_bytes = self.calibration_bytes_of_each();
-        let (seed, lab_cost) = (self.bench.seed, &self.run.lab_cost);
-        for (storage, record) in self.storages.iter().zip(&mut self.run.storages) {
-            match storage.given() {
-                Some((bytes, _)) => speeds.of_given(storage, bytes, seed, lab_cost),
+        let (seed, lab_cost) = (self.bench.seed, &run.lab_cost);
+        for (storage, record) in self.storages.iter().zip(&mut run.storages) {
+            match storage.given_file() {
+                Some(file) => speeds.of_given(file, seed, lab_cost),
                 None => speeds.of_new_file(storage, each_bytes, seed, record)?,
             }
         }
@@ -72,7 +83,7 @@ impl BenchSession<'_> {
     }
 
     /// Speeds for the least sizes: nothing is written before it is known that these are allowed.
-    pub(super) fn slowest(&self) -> Speeds {
+    pub fn slowest(&self) -> Speeds {
         let (rate, time) = (1.0, Duration::from_secs(1));
         Speeds {
             read: rate,
@@ -96,7 +107,7 @@ impl BenchSession<'_> {
     }
 
     fn made_storages(&self) -> u64 {
-        let made = self.storages.iter().filter(|storage| storage.given().is_none());
+        let made = self.storages.iter().filter(|storage| storage.given_file().is_none());
         made.count() as u64
     }
 
@@ -113,7 +124,7 @@ impl BenchSession<'_> {
     }
 
     /// The same with what is written to try what works.
-    pub(super) fn bytes_before_trials(&self) -> u64 {
+    pub fn bytes_before_trials(&self) -> u64 {
         self.calibration_bytes() + self.made_storages() * TRIED_BYTES
     }
 }
@@ -157,14 +168,13 @@ fn append_time(path: &Path, seed: u64) -> Result<Duration, BenchError> {
 }
 
 impl Speeds {
-    /// Existing files that are read once are not read before their trials; of another, a little is.
-    fn of_given(&mut self, storage: &MeasuredStorage, bytes: u64, seed: u64, lab_cost: &LabCost) {
-        let file = storage.given_file();
-        self.read = file.and_then(|file| read_rate(&file.path, bytes).ok()).unwrap_or(1e9);
+    /// Reads a little of an existing file.
+    fn of_given(&mut self, file: &TestFile, seed: u64, lab_cost: &LabCost) {
+        self.read = read_rate(&file.path, file.bytes).unwrap_or(1e9);
         self.warm_read = lab_cost.second_touch_bytes_per_second.unwrap_or(1e9);
-        let seeks = Seeks::within(&storage.directory, bytes, seed);
+        let seeks = Seeks::within(&file.path, file.bytes, seed);
         self.random_read = seeks.map_or(Duration::ZERO, |seeks| seeks.apart);
-        self.limit_bytes = self.limit_bytes.min(bytes);
+        self.limit_bytes = self.limit_bytes.min(file.bytes);
     }
 
     /// Writes and reads a file on a storage, and records what only a file shows.

@@ -2,25 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::ControlFlow;
 
-use seekless::cache::CachedFile;
 use seekless::method::{CachePolicy, Choice, Operation};
 use seekless::{Method, Visits};
 use seekless_record::{Cache, Contest, Mode, Phase, Target, Trial};
 use seekless_results::{has_target, may_read_less};
 
-use super::BenchSession;
 use super::apart::Apart;
-use super::setup::TrialSetup;
+use super::setup::{TrialSetup, target_seed};
 use super::size::all_bytes;
-use super::storage::MeasuredStorage;
-use super::trial::target_seed;
+use super::storage::{MeasuredStorage, read_by};
 use crate::cache_state::{self, CacheState};
 use crate::kernel::{Kernel, KernelAnswer};
 use crate::testfile::{TestFile, TestFileSet, TestPart, check_copy, check_updated};
 use crate::trial::account;
-use crate::trial::{Compared, ComparedVerdict, Report, updates_seed};
+use crate::trial::{Compared, ComparedVerdict, LaunchStop, Report, updates_seed};
 use crate::updates;
 
 /// Why a trial is left out of the ranking.
@@ -34,16 +30,23 @@ pub(super) enum Invalid {
     State(String),
 }
 
-impl BenchSession<'_> {
+/// What a trial left to be checked.
+pub(super) struct TrialCheck<'a> {
+    pub storages: &'a [MeasuredStorage],
+    pub stop: &'a LaunchStop,
+    /// The seed of the run.
+    pub seed: u64,
+    /// The number of trials before it.
+    pub trials: usize,
+    pub setup: &'a TrialSetup,
+    pub report: &'a Report,
+}
+
+impl TrialCheck<'_> {
     /// Checks the result of a trial, whose files were in this state before. Returns why it is invalid, and the kind of
     /// work that it did.
-    pub(super) fn check(
-        &self,
-        setup: &TrialSetup,
-        report: &Report,
-        before: CacheState,
-        trial: &mut Trial,
-    ) -> (Option<Invalid>, Apart) {
+    pub fn run(&self, before: CacheState, trial: &mut Trial) -> (Option<Invalid>, Apart) {
+        let (setup, report) = (self.setup, self.report);
         let contest = &setup.contest;
         let choice = setup.entry.choice();
         let method = choice.as_ref().and_then(Choice::method);
@@ -69,10 +72,10 @@ impl BenchSession<'_> {
             Some(_) if contest.layout.is_some() => None,
             Some(_) => Some(setup.visits.iter().map(Visits::bytes).sum()),
         };
-        let tells_source = self.read_by(contest).all(MeasuredStorage::tells_source);
+        let tells_source = read_by(self.storages, contest).all(MeasuredStorage::tells_source);
         let device_bytes = read_bytes.filter(|_| tells_source && !is_write);
         let reads_all = !shared && contest.updates.is_none() && !may_read_less(contest);
-        let checked = self.check_result(setup, report, self.part_to_check(contest, trial));
+        let checked = self.check_result(self.part_to_check(trial));
         trial.checked_bytes = checked.as_ref().ok().copied().flatten();
         let wrong_state = || {
             let source = || account::wrong_source(&report.trial, method, contest, device_bytes, reads_all);
@@ -84,29 +87,21 @@ impl BenchSession<'_> {
         (invalid, Apart::of_trial(contest, trial, shared))
     }
 
-    /// Compares the output of a command with the first output in its contest, if they must be equal.
-    pub(super) fn check_printed(&mut self, contest: usize, report: &Report) -> Option<Invalid> {
-        let printed = report.printed?;
-        let first = *self.before.printed.entry(contest).or_insert(printed);
-        let why = "its output differs from the first output in this contest";
-        (first != printed).then(|| Invalid::Result(why.to_owned()))
-    }
-
     /// How much of what a trial wrote is checked: everything in the first rounds and for the winners, otherwise a
     /// sample. Reading all of a sustained write would take as long as writing it.
-    fn part_to_check(&self, contest: &Contest, trial: &Trial) -> TestPart {
-        if !contest.sustained && (trial.round < ROUNDS_CHECKED_WHOLLY || trial.phase == Phase::Confirming) {
+    fn part_to_check(&self, trial: &Trial) -> TestPart {
+        if !self.setup.contest.sustained && (trial.round < ROUNDS_CHECKED_WHOLLY || trial.phase == Phase::Confirming) {
             TestPart::Whole
         } else {
-            TestPart::Sample(self.bench.seed.wrapping_add(self.run.trials.len() as u64))
+            TestPart::Sample(self.seed.wrapping_add(self.trials as u64))
         }
     }
 
     /// The written bytes that were compared with the expected ones; `None` if nothing was written and the answer was
     /// checked instead. Or what is wrong.
-    fn check_result(&self, setup: &TrialSetup, report: &Report, part: TestPart) -> Result<Option<u64>, String> {
+    fn check_result(&self, part: TestPart) -> Result<Option<u64>, String> {
+        let (setup, report, seed) = (self.setup, self.report, self.seed);
         let contest = &setup.contest;
-        let seed = self.bench.seed;
         let bytes = contest.size_bytes;
         let mut checked_bytes = 0;
         let mut add = |checked: io::Result<Result<u64, String>>| {
@@ -117,9 +112,6 @@ impl BenchSession<'_> {
         match contest.operation {
             Operation::Read | Operation::Scan => {
                 let wrong = wrong_reading(setup, report, &|| self.stop.is_requested());
-                if setup.chosen.is_some() {
-                    drop_again(&setup.sources).map_err(|error| seekless::full_text(&error))?;
-                }
                 return wrong.map_or(Ok(None), Err);
             }
             Operation::Compare => {
@@ -159,14 +151,6 @@ impl BenchSession<'_> {
 
 /// The number of rounds in which everything that a trial wrote is checked.
 const ROUNDS_CHECKED_WHOLLY: u32 = 3;
-
-/// Drops files of the user, which were read again for their answers, from memory.
-fn drop_again(files: &[TestFile]) -> seekless::Result<()> {
-    files.iter().try_for_each(|file| {
-        CachedFile::open(&file.path)?.drop_pages(|_| ControlFlow::Continue(()))?;
-        Ok(())
-    })
-}
 
 /// What is wrong with the answers of a kernel, if anything.
 fn wrong_reading(files: &TrialSetup, report: &Report, is_stopped: &dyn Fn() -> bool) -> Option<String> {
@@ -239,6 +223,12 @@ fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {
     }
 }
 
+/// What is wrong with the output of a command whose contest requires that of the first, if anything; both are hashes.
+pub(super) fn wrong_output(first: u64, printed: u64) -> Option<Invalid> {
+    let why = "its output differs from the first output in this contest";
+    (first != printed).then(|| Invalid::Result(why.to_owned()))
+}
+
 /// The most frequent byte of a histogram, as the program of 2003 reports it: the first of equally frequent ones.
 pub(super) fn mode_of(answer: &KernelAnswer) -> Option<Mode> {
     let KernelAnswer::Histogram(counts) = answer else {
@@ -258,8 +248,7 @@ pub(super) const STRAY_PART: f64 = 0.01;
 fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option<f64>) -> Option<String> {
     let direct = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
     let stayed = resident_after.is_some_and(|part| part > STRAY_PART);
-    let is_looked_at =
-        matches!(contest.cache, Cache::Cold | Cache::FirstTouch) || contest.operation == Operation::Write;
+    let is_looked_at = contest.cache == Cache::Cold || contest.operation == Operation::Write;
     (direct && stayed && is_looked_at).then(|| "direct I/O left the file in the page cache".to_owned())
 }
 

@@ -4,7 +4,6 @@ mod apart;
 mod calibrate;
 mod check;
 mod existing;
-mod first_touch;
 mod needs;
 mod plan;
 mod resume;
@@ -22,7 +21,7 @@ use std::time::Duration;
 use seekless_record::{Cache, Drop, Phase, Revision, Run, Status};
 use seekless_results::{bytes, why_missing};
 
-pub use self::existing::{FileChange, LeftOut};
+pub use self::existing::FileChange;
 pub use self::resume::Obstacle;
 use self::session::BenchSession;
 use self::storage::MeasuredStorage;
@@ -61,9 +60,6 @@ pub struct Bench {
     pub drop: Option<Drop>,
     /// An existing file to read instead of test files; then nothing is written.
     pub file: Option<PathBuf>,
-    /// A directory whose existing files are read, each once and without dropping it from memory first; then nothing is
-    /// written.
-    pub first_touch: Option<PathBuf>,
     /// The program that runs a trial when it is called with `trial`.
     pub program: PathBuf,
     /// The time between two [`Event::Checkpoint`]s.
@@ -213,24 +209,6 @@ pub enum BenchError {
     /// No experiment measures an existing file, which is only read.
     #[error("none of these experiments can measure an existing file, which is only read")]
     NothingToRead,
-    /// Files that are read once serve one contest, but the experiments have several.
-    #[error("the files are read once, so they serve one contest of reads only, but these experiments have several")]
-    SeveralContests,
-    /// There are too few files that can each be read once.
-    #[error(
-        "{}: too few files to read each once: {needed} of similar size needed, {similar} found; left out: {left_out}",
-        path.display()
-    )]
-    TooFewFiles {
-        /// The directory.
-        path: PathBuf,
-        /// How many are needed.
-        needed: usize,
-        /// The largest number of files of similar size.
-        similar: usize,
-        /// The files that were left out, and why.
-        left_out: LeftOut,
-    },
     /// The run with this ID has nothing left to measure.
     #[error("run {0} is complete: nothing is left to measure")]
     AllMeasured(String),

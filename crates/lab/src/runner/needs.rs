@@ -8,9 +8,8 @@ use seekless::method::{Durability, Operation};
 use seekless_record::{Contest, Entry, Run, Target, UpdateAccount};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 
-use super::size::{Speeds, expected};
+use super::size::{Speeds, expected, is_small_and_warm};
 use super::storage::MeasuredStorage;
-use super::trial::is_small_and_warm;
 use super::{Bench, BenchError, Event};
 use crate::testfile::TestFileSet;
 use crate::updates;

@@ -55,13 +55,11 @@ pub(super) fn plans(bench: &Bench, storages: &[MeasuredStorage]) -> Vec<ContestP
                 plan.common.memory_bytes = memory_for(&plan, &sizes);
                 plan.sizes = sizes;
             }
-            if let Some((bytes, _)) = storages.iter().find_map(MeasuredStorage::given) {
-                let is_file = storages[0].given_file().is_some();
+            if storages[0].given_file().is_some() {
                 // The lab chooses how much of a large file a trial reads; a repeated run reads as much again.
                 plan.sizes = match plan.sizes.as_slice() {
-                    [size] if is_file && plan.common.part_of_bytes.is_some() => vec![*size],
-                    _ if is_file => vec![Size::Auto],
-                    _ => vec![Size::Bytes(bytes)],
+                    [size] if plan.common.part_of_bytes.is_some() => vec![*size],
+                    _ => vec![Size::Auto],
                 };
                 plan.layouts = vec![Layout::Dense];
             }
@@ -202,8 +200,8 @@ impl Planner<'_> {
                         });
                         fit_appends(&mut contest, bytes);
                         contest.layout = (*layout != Layout::Dense).then(|| layout.to_string());
-                        if let Some((_, files)) = self.storages[0].given() {
-                            contest.files = files;
+                        if self.given_bytes().is_some() {
+                            contest.files = 1;
                         }
                         contest.memory_bytes = (cache == Cache::Over).then(|| {
                             let allowed = plan.common.memory_bytes.unwrap_or(read_bytes(&contest) / 2);
@@ -221,9 +219,6 @@ impl Planner<'_> {
 
     /// The cache states of a plan; a write of a fresh file has none.
     fn caches_of(&self, plan: &ContestPlan) -> Vec<Cache> {
-        if self.bench.first_touch.is_some() {
-            return vec![Cache::FirstTouch];
-        }
         if !self.bench.caches.is_empty() && plan.common.operation != Operation::Write {
             return self.bench.caches.clone();
         }

@@ -49,7 +49,7 @@ pub enum Obstacle {
     /// It did not read the given file, which has this many bytes.
     #[error("the file has changed: no contest of the run reads a file of {0} bytes")]
     File(u64),
-    /// Its files are read once.
+    /// An earlier version of seekless read each of its files once.
     #[error("it reads each file only once: start a new run")]
     ReadOnce,
     /// A layout of its files is not valid.
@@ -63,8 +63,8 @@ pub enum Obstacle {
 /// [`BenchError::CannotResume`] if the machine, kernel, storage or version is not the one that measured before.
 pub(super) fn resumed(run: &Run, measured: &[MeasuredStorage], bench: &Bench) -> Result<Run, BenchError> {
     let storages: Vec<Storage> = measured.iter().map(MeasuredStorage::record).collect();
-    let given = measured.iter().find_map(MeasuredStorage::given);
-    if let Some(source) = obstacle(run, &storages, given.map(|(bytes, _)| bytes)) {
+    let given = measured.iter().find_map(MeasuredStorage::given_file);
+    if let Some(source) = obstacle(run, &storages, given.map(|file| file.bytes)) {
         let id = run.id.clone();
         return Err(BenchError::CannotResume { id, source });
     }

@@ -8,12 +8,12 @@ use seekless::method::Operation;
 use seekless_record::{Contest, Ended, NoiseFloor, Run, Status};
 use seekless_results::{Decider, Group, Next, bytes, conclude_now, other_io, planned_trials, warnings};
 
-use super::first_touch::FirstTouch;
+use super::calibrate::Calibration;
 use super::needs::{Needs, check_most_written, turn_bytes};
 use super::plan::{Planner, plans};
+use super::setup::Unrecorded;
 use super::size::{Speeds, expected};
 use super::storage::MeasuredStorage;
-use super::trial::Unrecorded;
 use super::{Bench, BenchError, Event, RunWatch, new_run, resume};
 use crate::layout::Layout;
 use crate::noise::{self, Load};
@@ -128,7 +128,7 @@ impl<'a> BenchSession<'a> {
             run: &self.run,
             storages: &self.storages,
             speeds: &speeds,
-            calibrated_bytes: self.bytes_before_trials(),
+            calibrated_bytes: self.calibration().bytes_before_trials(),
         };
         let planned = needs.planned(&decider)?;
         if let Event::Planned {
@@ -156,11 +156,6 @@ impl<'a> BenchSession<'a> {
 
     /// The groups of the experiments asked for.
     fn new_groups(&mut self, trial_overhead: Duration) -> Result<(Vec<Group>, Speeds), BenchError> {
-        if let Some(directory) = &self.bench.first_touch {
-            let files = FirstTouch::new(directory, self.bench, self.stop)?;
-            self.run.choices.push(files.about.clone());
-            self.storages[0].first_touch = Some(files);
-        }
         self.find_trees();
         if let Some(note) = self.storages[0]
             .given_file()
@@ -183,19 +178,17 @@ impl<'a> BenchSession<'a> {
             };
             planner.list(&plans)
         };
-        if let Some(most) = self.bench.most_written.filter(|_| self.storages[0].given().is_none()) {
-            let least = list(self, &self.slowest());
-            check_most_written(most, self.bytes_before_trials(), least.groups.iter().flatten())?;
+        if let Some(most) = self.bench.most_written.filter(|_| self.storages[0].given_file().is_none()) {
+            let least = list(self, &self.calibration().slowest());
+            check_most_written(most, self.calibration().bytes_before_trials(), least.groups.iter().flatten())?;
         }
         let speeds = self.calibrate(trial_overhead)?;
         let list = list(self, &speeds);
         self.run.choices.extend(list.choices);
-        let first_touch = self.storages[0].first_touch.as_ref();
-        let rounds = first_touch.map(FirstTouch::rounds);
         let mut groups = Vec::new();
         for contests in list.groups {
             let mut group = Group::default();
-            group.round_limit = rounds.or(contests[0].sustained.then_some(1));
+            group.is_once = contests[0].sustained;
             for contest in contests {
                 group.contests.push(self.run.contests.len());
                 self.run.contests.push(contest);
@@ -206,6 +199,18 @@ impl<'a> BenchSession<'a> {
             groups.push(group);
         }
         Ok((groups, speeds))
+    }
+
+    fn calibration(&self) -> Calibration<'_> {
+        Calibration {
+            bench: self.bench,
+            storages: &self.storages,
+        }
+    }
+
+    fn calibrate(&mut self, trial_overhead: Duration) -> Result<Speeds, BenchError> {
+        let (bench, storages) = (self.bench, &*self.storages);
+        Calibration { bench, storages }.measure(trial_overhead, &mut self.run, self.watch)
     }
 
     /// Finds the files of the directories that experiments name, on each storage.
@@ -219,10 +224,10 @@ impl<'a> BenchSession<'a> {
             for named in experiment.contests.iter().filter_map(|plan| plan.common.tree.as_ref()) {
                 for storage in &mut self.storages[..measured] {
                     let tree = storage.tree(named, self.stop);
-                    let Some(tree) = tree.ok().filter(|tree| !tree.left_out.is_empty()) else {
+                    let Some(tree) = tree.ok().filter(|tree| tree.unreadable > 0) else {
                         continue;
                     };
-                    let choice = format!("{}: {}: left out: {}", experiment.name, tree.path, tree.left_out);
+                    let choice = format!("{}: {}: left out: {} not readable", experiment.name, tree.path, tree.unreadable);
                     if !self.run.choices.contains(&choice) {
                         self.run.choices.push(choice);
                     }
@@ -262,11 +267,11 @@ impl<'a> BenchSession<'a> {
         if groups.is_empty() {
             return Err(BenchError::AllMeasured(self.run.id.clone()));
         }
-        if let Some(most) = self.bench.most_written.filter(|_| self.storages[0].given().is_none()) {
+        if let Some(most) = self.bench.most_written.filter(|_| self.storages[0].given_file().is_none()) {
             let left = groups.iter().flat_map(|group| &group.contests);
             check_most_written(
                 most,
-                self.bytes_before_trials(),
+                self.calibration().bytes_before_trials(),
                 left.map(|&contest| &self.run.contests[contest]),
             )?;
         }
@@ -338,7 +343,7 @@ impl<'a> BenchSession<'a> {
         for &contest in contests {
             let contest = &self.run.contests[contest];
             let wanted: Vec<_> = TestFileSet::of(contest).collect();
-            if wanted.is_empty() || self.storages[contest.storage].given().is_some() || self.stop.is_requested() {
+            if wanted.is_empty() || self.storages[contest.storage].given_file().is_some() || self.stop.is_requested() {
                 continue;
             }
             let is_limited = self.bench.rounds.is_none() || self.bench.most_written.is_some();
@@ -383,24 +388,10 @@ impl<'a> BenchSession<'a> {
         };
         // The warning about a busy machine comes first.
         let mut found = warnings(&self.run);
-        found.extend(self.missed_trials());
         found.append(&mut self.run.warnings);
         self.run.warnings = found;
         self.run.elapsed_seconds = self.clock.measured_seconds();
         self.run
-    }
-
-    /// The note about trials that were left out because a file of the user was changed or removed.
-    fn missed_trials(&self) -> Option<String> {
-        let first_touch = self.storages.iter().find_map(|storage| storage.first_touch.as_ref())?;
-        let trials = match first_touch.missed {
-            0 => return None,
-            1 => "1 trial was".to_owned(),
-            missed => format!("{missed} trials were"),
-        };
-        Some(format!(
-            "{trials} left out: a file changed or was removed before it was read."
-        ))
     }
 
     /// Reports the run so far.
@@ -418,7 +409,7 @@ impl<'a> BenchSession<'a> {
 
 /// The bytes to write for the test files of a contest that do not exist yet.
 fn missing_bytes(storages: &[MeasuredStorage], contest: &Contest) -> u64 {
-    if storages[contest.storage].given().is_some() {
+    if storages[contest.storage].given_file().is_some() {
         return 0;
     }
     let sets = TestFileSet::of(contest).filter(|(storage, files)| storages[*storage].made(files).is_empty());

@@ -1,4 +1,4 @@
-//! What one trial measures, its files, and the paths that its process is told.
+//! What one trial measures, its files, the paths that its process is told, and why it may not be recorded.
 //!
 //! Not here: making the files, and measuring (`trial`).
 
@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use seekless::Visits;
-use seekless_record::{self as record, Contest, Entry, Target};
+use seekless_record::{self as record, Contest, Entry, Status, Target};
 
-use super::existing::UserFile;
+use super::BenchError;
 use crate::testfile::TestFile;
 use crate::trial::TrialPaths;
 
@@ -20,8 +20,6 @@ pub(super) struct TrialSetup {
     /// The second files of a comparison.
     pub others: Vec<TestFile>,
     pub targets: Vec<PathBuf>,
-    /// The sources as they were when they were found, for files of the user that are read once.
-    pub chosen: Option<Vec<UserFile>>,
     /// For random access, the blocks to move in each file, and the seed of their order.
     pub visits: Vec<Visits>,
     pub draw_seed: u64,
@@ -30,11 +28,6 @@ pub(super) struct TrialSetup {
 }
 
 impl TrialSetup {
-    /// Whether a file of the user was changed or removed since it was found.
-    pub fn is_changed(&self) -> bool {
-        self.chosen.iter().flatten().any(|file| !file.is_unchanged())
-    }
-
     /// The files that are read, each once.
     pub fn read(&self) -> impl Iterator<Item = &TestFile> + Clone {
         let pairs = self.others.iter().zip(&self.sources);
@@ -79,5 +72,32 @@ impl Drop for TrialSetup {
         for path in self.targets.iter().filter(|_| !is_kept) {
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// The seed of the old content of a file to overwrite or update.
+pub(super) fn target_seed(seed: u64) -> u64 {
+    !seed
+}
+
+/// Why a trial is not recorded.
+#[derive(Debug)]
+pub(super) enum Unrecorded {
+    /// Its entry is no longer measured.
+    Retired(Status),
+    /// The run is stopped, and its entry is still measured.
+    Stopped,
+    Failed(BenchError),
+}
+
+impl<E: Into<BenchError>> From<E> for Unrecorded {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Unrecorded {
+    pub fn unavailable(why: impl Into<String>) -> Self {
+        Self::Retired(Status::Unavailable(why.into()))
     }
 }

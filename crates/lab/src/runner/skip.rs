@@ -19,8 +19,8 @@ pub(super) enum Skip {
     CommandWithWork,
     #[error("a command cannot be made to write through, so it would do less work than the methods")]
     CommandThrough,
-    #[error("a first touch needs existing files")]
-    NothingToTouch,
+    #[error("files that are read once are no longer measured")]
+    ReadOnce,
     #[error("files to update can only be cold or warm")]
     UpdateOver,
     #[error("{0} keeps its files in memory, so nothing is cold")]
@@ -78,7 +78,7 @@ impl Skip {
         let operation = choice.map(Choice::operation);
         let file_system = || storage.facts.file_system.clone();
         match cache {
-            Cache::FirstTouch if storage.first_touch.is_none() => Some(Self::NothingToTouch),
+            Cache::FirstTouch => Some(Self::ReadOnce),
             Cache::Over if operation == Some(Operation::Update) => Some(Self::UpdateOver),
             Cache::Cold if !storage.has_cold => Some(Self::NothingCold(file_system())),
             Cache::Over if !storage.has_cold => Some(Self::NothingOver(file_system())),

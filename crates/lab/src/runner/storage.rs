@@ -11,12 +11,11 @@ use seekless::cache::{self, CachedFile, Resident};
 use seekless::files::{kind_of, with_article};
 use seekless::method::Operation;
 use seekless::{Method, Probe, StorageFacts};
-use seekless_record::{self as record, Status};
+use seekless_record::{self as record, Contest, Status};
 use seekless_results::DeviceKind;
 
-use super::existing::{FileChange, Tree};
-use super::first_touch::FirstTouch;
-use super::trial::Unrecorded;
+use super::existing::{FileChange, Tree, find_tree};
+use super::setup::Unrecorded;
 use super::{Bench, BenchError};
 use crate::layout::{self, Layout};
 use crate::scratch::Scratch;
@@ -43,36 +42,28 @@ pub(super) struct MeasuredStorage {
     pub made_bytes: u64,
     /// For each tested layout, why it is unavailable here; `None` if it is available.
     layouts: BTreeMap<Layout, Option<String>>,
-    /// Files of the user that are read once.
-    pub first_touch: Option<FirstTouch>,
     /// Directories of the user that commands read, by their names in the experiment; or why one cannot be measured.
-    pub trees: BTreeMap<String, Rc<Result<Tree, String>>>,
+    trees: BTreeMap<String, Rc<Result<Tree, String>>>,
 }
 
 impl MeasuredStorage {
     /// All requested storages, without reading or creating files. That of the second files of comparisons, or of copies,
     /// comes last, if it is another.
     pub fn find_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
-        match (&bench.file, &bench.first_touch) {
-            (Some(file), _) => {
-                // Refused unless it is a regular file.
-                CachedFile::open(file)?;
-                Ok(vec![Self::new(file, StorageFacts::of(file)?)])
-            }
-            (None, Some(directory)) => Ok(vec![Self::found(directory)?]),
-            (None, None) => {
-                let directories = bench.directories.iter().chain(bench.second());
-                directories.map(|directory| Self::found(directory)).collect()
-            }
+        if let Some(file) = &bench.file {
+            // Refused unless it is a regular file.
+            CachedFile::open(file)?;
+            return Ok(vec![Self::new(file, StorageFacts::of(file)?)]);
         }
+        let directories = bench.directories.iter().chain(bench.second());
+        directories.map(|directory| Self::found(directory)).collect()
     }
 
     /// The same, ready for trials.
     pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
-        let open = match (&bench.file, &bench.first_touch) {
-            (Some(_), _) => Self::with_file,
-            (None, Some(_)) => Ok,
-            (None, None) => Self::with_scratch,
+        let open = match bench.file {
+            Some(_) => Self::with_file,
+            None => Self::with_scratch,
         };
         let opened = Self::find_all(bench)?.into_iter().map(open);
         let mut storages = opened.collect::<Result<Vec<_>, _>>()?;
@@ -132,7 +123,6 @@ impl MeasuredStorage {
             times_made: 0,
             made_bytes: 0,
             layouts: BTreeMap::new(),
-            first_touch: None,
             trees: BTreeMap::new(),
         }
     }
@@ -211,6 +201,25 @@ impl MeasuredStorage {
         }
     }
 
+    /// A directory that an experiment names, relative to the one that is measured, and its files; or why it cannot be
+    /// measured. It is walked once.
+    pub fn tree(&mut self, named: &str, stop: &LaunchStop) -> Result<&Tree, &str> {
+        if !self.trees.contains_key(named) {
+            let found = Rc::new(find_tree(named, &self.directory, &self.facts, stop));
+            if let Ok(tree) = &*found {
+                // Contests name it by its path.
+                self.trees.insert(tree.path.clone(), Rc::clone(&found));
+            }
+            self.trees.insert(named.to_owned(), found);
+        }
+        Result::as_ref(&self.trees[named]).map_err(String::as_str)
+    }
+
+    /// The same, if it was looked for.
+    pub fn known_tree(&self, named: &str) -> Option<Result<&Tree, &String>> {
+        self.trees.get(named).map(|tree| Result::as_ref(tree))
+    }
+
     /// Why files of a layout, or a method, are unavailable here, by trying them. Without a directory for that, the trial
     /// shows it.
     pub fn refuses(&mut self, layout: &Layout, method: Option<&Method>) -> Option<String> {
@@ -240,19 +249,10 @@ impl MeasuredStorage {
         tried.clone()
     }
 
-    /// The size of the existing files to read instead of test files, and how many a trial reads.
-    pub fn given(&self) -> Option<(u64, u32)> {
-        if let Some(files) = &self.first_touch {
-            return Some((files.bytes, files.files_per_trial));
-        }
-        let file = self.files.keys().next().filter(|_| self.scratch.is_none())?;
-        Some((file.bytes, file.count))
-    }
-
     /// The existing file to read instead of test files.
     pub fn given_file(&self) -> Option<&TestFile> {
-        let has_file = self.scratch.is_none() && self.first_touch.is_none();
-        self.files.values().flatten().next().filter(|_| has_file)
+        let first = self.files.values().flatten().next();
+        first.filter(|_| self.scratch.is_none())
     }
 
     /// Fails if the given file was removed, replaced by what is not a regular file, or has another size.
@@ -331,7 +331,7 @@ impl MeasuredStorage {
             block_bytes: Some(facts.block_bytes),
             free_bytes: Some(facts.free_bytes),
             // Directories have no alignment, so it is read from the given file, or the first one made.
-            direct_alignment_bytes: self.given().and_then(|_| seekless::direct_alignment(&self.directory)),
+            direct_alignment_bytes: self.given_file().and_then(|_| seekless::direct_alignment(&self.directory)),
             device: facts.device.as_ref().map(|device| record::Device {
                 name: device.name.clone(),
                 below: device.disk_names(),
@@ -348,6 +348,24 @@ impl MeasuredStorage {
             ..record::Storage::default()
         }
     }
+}
+
+/// The storages of a contest's files.
+pub(super) fn of_contest<'a>(
+    storages: &'a [MeasuredStorage],
+    contest: &Contest,
+) -> impl Iterator<Item = &'a MeasuredStorage> + use<'a> {
+    let of = [Some(contest.storage), contest.other_storage];
+    of.into_iter().flatten().map(|storage| &storages[storage])
+}
+
+/// The storages of the files that are read; what is copied to another storage is not read there.
+pub(super) fn read_by<'a>(
+    storages: &'a [MeasuredStorage],
+    contest: &Contest,
+) -> impl Iterator<Item = &'a MeasuredStorage> + use<'a> {
+    let read = if contest.operation == Operation::Copy { 1 } else { 2 };
+    of_contest(storages, contest).take(read)
 }
 
 /// The least free space for measuring the speed.

@@ -9,13 +9,12 @@ use seekless::method::{Durability, Operation};
 use seekless_record::{self as record, Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 
-use super::apart::Apart;
-use super::check::{Invalid, STRAY_PART, mode_of};
-use super::existing::UserFile;
+use super::apart::{Apart, move_apart};
+use super::check::{Invalid, STRAY_PART, TrialCheck, mode_of, wrong_output};
 use super::needs::{trial_bytes, trial_wrote, writes};
-use super::setup::TrialSetup;
-use super::size::{SEVERAL_BYTES, all_bytes};
-use super::storage::MeasuredStorage;
+use super::setup::{TrialSetup, Unrecorded, target_seed};
+use super::size::is_small_and_warm;
+use super::storage::{MeasuredStorage, of_contest, read_by};
 use super::{BenchError, BenchSession, Event};
 use crate::cache_state::{self, CacheState, Judged};
 use crate::cgroup::MemoryGroup;
@@ -23,29 +22,6 @@ use crate::read_ahead::ReadAhead;
 use crate::testfile::{TestFileRole, TestFileSet, write_stream};
 use crate::trial::account;
 use crate::trial::{Child, LaunchError, Report, Spec, TrialPaths, visits};
-
-/// Why a trial is not recorded.
-#[derive(Debug)]
-pub(super) enum Unrecorded {
-    /// Its entry is no longer measured.
-    Retired(Status),
-    /// It is left out, and its entry is still measured: the run is stopped, or a file that is to be read once has
-    /// changed.
-    LeftOut,
-    Failed(BenchError),
-}
-
-impl<E: Into<BenchError>> From<E> for Unrecorded {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl Unrecorded {
-    fn unavailable(why: impl Into<String>) -> Self {
-        Self::Retired(Status::Unavailable(why.into()))
-    }
-}
 
 impl BenchSession<'_> {
     /// Runs one trial and records it, or the failure of its entry. After the first measurement, an error ends only its
@@ -59,7 +35,7 @@ impl BenchSession<'_> {
             self.storages[storage].require_given()?;
         }
         match tried {
-            Ok(()) | Err(Unrecorded::LeftOut) => {}
+            Ok(()) | Err(Unrecorded::Stopped) => {}
             Err(Unrecorded::Retired(status)) => self.retire(turn, status),
             // The entry did not fail.
             Err(Unrecorded::Failed(_)) if self.stop.is_requested() => {}
@@ -93,13 +69,6 @@ impl BenchSession<'_> {
         self.count_written(&contest, entry);
         let mut setup = self.set_up(turn, &contest)?;
         let measured = self.run_child(&setup);
-        if measured.is_err() && setup.is_changed() {
-            // It is not the method that failed.
-            if let Some(first_touch) = &mut self.storages[contest.storage].first_touch {
-                first_touch.missed += 1;
-            }
-            return Err(Unrecorded::LeftOut);
-        }
         self.note_written(&setup, measured.is_ok());
         let (report, state) = measured?;
         if let Some(updated) = &report.trial.updated {
@@ -112,7 +81,6 @@ impl BenchSession<'_> {
             round: turn.round,
             phase: turn.phase,
             at_seconds,
-            compared_bytes: setup.chosen.is_some().then(|| all_bytes(&contest)),
             ..report.trial.clone()
         };
         if let Some(device) = &mut trial.device {
@@ -122,14 +90,22 @@ impl BenchSession<'_> {
             setup.targets.truncate(seconds.len());
             self.tell_end(&contest, seconds);
         }
-        let (mut invalid, work) = self.check(&setup, &report, state, &mut trial);
+        let check = TrialCheck {
+            storages: &self.storages,
+            stop: self.stop,
+            seed: self.bench.seed,
+            trials: self.run.trials.len(),
+            setup: &setup,
+            report: &report,
+        };
+        let (mut invalid, work) = check.run(state, &mut trial);
         if invalid.is_some() && self.stop.is_requested() {
             // What was to be checked was not read to its end.
-            return Err(Unrecorded::LeftOut);
+            return Err(Unrecorded::Stopped);
         }
-        invalid = self.check_printed(turn.contest, &report).or(invalid);
-        if setup.is_changed() {
-            invalid = Some(Invalid::State("a file changed while it was read".to_owned()));
+        if let Some(printed) = report.printed {
+            let first = *self.before.printed.entry(turn.contest).or_insert(printed);
+            invalid = wrong_output(first, printed).or(invalid);
         }
         trial.valid = invalid.is_none();
         trial.invalid = invalid.as_ref().map(ToString::to_string);
@@ -139,7 +115,7 @@ impl BenchSession<'_> {
                 self.retire(turn, Status::Failed(wrong.to_string()));
             }
         } else {
-            self.move_apart(decider, turn, trial, work);
+            move_apart(&mut self.run, &mut decider.groups[turn.group].contests, turn, trial, work);
         }
         self.tell_mode(&report);
         Ok(())
@@ -211,7 +187,7 @@ impl BenchSession<'_> {
     }
 
     /// Ends the measuring of an entry.
-    pub(super) fn retire(&mut self, turn: Turn, status: Status) {
+    fn retire(&mut self, turn: Turn, status: Status) {
         self.run.contests[turn.contest].entries[turn.entry].status = status;
     }
 
@@ -224,17 +200,10 @@ impl BenchSession<'_> {
             sources: Vec::new(),
             others: Vec::new(),
             targets: Vec::new(),
-            chosen: None,
             visits: Vec::new(),
             draw_seed: round_seed(self.bench.seed, turn),
             seed: self.bench.seed,
         };
-        if let Some(first_touch) = &mut storage.first_touch {
-            let chosen = first_touch.take(turn.round).ok_or(Unrecorded::LeftOut)?;
-            files.sources = chosen.iter().map(UserFile::test_file).collect();
-            files.chosen = Some(chosen);
-            return Ok(files);
-        }
         if let Some(path) = &contest.tree {
             let tree = storage.tree(path, self.stop).map_err(Unrecorded::unavailable)?;
             if tree.size() != (contest.files, contest.size_bytes) {
@@ -339,7 +308,7 @@ impl BenchSession<'_> {
     fn unlaunched(&self, error: LaunchError) -> Unrecorded {
         match error {
             // Ended with the run.
-            _ if self.stop.is_requested() => Unrecorded::LeftOut,
+            _ if self.stop.is_requested() => Unrecorded::Stopped,
             LaunchError::Ended(_) | LaunchError::TooLong(_) => Unrecorded::Retired(Status::Failed(full_text(&error))),
             other => other.into(),
         }
@@ -397,28 +366,16 @@ impl BenchSession<'_> {
             state.wrong = state.wrong.or(wrong);
         }
         // If one of two storages has another cache, both residencies are unknown.
-        if self.read_by(contest).all(MeasuredStorage::tells_residency) {
+        if read_by(&self.storages, contest).all(MeasuredStorage::tells_residency) {
             Ok(state)
         } else {
             Ok(CacheState::UNKNOWN)
         }
     }
 
-    /// The storages of a contest's files.
-    pub(super) fn of(&self, contest: &Contest) -> impl Iterator<Item = &MeasuredStorage> {
-        let storages = [Some(contest.storage), contest.other_storage];
-        storages.into_iter().flatten().map(|storage| &self.storages[storage])
-    }
-
-    /// The storages of the files that are read; what is copied to another storage is not read there.
-    pub(super) fn read_by(&self, contest: &Contest) -> impl Iterator<Item = &MeasuredStorage> {
-        let read = if contest.operation == Operation::Copy { 1 } else { 2 };
-        self.of(contest).take(read)
-    }
-
     /// The devices that a trial reads and writes, each once.
     fn device_directories(&self, contest: &Contest) -> Vec<OsString> {
-        let directories: BTreeSet<_> = self.of(contest).filter_map(device_directory).collect();
+        let directories: BTreeSet<_> = of_contest(&self.storages, contest).filter_map(device_directory).collect();
         directories.into_iter().collect()
     }
 
@@ -441,13 +398,6 @@ impl BenchSession<'_> {
     }
 }
 
-/// Whether the first trial of a round is slower than the rest, because the previous trial was of another group: by 14 %
-/// for 8 files of 1M in memory (standard error 4 %), by 5 % for a file of 16M or 64M (4 %), but not if the trial waits
-/// for a device.
-pub(super) fn is_small_and_warm(contest: &Contest) -> bool {
-    contest.cache == Cache::Warm && all_bytes(contest) <= SEVERAL_BYTES
-}
-
 /// How much longer than the budget a trial may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -459,9 +409,4 @@ fn device_directory(storage: &MeasuredStorage) -> Option<OsString> {
 fn round_seed(seed: u64, turn: Turn) -> u64 {
     let is_confirming = u64::from(turn.phase == Phase::Confirming);
     seed.wrapping_add(u64::from(turn.round) << 32 | is_confirming << 63)
-}
-
-/// The seed of the old content of a file to overwrite or update.
-pub(super) fn target_seed(seed: u64) -> u64 {
-    !seed
 }

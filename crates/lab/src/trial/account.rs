@@ -33,8 +33,8 @@ pub fn wrong_source(
         _ if device_bytes == 0 => None,
         // It may hold all data of a file that is mostly holes.
         Cache::Over if contest.memory_bytes.is_some_and(|memory| device_bytes <= memory) => None,
-        Cache::Cold | Cache::FirstTouch | Cache::Over if !reads_all => None,
-        Cache::Cold | Cache::FirstTouch if part < COLD_PART => Some(format!(
+        Cache::Cold | Cache::Over if !reads_all => None,
+        Cache::Cold if part < COLD_PART => Some(format!(
             "only {percent:.1} % of its bytes came from the device, so it was not cold"
         )),
         Cache::Warm if part > WARM_PART && !reads_device => Some(format!(

@@ -88,45 +88,11 @@ fn a_method_alone_has_the_rounds_that_its_figure_needs_and_no_fresh_ones() {
 }
 
 #[test]
-fn the_rows_of_a_latin_square_are_balanced() {
-    for count in [1, 2, 5, 8, 16] {
-        let items: Vec<usize> = (0..count).collect();
-        let rows: Vec<Vec<usize>> = (0..count).map(|row| latin_row(&items, row as u32)).collect();
-        for place in 0..count {
-            let met: HashSet<usize> = rows.iter().map(|row| row[place]).collect();
-            assert_eq!(met.len(), count, "each comes once in place {place} of {count}");
-        }
-        let follows: HashSet<_> = rows.iter().flat_map(|row| row.windows(2)).collect();
-        let follow = count * (count - 1);
-        assert!(count % 2 == 1 || follows.len() == follow, "each follows each");
-    }
-}
-
-#[test]
-fn rounds_end_with_the_files_that_are_read_once_and_some_are_kept_for_the_winners() {
-    for (files, contending) in [(6, 6), (10, 6), (14, 8), (40, 34)] {
-        let (mut run, mut groups) = contests(1, Duration::from_mins(1));
-        groups[0].round_limit = Some(files);
-        let mut decider = decider_for(&run, groups, 100_000);
-        // Too noisy to be decided.
-        fastrand::seed(3);
-        let seconds: Seconds = |_, _| 1.0 + fastrand::f64() * 20.0;
-        measure(&mut run, &mut decider, seconds, f64::MAX);
-        let of_phase = |is_confirming: bool| {
-            let is_of = |trial: &&Trial| (trial.phase == Phase::Confirming) == is_confirming && trial.entry == 0;
-            run.trials.iter().filter(is_of).count() as u32
-        };
-        assert_eq!(of_phase(false), contending, "{files}");
-        assert_eq!(of_phase(true), (files - contending).min(CONFIRMING_ROUNDS), "{files}");
-    }
-}
-
-#[test]
 fn a_sustained_write_has_one_round_and_is_not_resumed_when_that_is_done() {
     for rounds in [None, Some(5)] {
         let (mut run, mut groups) = contests(1, Duration::from_mins(1));
         run.contests[0].sustained = true;
-        groups[0].round_limit = Some(1);
+        groups[0].is_once = true;
         let mut decider = Decider::new(&run, groups, rounds, Duration::from_mins(10), 1);
         assert_eq!(Group::remaining(&mut run).len(), 1);
         measure(&mut run, &mut decider, |_, _| 1.0, f64::MAX);

@@ -30,7 +30,6 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
         work_ns_per_kib: arguments.work,
         drop: arguments.drop,
         file: arguments.file.clone(),
-        first_touch: arguments.first_touch.clone(),
         checkpoint: arguments.checkpoint,
         ..Bench::new(Vec::new(), arguments.directories.clone(), program, seed)
     };
@@ -119,8 +118,7 @@ fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
 }
 
 fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
-    let only_reads = arguments.file.is_some() || arguments.first_touch.is_some();
-    let names: Vec<OsString> = match (arguments.experiments.is_empty(), only_reads) {
+    let names: Vec<OsString> = match (arguments.experiments.is_empty(), arguments.file.is_some()) {
         (false, _) => arguments.experiments.clone(),
         (true, true) => vec!["read".into()],
         (true, false) => ["read", "write", "copy"].map(OsString::from).to_vec(),

@@ -58,7 +58,6 @@ Examples:
   seekless bench preload-2009 --rounds 10     # repeat an experiment of 2009
   seekless bench read --file big.iso          # your file; nothing is written
   seekless bench read --methods '*direct*'    # some of `seekless methods` only
-  seekless bench --first-touch ~/Music        # your files, each read once
   seekless bench mine.toml --export-csv r.csv # an experiment of your own
   seekless bench --report storage.html        # write the report to this file
   seekless bench --resume latest --budget 2h  # resume the last run
@@ -80,7 +79,7 @@ pub struct Arguments {
     ///
     /// It is started before the run and removed after it; see `seekless sim show`. Needs root.
     #[cfg(feature = "sim")]
-    #[arg(long, value_name = "MODEL", help_heading = DATA, hide_short_help = true, conflicts_with_all = ["directories", "file", "first_touch", "to", "other", "resume", "system"],
+    #[arg(long, value_name = "MODEL", help_heading = DATA, hide_short_help = true, conflicts_with_all = ["directories", "file", "to", "other", "resume", "system"],
         value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
     on: Option<&'static DiskModel>,
     /// Time limit, as in 90s or 10m
@@ -106,10 +105,6 @@ pub struct Arguments {
     /// Read this file; nothing is written
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     file: Option<PathBuf>,
-    /// Read existing files in DIR, each once and without dropping it from memory first; nothing is written
-    #[arg(long, value_name = "DIR", help_heading = DATA, hide_short_help = true,
-        conflicts_with_all = ["file", "directories", "other", "to", "sizes", "cache", "drop", "resume"])]
-    first_touch: Option<PathBuf>,
     /// Copy from the storage of --dir to this directory
     #[arg(long, value_name = "DIR", help_heading = DATA, conflicts_with_all = ["file", "other"])]
     to: Option<PathBuf>,
@@ -139,7 +134,7 @@ pub struct Arguments {
     threads: Vec<u32>,
     /// Reads and writes at random, in per cent, as in 70/30
     #[arg(long, value_name = "READS/WRITES", help_heading = DATA, value_parser = parse_mix,
-        conflicts_with_all = ["like", "resume", "file", "first_touch"])]
+        conflicts_with_all = ["like", "resume", "file"])]
     mix: Option<u32>,
     /// Write at most this much in all
     ///
@@ -415,8 +410,7 @@ fn show_asked_regrets(arguments: &Arguments, run: &Concluded) -> io::Result<()> 
 
 fn tell_interrupted(run: &Run) {
     let _ = writeln!(stderr(), "seekless: interrupted; what was measured is saved");
-    // Files that are to be read once cannot become cold again.
-    if !is_simulated(run) && run.contests.iter().all(|contest| contest.cache != Cache::FirstTouch) {
+    if !is_simulated(run) {
         let _ = writeln!(
             stderr(),
             "hint: `seekless bench --resume {}` measures the rest",
