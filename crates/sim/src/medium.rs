@@ -15,12 +15,14 @@ use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::faults::{Faults, InjectedFaults, RequestError};
+use crate::faults::{DeviceFault, FaultKind, Faults};
 use crate::power::{PowerLoss, WriteCache};
 use crate::request::{BlockRequest, RequestKind};
 
 /// So much stays free where the bytes are kept: a disk may be larger than that place.
 pub const RESERVE_BYTES: u64 = 256 << 20;
+/// How long a device that stalls answers nothing.
+const STALL: Duration = Duration::from_millis(40);
 /// After so many bytes written, what is free is looked at again.
 const LOOK_AFTER_BYTES: u64 = 32 << 20;
 
@@ -44,8 +46,6 @@ struct MediumState {
     is_recovering: bool,
     /// Nothing is late or goes wrong any more.
     is_rushed: bool,
-    /// What the plan says that is lost.
-    loss: Option<PowerLoss>,
     /// Bytes that may be written before what is free is looked at.
     unwatched_bytes: u64,
 }
@@ -73,17 +73,16 @@ pub struct CutReport {
 }
 
 impl Medium {
-    /// One that keeps its bytes in a file, with a write cache and a plan of faults.
+    /// One that keeps its bytes in a file, with a write cache.
     #[must_use]
-    pub fn new(file: File, cache: WriteCache, faults: Faults) -> Self {
+    pub fn new(file: File, cache: WriteCache) -> Self {
         let state = MediumState {
             cache,
-            faults,
+            faults: Faults::default(),
             generation: 0,
             is_gone: false,
             is_recovering: false,
             is_rushed: false,
-            loss: None,
             unwatched_bytes: 0,
         };
         Self {
@@ -93,27 +92,16 @@ impl Medium {
         }
     }
 
-    /// Serves a request of the device of a generation. The faults that it met say how many bytes were answered, and how it is
-    /// late. While the power is gone, this waits for the cut, so that nothing happens as a consequence of an error that a
+    /// Serves a request of the device of a generation. While the power is gone, this waits for the cut, so that nothing happens as a consequence of an error that a
     /// computer without power could not have seen.
     ///
     /// # Errors
-    /// EIO where the generation is over; ENOSPC where little is free for its bytes; what the plan says; those of the file.
-    pub fn serve(
-        &self,
-        generation: u64,
-        request: &BlockRequest,
-        bytes: RequestBytes<'_>,
-    ) -> io::Result<InjectedFaults> {
+    /// EIO where the generation is over; ENOSPC where little is free for its bytes; what the fault says; those of the file.
+    pub fn serve(&self, generation: u64, request: &BlockRequest, bytes: RequestBytes<'_>) -> io::Result<()> {
         let mut state = self.state();
-        let injected = if state.is_gone || state.is_recovering || state.is_rushed || state.generation != generation {
-            InjectedFaults::none(request)
-        } else {
-            state.faults.decide(request)
-        };
-        if let Some(loss) = injected.power_cut {
-            (state.is_gone, state.loss) = (true, loss);
-        }
+        let has_none = state.is_gone || state.is_recovering || state.is_rushed || state.generation != generation;
+        let fault = if has_none { None } else { state.faults.meets(request) };
+        state.is_gone |= fault == Some(FaultKind::PowerCut);
         let is_gone = |state: &mut MediumState| state.is_gone && state.generation == generation;
         let mut state = self
             .cut
@@ -122,53 +110,38 @@ impl Medium {
         if state.generation != generation {
             return Err(Errno::IO.into());
         }
-        if injected.stall_ns > 0 {
+        match fault {
+            Some(FaultKind::Eio) => return Err(Errno::IO.into()),
+            Some(FaultKind::Enospc) => return Err(Errno::NOSPC.into()),
             // With the lock: nobody is served.
-            thread::sleep(Duration::from_nanos(injected.stall_ns));
+            Some(FaultKind::Stall) => thread::sleep(STALL),
+            Some(FaultKind::LyingFlush) => return Ok(()),
+            Some(FaultKind::PowerCut) | None => {}
         }
-        match injected.error {
-            Some(RequestError::Io) => return Err(Errno::IO.into()),
-            Some(RequestError::NoSpace) => return Err(Errno::NOSPC.into()),
-            None => {}
-        }
-        let BlockRequest { offset_bytes, .. } = *request;
-        let length_bytes = injected.answered_bytes;
-        let flip = |bytes: &mut [u8]| {
-            if let Some(bit) = injected.flipped_bit
-                && let Some(byte) = bytes.get_mut((bit / 8) as usize)
-            {
-                *byte ^= 1 << (bit % 8);
-            }
-        };
+        let BlockRequest {
+            offset_bytes,
+            length_bytes,
+            ..
+        } = *request;
         match (request.kind, bytes) {
             (RequestKind::Read, RequestBytes::Read(bytes)) => {
                 // Reads are not in each other's way.
                 drop(state);
-                let bytes = &mut bytes[..length_bytes as usize];
                 self.file.read_exact_at(bytes, offset_bytes)?;
-                flip(bytes);
             }
             (RequestKind::Write, RequestBytes::Write(bytes)) => {
                 self.watch_room(&mut state, offset_bytes, length_bytes)?;
                 self.record(&mut state, offset_bytes, length_bytes)?;
-                let bytes = &bytes[..length_bytes as usize];
-                if injected.flipped_bit.is_some() {
-                    let mut bytes = bytes.to_vec();
-                    flip(&mut bytes);
-                    self.file.write_all_at(&bytes, offset_bytes)?;
-                } else {
-                    self.file.write_all_at(bytes, offset_bytes)?;
-                }
+                self.file.write_all_at(bytes, offset_bytes)?;
             }
             (RequestKind::Discard, _) => {
                 self.record(&mut state, offset_bytes, length_bytes)?;
                 let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 fallocate(&self.file, flags, offset_bytes, length_bytes)?;
             }
-            _ if !injected.is_lie => state.cache.flush(),
-            _ => {}
+            _ => state.cache.flush(),
         }
-        Ok(injected)
+        Ok(())
     }
 
     /// Keeps what a range holds until the next flush.
@@ -193,12 +166,12 @@ impl Medium {
         Ok(())
     }
 
-    /// Another plan of faults, which counts from now on.
-    pub fn plan(&self, faults: Faults) {
-        self.state().faults = faults;
+    /// Sets another fault, which counts from now on.
+    pub fn set_fault(&self, fault: Option<DeviceFault>) {
+        self.state().faults = Faults::new(fault);
     }
 
-    /// How many faults the plan injected so far.
+    /// How often the fault happened so far.
     #[must_use]
     pub fn injected(&self) -> u64 {
         self.state().faults.injected()
@@ -218,13 +191,6 @@ impl Medium {
     /// Nothing is late or goes wrong from now on.
     pub fn rush(&self) {
         self.state().is_rushed = true;
-        self.cut.notify_all();
-    }
-
-    /// Waits for a fault's time.
-    pub fn delay(&self, time: Duration) {
-        let is_late = |state: &mut MediumState| !state.is_rushed;
-        drop(self.cut.wait_timeout_while(self.state(), time, is_late));
     }
 
     /// The generation that is served.
@@ -234,18 +200,18 @@ impl Medium {
     }
 
     /// Ends a power cut, which begins now if the power is still there: what is lost is undone, the next generation begins, and
-    /// requests of the last one fail. The plan of faults pauses until [`Self::go_on`]. What is lost is as given, as the plan of faults says, or drawn.
+    /// requests of the last one fail. Faults pause until [`Self::go_on`]. What is lost is as given, or drawn.
     ///
     /// # Errors
     /// Those of the file.
     pub fn cut(&self, loss: Option<PowerLoss>, seed: u64) -> io::Result<CutReport> {
         let mut state = self.state();
-        let backs = state.cache.cut(loss.or(state.loss), seed);
+        let backs = state.cache.cut(loss, seed);
         for back in &backs {
             self.file.write_all_at(&back.bytes, back.offset_bytes)?;
         }
         state.generation += 1;
-        (state.loss, state.is_gone, state.is_recovering) = (None, false, true);
+        (state.is_gone, state.is_recovering) = (false, true);
         let report = CutReport {
             generation: state.generation,
             unflushed_bytes: state.cache.bytes(),
@@ -256,7 +222,7 @@ impl Medium {
         Ok(report)
     }
 
-    /// The file system has recovered: the plan of faults goes on.
+    /// The file system has recovered: faults go on.
     pub fn go_on(&self) {
         self.state().is_recovering = false;
     }
@@ -272,23 +238,30 @@ mod tests {
 
     const SECTOR: u64 = 512;
 
-    fn medium(faults: &str) -> Medium {
+    fn medium() -> Medium {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
-        let faults = Faults::from_toml(faults, "plan.toml", 0).unwrap_or_default();
-        Medium::new(file, WriteCache::new(1 << 20, 512), faults)
+        Medium::new(file, WriteCache::new(1 << 20, 512))
+    }
+
+    /// One with a fault that happens once.
+    fn faulty(kind: FaultKind, on: RequestKind, nth: u64) -> Medium {
+        let medium = medium();
+        let (on, times) = (vec![on], 1);
+        medium.set_fault(Some(DeviceFault { kind, on, nth, times }));
+        medium
     }
 
     fn request(kind: RequestKind, sector: u64, sectors: u64) -> BlockRequest {
         BlockRequest::new(kind, sector * SECTOR, sectors * SECTOR)
     }
 
-    fn write(medium: &Medium, generation: u64, sector: u64, value: u8) -> io::Result<InjectedFaults> {
+    fn write(medium: &Medium, generation: u64, sector: u64, value: u8) -> io::Result<()> {
         let request = request(RequestKind::Write, sector, 4);
         medium.serve(generation, &request, RequestBytes::Write(&[value; 2048]))
     }
 
-    fn flush(medium: &Medium, generation: u64) -> io::Result<InjectedFaults> {
+    fn flush(medium: &Medium, generation: u64) -> io::Result<()> {
         medium.serve(generation, &request(RequestKind::Flush, 0, 0), RequestBytes::None)
     }
 
@@ -303,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_cut_takes_what_was_not_flushed_and_begins_a_generation() {
-        let medium = medium("");
+        let medium = medium();
         write(&medium, 0, 0, 1).unwrap();
         flush(&medium, 0).unwrap();
         write(&medium, 0, 2, 2).unwrap();
@@ -325,10 +298,10 @@ mod tests {
 
     #[test]
     fn flushes_that_lie_or_fail_keep_nothing() {
-        for what in ["lying-flush", "eio"] {
-            let medium = medium(&format!("fault = [{{what = '{what}', on = ['flush'], nth = 1}}]"));
+        for kind in [FaultKind::LyingFlush, FaultKind::Eio] {
+            let medium = faulty(kind, RequestKind::Flush, 1);
             write(&medium, 0, 0, 1).unwrap();
-            assert_eq!(flush(&medium, 0).is_ok(), what == "lying-flush");
+            assert_eq!(flush(&medium, 0).is_ok(), kind == FaultKind::LyingFlush);
             medium.cut(Some(PowerLoss::Lost), 0).unwrap();
             medium.go_on();
             assert_eq!(read(&medium, 1)[0], 0);
@@ -341,7 +314,7 @@ mod tests {
 
     #[test]
     fn requests_wait_from_a_planned_cut_until_it_is_done() {
-        let medium = medium("fault = [{what = 'power-cut', nth = 2, lose = 'kept'}]");
+        let medium = faulty(FaultKind::PowerCut, RequestKind::Write, 2);
         write(&medium, 0, 0, 1).unwrap();
         thread::scope(|scope| {
             let [second, third] = [2, 3].map(|value| {
@@ -355,38 +328,22 @@ mod tests {
             }
             thread::sleep(Duration::from_millis(5));
             assert!(!second.is_finished() && !third.is_finished());
-            medium.cut(None, 0).unwrap();
+            medium.cut(Some(PowerLoss::Kept), 0).unwrap();
             assert!(second.join().unwrap().is_err() && third.join().unwrap().is_err());
         });
         assert_eq!(read(&medium, 1)[0], 1);
     }
 
     #[test]
-    fn a_cut_that_cannot_be_written_can_be_tried_again_with_the_planned_loss() {
-        let mut medium = medium("");
+    fn a_cut_that_cannot_be_written_can_be_tried_again() {
+        let mut medium = medium();
         write(&medium, 0, 0, 1).unwrap();
         medium.lose_power();
-        medium.state().loss = Some(PowerLoss::Lost);
         let file = std::mem::replace(&mut medium.file, File::open("/dev/null").unwrap());
-        assert!(medium.cut(None, 0).is_err());
+        assert!(medium.cut(Some(PowerLoss::Lost), 0).is_err());
         assert!(medium.is_gone());
         medium.file = file;
-        let keeps = |seed: &u64| medium.state().cache.cut(None, *seed).is_empty();
-        let keeping = (0..64).find(keeps).unwrap();
-        assert_eq!(medium.cut(None, keeping).unwrap().lost_bytes, 2048);
+        assert_eq!(medium.cut(Some(PowerLoss::Lost), 0).unwrap().lost_bytes, 2048);
         assert_eq!(read(&medium, 1)[0], 0);
-    }
-
-    #[test]
-    fn short_and_flipped_requests_move_what_they_say() {
-        let medium = medium("fault = [{what = 'short', nth = 1}, {what = 'bit-flip', on = ['write'], nth = 2}]");
-        assert_eq!(write(&medium, 0, 0, 1).unwrap().answered_bytes, 1024);
-        assert_eq!(read(&medium, 0), [1, 1, 0, 0, 0, 0, 0, 0]);
-        write(&medium, 0, 0, 0xFF).unwrap();
-        let mut bytes = [0; 2048];
-        let all = request(RequestKind::Read, 0, 4);
-        medium.serve(0, &all, RequestBytes::Read(&mut bytes)).unwrap();
-        assert_eq!(bytes.iter().map(|byte| byte.count_zeros()).sum::<u32>(), 1);
-        assert_eq!(medium.injected(), 2);
     }
 }

@@ -38,7 +38,7 @@ const OUTPUTS: [(&str, &str, &str); 20] = [
 const EXPERIMENT: &[u8] = b"name = \"reading\"\nabout = \"Reading\"\n\n[[contest]]\noperation = \"read\"\nsizes = [\"1M\"]\nmethods = [\"read/sync\"]\n";
 
 /// All other arguments that are paths: what is read, changed, or made as the work itself.
-const OTHERS: [&str; 44] = [
+const OTHERS: [&str; 43] = [
     "advise path",
     "bench dir",
     "bench file",
@@ -78,7 +78,6 @@ const OTHERS: [&str; 44] = [
     "sim show virtual",
     "sim start at",
     "sim start backing",
-    "sim start faults",
     "storage paths",
     "update file",
     "update from",

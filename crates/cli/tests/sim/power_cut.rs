@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::place::{Place, assert_lacks, is_long, is_root, prepared, wait_for};
+use crate::common::place::{Place, assert_lacks, is_long, prepared, wait_for};
 use crate::common::simulated::{SimulatedDisk, is_skipped, is_there};
 
 /// A disk with a file system; prints why and returns `None` where there is none.
@@ -73,8 +73,7 @@ mod alone {
 fn where_flushes_lie_a_synced_file_is_lost() {
     for file_system in ["ext4", "xfs", "btrfs"] {
         let place = Place::new();
-        place.file("lies.toml", b"[[fault]]\nwhat = 'lying-flush'\n");
-        let Some(disk) = start(&place, file_system, &["--faults", "lies.toml"]) else {
+        let Some(disk) = start(&place, file_system, &["--fault", "lying-flush"]) else {
             return;
         };
         write(&disk, "synced", true);
@@ -84,14 +83,14 @@ fn where_flushes_lie_a_synced_file_is_lost() {
 }
 
 #[test]
-fn a_cut_that_the_plan_begins_is_completed() {
+fn a_cut_that_a_fault_begins_is_completed() {
     let place = Place::new();
     let Some(disk) = disk_that_loses_power(&place) else {
         return;
     };
     write(&disk, "first", true);
     while_writing(&disk, || {
-        cut(&place, &disk, &[]);
+        cut(&place, &disk, &["--lose", "lost"]);
     });
     assert!(has(&disk, "first"));
 }
@@ -146,13 +145,10 @@ fn a_disk_whose_power_is_gone_can_be_stopped() {
     assert_lacks(&listed, &[&format!("{}: ", disk.name)]);
 }
 
-/// A disk whose plan cuts its power soon.
+/// A disk whose power is cut soon.
 fn disk_that_loses_power(place: &Place) -> Option<SimulatedDisk<'_>> {
-    place.file(
-        "cut.toml",
-        b"[[fault]]\nwhat = 'power-cut'\non = ['flush']\nnth = 20\nlose = 'lost'\n",
-    );
-    start(place, "ext4", &["--faults", "cut.toml"])
+    let options = ["--fault", "power-cut", "--fault-on", "flush", "--fault-nth", "20"];
+    start(place, "ext4", &options)
 }
 
 /// Runs `and` while another thread writes and waits because the power is gone; the thread then gets an error.
@@ -174,13 +170,7 @@ fn while_writing(disk: &SimulatedDisk<'_>, and: impl FnOnce()) {
 }
 
 #[test]
-fn a_wrong_plan_is_refused_with_its_place() {
-    let place = Place::new();
-    place.file("wrong.toml", b"[[fault]]\nwhat = 'eio'\nnth = 0\n");
-    if is_root() {
-        place.refuses(
-            "sim start null --faults wrong.toml",
-            &["wrong.toml:3:7: fault 1: `nth` must be at least 1"],
-        );
-    }
+fn a_fault_that_cannot_happen_to_its_requests_is_refused() {
+    let reason = "--fault-on: this fault does not happen to such a request";
+    Place::new().refuses("sim start null --fault lying-flush --fault-on write", &[reason]);
 }

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::pace::{DeviceReport, HostTime, Pacer};
 use super::{DeviceError, DeviceName, Result, failed};
-use crate::faults::Faults;
+use crate::faults::DeviceFault;
 use crate::medium::Medium;
 use crate::power::PowerLoss;
 
 /// No server takes longer to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// No request is longer; a plan of faults is the longest.
-const REQUEST_BYTES_MAX: u64 = 4 << 20;
+/// No request is longer.
+const REQUEST_BYTES_MAX: u64 = 4 << 10;
 
 /// What can be asked of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,8 +30,8 @@ pub(super) enum ControlRequest {
     OwnTime,
     /// Requests take time from now on.
     Pace { speed: f64, way: HostTime },
-    /// Another plan of faults, which counts from now on.
-    Plan { plan: String, seed: u64 },
+    /// Another fault, which counts from now on.
+    Fault(Option<DeviceFault>),
     /// The power goes.
     LosePower,
     /// Whether it is gone.
@@ -49,6 +49,21 @@ pub fn report(name: &DeviceName) -> Result<DeviceReport> {
     ask(name, &ControlRequest::Report)
 }
 
+/// The power of a device goes: its requests wait for [`cut`](super::cut()).
+pub fn lose_power(name: &DeviceName) -> Result<()> {
+    ask(name, &ControlRequest::LosePower)
+}
+
+/// Whether the power of a device is gone.
+pub fn is_power_lost(name: &DeviceName) -> Result<bool> {
+    ask(name, &ControlRequest::IsPowerLost)
+}
+
+/// Sets what goes wrong with a device from now on.
+pub fn set_fault(name: &DeviceName, fault: Option<DeviceFault>) -> Result<()> {
+    ask(name, &ControlRequest::Fault(fault))
+}
+
 /// Asks the server of a device.
 pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: &ControlRequest) -> Result<T> {
     let path = name.path("control");
@@ -57,9 +72,6 @@ pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: &ControlReque
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut text = serde_json::to_vec(request)?;
         text.push(b'\n');
-        if text.len() as u64 > REQUEST_BYTES_MAX {
-            return Err(io::Error::other("the plan of faults is larger than 4 MiB"));
-        }
         stream.write_all(&text)?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
@@ -98,9 +110,7 @@ fn answer(stream: &UnixStream, pacer: &Pacer, medium: &Medium) -> io::Result<()>
         }
         ControlRequest::OwnTime => answer = serde_json::to_value(pacer.own_ns())?,
         ControlRequest::Pace { speed, way } => pacer.start(speed, way),
-        ControlRequest::Plan { plan, seed } => {
-            medium.plan(Faults::from_toml(&plan, "the plan", seed).map_err(io::Error::other)?);
-        }
+        ControlRequest::Fault(fault) => medium.set_fault(fault),
         ControlRequest::LosePower => medium.lose_power(),
         ControlRequest::GoOn => medium.go_on(),
         ControlRequest::IsPowerLost => answer = medium.is_gone().into(),

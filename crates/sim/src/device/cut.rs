@@ -3,31 +3,15 @@
 use std::fs::File;
 use std::process::Command;
 
-use super::control::{ControlRequest, ask};
+use super::control::{ControlRequest, ask, lose_power};
 use super::kernel::{detach, loops_below, mount, set_queue, unmount_all};
 use super::start::attach;
 use super::{DeviceError, DeviceName, Result};
 use crate::medium::CutReport;
 use crate::power::PowerLoss;
 
-/// The power of a device goes: its requests wait for [`cut`].
-pub fn lose_power(name: &DeviceName) -> Result<()> {
-    ask(name, &ControlRequest::LosePower)
-}
-
-/// Whether the power of a device is gone.
-pub fn is_power_lost(name: &DeviceName) -> Result<bool> {
-    ask(name, &ControlRequest::IsPowerLost)
-}
-
-/// What goes wrong with a device from now on, as a plan of faults; what is random follows from `seed`.
-pub fn plan_faults(name: &DeviceName, plan: String, seed: u64) -> Result<()> {
-    ask(name, &ControlRequest::Plan { plan, seed })
-}
-
-/// Cuts the power of devices at the same moment, or completes a cut that a plan of faults began. Programs that use them get errors
-/// from then on. Their file systems are mounted again at the same places, and recover, which no fault disturbs. Without a loss, it follows from the
-/// device's plan or from `seed`.
+/// Cuts the power of devices at the same moment, or completes a cut that a fault began. Programs that use them get errors from then on.
+/// Their file systems are mounted again at the same places, and recover, which no fault disturbs. Without a loss, it follows from `seed`.
 pub fn cut(devices: &[(&DeviceName, Option<PowerLoss>)], seed: u64) -> Result<Vec<CutReport>> {
     let mut names: Vec<_> = devices.iter().map(|(name, _)| *name).collect();
     names.sort();

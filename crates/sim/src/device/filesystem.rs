@@ -4,17 +4,13 @@
 //! and goes on; the answer is sent when the pacer says so. A flush arrives as fsync, a discard as a hole to punch.
 
 use std::io;
-use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FileType};
 use rustix::io::Errno;
 
 use super::fuse::{FuseRequest, Reply, opcode, u32s, u64s};
 use super::pace::{Arrived, Pacer};
-use crate::faults::InjectedFaults;
 use crate::medium::{Medium, RequestBytes};
 use crate::request::{BlockRequest, RequestKind};
 
@@ -54,8 +50,7 @@ impl Buffers {
         buffer
     }
 
-    fn put_back(&self, buffer: &mut Vec<u8>) {
-        let buffer = mem::take(buffer);
+    fn put_back(&self, buffer: Vec<u8>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
 }
@@ -121,10 +116,10 @@ impl DeviceFiles {
         node: u64,
         request: (RequestKind, u64, u64),
         bytes: RequestBytes<'_>,
-        answer: impl FnOnce(io::Result<InjectedFaults>) + Send + 'static,
+        answer: impl FnOnce(io::Result<()>) + Send + 'static,
     ) {
         let (arrived, served) = self.take(node, request, bytes);
-        self.answer(&arrived, served, answer);
+        self.pacer.answer(&arrived, Box::new(move || answer(served)));
     }
 
     /// Moves the bytes of a request.
@@ -133,45 +128,17 @@ impl DeviceFiles {
         node: u64,
         (kind, offset_bytes, length_bytes): (RequestKind, u64, u64),
         bytes: RequestBytes<'_>,
-    ) -> (Arrived, io::Result<InjectedFaults>) {
+    ) -> (Arrived, io::Result<()>) {
         let request = BlockRequest::new(kind, offset_bytes, length_bytes);
         let generation = node - FIRST_NODE;
         let arrived = self.pacer.arrive(generation, request);
         (arrived, self.medium.serve(generation, &request, bytes))
     }
 
-    /// Sends an answer when the pacer says so, and later where that is a fault.
-    fn answer(
-        &self,
-        arrived: &Arrived,
-        served: io::Result<InjectedFaults>,
-        answer: impl FnOnce(io::Result<InjectedFaults>) + Send + 'static,
-    ) {
-        let late = served
-            .as_ref()
-            .ok()
-            .map(|injected| (injected.slower - 1.0, injected.later_ns));
-        let at = arrived.at;
-        let answer = move || answer(served);
-        match late.filter(|late| *late != (0.0, 0)) {
-            None => self.pacer.answer(arrived, Box::new(answer)),
-            Some((more, later_ns)) => {
-                let medium = self.medium.clone();
-                let wait_and_answer = move || {
-                    medium.delay(at.elapsed().mul_f64(more) + Duration::from_nanos(later_ns));
-                    answer();
-                };
-                // Others must not wait for it.
-                self.pacer
-                    .answer(arrived, Box::new(|| drop(thread::spawn(wait_and_answer))));
-            }
-        }
-    }
-
     /// The same for one without bytes.
     fn serve_empty(&self, node: u64, request: (RequestKind, u64, u64), reply: Reply) {
         self.move_and_answer(node, request, RequestBytes::None, |served| {
-            reply.send(served.map(|_| []));
+            reply.send(served.map(|()| []));
         });
     }
 
@@ -182,17 +149,19 @@ impl DeviceFiles {
         let read = (RequestKind::Read, offset, length);
         let (arrived, served) = self.take(request.node, read, RequestBytes::Read(&mut buffer));
         let buffers = self.buffers.clone();
-        self.answer(&arrived, served, move |served| {
-            reply.send(served.map(|injected| &buffer[..injected.answered_bytes as usize]));
-            buffers.put_back(&mut buffer);
-        });
+        let answer = move || {
+            reply.send(served.map(|()| &buffer[..]));
+            buffers.put_back(buffer);
+        };
+        self.pacer.answer(&arrived, Box::new(answer));
     }
 
     fn write(&self, request: &FuseRequest<'_>, reply: Reply) {
         let (offset, data) = (request.u64(8), &request.body[40..]);
-        let write = (RequestKind::Write, offset, data.len() as u64);
-        self.move_and_answer(request.node, write, RequestBytes::Write(data), |served| {
-            reply.send(served.map(|injected| u32s([injected.answered_bytes as u32, 0])));
+        let length = data.len() as u64;
+        let write = (RequestKind::Write, offset, length);
+        self.move_and_answer(request.node, write, RequestBytes::Write(data), move |served| {
+            reply.send(served.map(|()| u32s([length as u32, 0])));
         });
     }
 

@@ -34,8 +34,8 @@ use thiserror::Error;
 
 use crate::models::DiskModel;
 
-pub use control::report;
-pub use cut::{cut, is_power_lost, lose_power, plan_faults};
+pub use control::{is_power_lost, lose_power, report, set_fault};
+pub use cut::cut;
 pub use pace::{DeviceReport, Lateness};
 pub use serve::serve;
 pub use stale::{stop, take_down_stale};

@@ -72,7 +72,7 @@ pub struct DeviceReport {
     pub depth_max: u64,
     /// How late answers were.
     pub lateness: Lateness,
-    /// Faults that its plan injected.
+    /// How often its fault happened.
     pub faults: u64,
     /// Power cuts.
     pub cuts: u64,
@@ -93,7 +93,7 @@ pub(super) struct Pacer {
 pub(super) struct Arrived {
     /// Its number, if its time is simulated.
     id: Option<u64>,
-    pub at: Instant,
+    at: Instant,
     length_bytes: u64,
 }
 

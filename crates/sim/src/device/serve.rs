@@ -24,7 +24,6 @@ use super::identity::serial;
 use super::pace::{Pacer, Recorder};
 use super::{DeviceError, DeviceName, DeviceState, Result, control, failed, is_same_file};
 use crate::drive::Drive;
-use crate::faults::Faults;
 use crate::medium::Medium;
 use crate::power::{TORN_BYTES, WriteCache};
 use crate::trace::{TRACE_BEGINS, TRACE_END, TRACE_HEADER, TracedRequest};
@@ -48,7 +47,7 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     }
     let model = state.model()?;
     let cache = WriteCache::new(model.claims.write_cache_bytes, TORN_BYTES);
-    let medium = Arc::new(Medium::new(open_backing(&state)?, cache, Faults::default()));
+    let medium = Arc::new(Medium::new(open_backing(&state)?, cache));
     let drive = Drive::new(model, state.size_bytes, state.seed);
     let (recorder, trace) = state.trace.as_deref().map(record_to).transpose()?.unzip();
     let pacer = Arc::new(Pacer::new(drive, recorder));

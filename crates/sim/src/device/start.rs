@@ -15,14 +15,14 @@ use rustix::fs::OFlags;
 
 use seekless_sys::Buffer;
 
-use super::control::{self, ControlRequest};
-use super::cut::plan_faults;
+use super::control::{self, ControlRequest, set_fault};
 use super::filesystem::file_of;
 use super::identity::fixed_uuid;
 use super::kernel::{cover, is_mount_point, mount, set_queue};
 use super::pace::HostTime;
 use super::serve::UNNAMED_IN;
 use super::{DeviceError, DeviceName, DeviceState, Result, VERSION, failed, hold_devices, stale};
+use crate::faults::DeviceFault;
 use crate::medium::RESERVE_BYTES;
 use crate::models::DiskModel;
 
@@ -41,8 +41,8 @@ pub struct DeviceOptions {
     pub mount_point: Option<PathBuf>,
     /// What is random follows from it.
     pub seed: u64,
-    /// A plan of what goes wrong with it, once it is mounted.
-    pub faults: Option<String>,
+    /// What goes wrong with it, once it is mounted.
+    pub fault: Option<DeviceFault>,
     /// How much faster than real time.
     pub speed: f64,
     /// A file that keeps the bytes.
@@ -65,7 +65,7 @@ impl DeviceOptions {
             has_fixed_uuid: false,
             mount_point: None,
             seed: 1,
-            faults: None,
+            fault: None,
             speed: 1.0,
             backing: None,
             trace: None,
@@ -307,9 +307,7 @@ impl Starting<'_> {
         self.go_on()?;
         let speed = self.state.speed;
         let () = control::ask(&self.name, &ControlRequest::Pace { speed, way })?;
-        if let Some(plan) = options.faults.clone() {
-            plan_faults(&self.name, plan, self.state.seed)?;
-        }
+        set_fault(&self.name, options.fault.clone())?;
         self.state.has_new_backing = false;
         self.name.save(&self.state)?;
         let stdin = self.server.as_mut().and_then(|server| server.stdin.take());

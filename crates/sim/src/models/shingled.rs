@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use super::Disk;
 use crate::ranges::ByteRanges;
 
 /// What a drive with shingled tracks remembers.
 #[derive(Debug)]
 pub struct ShingledState {
-    disk: &'static Disk,
+    zone_bytes: u64,
+    /// The size of the cache on the disk.
+    cache_bytes: u64,
     /// How far each zone is written; what was never written is not here.
     written_to: BTreeMap<u64, u64>,
     /// What is newer in the cache on the disk.
@@ -23,9 +24,10 @@ pub struct ShingledState {
 
 impl ShingledState {
     /// A drive that was never written.
-    pub fn new(disk: &'static Disk) -> Self {
+    pub fn new(zone_bytes: u64, cache_bytes: u64) -> Self {
         Self {
-            disk,
+            zone_bytes,
+            cache_bytes,
             written_to: BTreeMap::new(),
             cached: ByteRanges::default(),
             cache_at: 0,
@@ -34,25 +36,22 @@ impl ShingledState {
 
     /// The end of the zone of a byte.
     pub fn zone_end(&self, at: u64) -> u64 {
-        (at / self.disk.shingled_zone_bytes + 1) * self.disk.shingled_zone_bytes
+        (at / self.zone_bytes + 1) * self.zone_bytes
     }
 
     /// Where `start..end`, a part of one zone, is written: in its place, or in the cache. `None`: a zone has to be written anew.
     pub fn place(&mut self, start: u64, end: u64) -> Option<u64> {
-        let written_to = self
-            .written_to
-            .entry(start / self.disk.shingled_zone_bytes)
-            .or_insert(0);
+        let written_to = self.written_to.entry(start / self.zone_bytes).or_insert(0);
         if start >= *written_to {
             *written_to = end;
             return Some(start);
         }
-        if self.cached.total_bytes() + (end - start) > self.disk.disk_cache_bytes {
+        if self.cached.total_bytes() + (end - start) > self.cache_bytes {
             return None;
         }
         self.cached.insert(start, end);
         let at = self.cache_at;
-        self.cache_at = (self.cache_at + (end - start)) % self.disk.disk_cache_bytes;
+        self.cache_at = (self.cache_at + (end - start)) % self.cache_bytes;
         Some(at)
     }
 
@@ -60,9 +59,9 @@ impl ShingledState {
     pub fn rewrite(&mut self) -> Option<(u64, u64)> {
         let (first, _) = self.cached.next_from(0)?;
         let end = self.zone_end(first);
-        let start = end - self.disk.shingled_zone_bytes;
+        let start = end - self.zone_bytes;
         self.cached.remove(start, end);
-        self.written_to.insert(start / self.disk.shingled_zone_bytes, end);
+        self.written_to.insert(start / self.zone_bytes, end);
         Some((start, end))
     }
 
@@ -73,6 +72,6 @@ impl ShingledState {
 
     /// Where in the cache `start..end` is, if a part of it is there.
     pub fn cached_at(&self, start: u64, end: u64) -> Option<u64> {
-        (self.cached.overlap_bytes(start, end) > 0).then(|| start % self.disk.disk_cache_bytes)
+        (self.cached.overlap_bytes(start, end) > 0).then(|| start % self.cache_bytes)
     }
 }

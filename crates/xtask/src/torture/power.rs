@@ -12,6 +12,8 @@ use anyhow::{Context, Result};
 use fastrand::Rng;
 use rustix::fs::syncfs;
 use seekless_sim::device::{self, DeviceName, DeviceOptions};
+use seekless_sim::RequestKind;
+use seekless_sim::faults::{DeviceFault, FaultKind};
 use seekless_sim::models::DiskModel;
 
 use crate::filesystems::TestFileSystem;
@@ -21,13 +23,12 @@ use crate::process::{capture, check_interrupt};
 pub const ON_DISKS: [TestFileSystem; 3] = [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs];
 /// The size of a disk: XFS refuses less than 300 MiB, and btrfs is soon full.
 const SIZE_BYTES: u64 = 1 << 30;
-const NO_FAULTS: &str = "fault = []\n";
 
 /// When the power fails, and what fails before.
 #[derive(Debug)]
 pub struct PowerCut {
-    /// What the disk does from the beginning of the command, as a plan of faults.
-    faults: String,
+    /// What goes wrong with the disk from the beginning of the command.
+    fault: Option<DeviceFault>,
     /// The power fails this long after the end of the command, if not before.
     pub after: Duration,
     seed: u64,
@@ -36,23 +37,23 @@ pub struct PowerCut {
 impl PowerCut {
     pub fn draw(rng: &mut Rng) -> Self {
         // Each factor of two as likely as the others.
-        let nth = 1 + (rng.u32(..200) >> rng.u32(..8));
-        let fault = |what: &str| format!("[[fault]]\nwhat = {what}\nnth = {nth}\n");
-        let faults = match rng.u8(..12) {
-            0..7 => fault("'power-cut'"),
-            7..9 => NO_FAULTS.to_owned(),
-            9 => fault("'stall'\nms = 40\ntimes = 3"),
-            10 => fault("'enospc'\non = ['write']"),
+        let nth = u64::from(1 + (rng.u32(..200) >> rng.u32(..8)));
+        let fault = |kind, on: &[RequestKind], times| {
+            let on = on.to_vec();
+            Some(DeviceFault { kind, on, nth, times })
+        };
+        let fault = match rng.u8(..12) {
+            0..7 => fault(FaultKind::PowerCut, &[], 1),
+            7..9 => None,
+            9 => fault(FaultKind::Stall, &[], 3),
+            10 => fault(FaultKind::Enospc, &[RequestKind::Write], 1),
             _ => {
-                let (on, times) = (
-                    ["read", "write", "flush"][rng.usize(..3)],
-                    [1, 3, 1_000_000][rng.usize(..3)],
-                );
-                fault(&format!("'eio'\non = ['{on}']\ntimes = {times}"))
+                let on = [RequestKind::Read, RequestKind::Write, RequestKind::Flush][rng.usize(..3)];
+                fault(FaultKind::Eio, &[on], [1, 3, 1_000_000][rng.usize(..3)])
             }
         };
         Self {
-            faults,
+            fault,
             after: Duration::from_millis([0, 0, rng.u64(..100), rng.u64(..2500)][rng.usize(..4)]),
             seed: rng.u64(..),
         }
@@ -63,12 +64,12 @@ impl PowerCut {
         for disk in disks {
             syncfs(File::open(&disk.point)?)?;
         }
-        Ok(device::plan_faults(&disks[0].name, self.faults.clone(), self.seed)?)
+        Ok(device::set_fault(&disks[0].name, self.fault.clone())?)
     }
 
     /// The disks come back with what is left.
     pub fn cut(&self, disks: &[&NullDisk]) -> Result<()> {
-        device::plan_faults(&disks[0].name, NO_FAULTS.to_owned(), 0)?;
+        device::set_fault(&disks[0].name, None)?;
         let names: Vec<_> = disks.iter().map(|disk| (&disk.name, None)).collect();
         device::cut(&names, self.seed)?;
         Ok(())

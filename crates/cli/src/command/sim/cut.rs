@@ -9,8 +9,8 @@ use crate::command::values::one_of;
 ///
 /// What was written since the last flush is only in a disk's write cache, and may be lost. Programs that use the disk get errors
 /// from then on. A new device holds what is left, and its file system is mounted at the same place, where it recovers. Several
-/// disks lose power at the same moment. If a plan of faults cut the power (`what = "power-cut"`), requests wait until this
-/// command completes the cut.
+/// disks lose power at the same moment. If a fault cut the power (`--fault power-cut`), requests wait until this command
+/// completes the cut.
 #[derive(Debug, Args)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "devices need Linux"))]
 #[command(after_help = "\
@@ -23,7 +23,7 @@ pub struct Arguments {
     /// Names of disks, as `seekless sim list` prints them
     #[arg(value_name = "DISK", required = true)]
     names: Vec<String>,
-    /// What becomes of unflushed writes; by default, as a plan of faults says, or random
+    /// What becomes of unflushed writes; by default random
     #[arg(long, value_name = "WHAT", value_parser = one_of([
         ("lost", "none of them is on the disk", PowerLoss::Lost),
         ("kept", "all of them are on the disk", PowerLoss::Kept),

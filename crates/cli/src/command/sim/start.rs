@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use seekless_sim::RequestKind;
+use seekless_sim::faults::FaultKind;
 use seekless_sim::models::{DiskModel, MODELS};
 
 use crate::command::values::{one_of, size_of_at_least};
@@ -25,7 +27,7 @@ Examples:
   sudo seekless sim start hdd-2009 --speed 10x          # ten times as fast
   sudo seekless sim start hdd-2009 --fs none            # only the block device
   sudo seekless sim start null --trace requests.txt     # record requests
-  sudo seekless sim start null --faults plan.toml       # with faults")]
+  sudo seekless sim start null --fault lying-flush      # with a fault")]
 pub struct Arguments {
     /// The disk to simulate
     #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
@@ -47,9 +49,29 @@ pub struct Arguments {
     /// Seed for everything random
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Inject the faults of a TOML plan: requests that fail, are late or lie, and power cuts
-    #[arg(long, value_name = "FILE")]
-    faults: Option<PathBuf>,
+    /// What goes wrong with requests, once the file system is mounted
+    #[arg(long, value_name = "FAULT", value_parser = one_of([
+        ("eio", "They fail with EIO", FaultKind::Eio),
+        ("enospc", "Writes and discards fail with ENOSPC", FaultKind::Enospc),
+        ("stall", "The device answers nothing for 40 ms", FaultKind::Stall),
+        ("lying-flush", "Flushes are reported as done, but flush nothing", FaultKind::LyingFlush),
+        ("power-cut", "The power fails before the request is served; `seekless sim cut` brings it back", FaultKind::PowerCut),
+    ]))]
+    fault: Option<FaultKind>,
+    /// Requests that it happens to; repeat it for several [default: all that it can happen to]
+    #[arg(long, value_name = "REQUEST", requires = "fault", value_parser = one_of([
+        ("read", "Reads", RequestKind::Read),
+        ("write", "Writes", RequestKind::Write),
+        ("flush", "Flushes", RequestKind::Flush),
+        ("discard", "Discards", RequestKind::Discard),
+    ]))]
+    fault_on: Vec<RequestKind>,
+    /// It happens to the Nth of these requests, not to all of them
+    #[arg(long, value_name = "N", requires = "fault", value_parser = clap::value_parser!(u64).range(1..))]
+    fault_nth: Option<u64>,
+    /// It happens to so many of these requests [default: all, or 1 with --fault-nth]
+    #[arg(long, value_name = "N", requires = "fault", value_parser = clap::value_parser!(u64).range(1..))]
+    fault_times: Option<u64>,
     /// Speed relative to real time, as in 10x
     #[arg(long, value_name = "X", default_value = "1x", value_parser = speed)]
     speed: f64,
@@ -67,15 +89,19 @@ fn speed(text: &str) -> Result<f64, String> {
     fit.ok_or_else(|| "must be a factor from 0.001x to 1000x".to_owned())
 }
 
-/// The text of a plan of faults, if it is valid.
+/// The fault that the options describe.
 #[cfg(target_os = "linux")]
-fn plan(path: &std::path::Path, seed: u64) -> anyhow::Result<String> {
-    use anyhow::Context;
-
-    let shown = crate::show::visible_path(path);
-    let text = std::fs::read_to_string(path).with_context(|| format!("{shown}: cannot read the plan of faults"))?;
-    seekless_sim::faults::Faults::from_toml(&text, &shown, seed)?;
-    Ok(text)
+fn fault(arguments: &Arguments) -> anyhow::Result<Option<seekless_sim::faults::DeviceFault>> {
+    let Some(kind) = arguments.fault else { return Ok(None) };
+    if arguments.fault_on.iter().any(|on| !kind.requests().contains(on)) {
+        anyhow::bail!("--fault-on: this fault does not happen to such a request");
+    }
+    Ok(Some(seekless_sim::faults::DeviceFault {
+        kind,
+        on: arguments.fault_on.clone(),
+        nth: arguments.fault_nth.unwrap_or(1),
+        times: arguments.fault_times.or(arguments.fault_nth.and(Some(1))).unwrap_or(u64::MAX),
+    }))
 }
 
 #[cfg(target_os = "linux")]
@@ -100,11 +126,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
         has_fixed_uuid: false,
         mount_point: arguments.at.clone(),
         seed: arguments.seed,
-        faults: arguments
-            .faults
-            .as_deref()
-            .map(|path| plan(path, arguments.seed))
-            .transpose()?,
+        fault: fault(arguments)?,
         speed: arguments.speed,
         backing: arguments.backing.clone(),
         trace: arguments.trace.clone(),
