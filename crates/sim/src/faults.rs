@@ -69,7 +69,7 @@ impl Faults {
     /// What happens to the next request.
     pub fn meets(&mut self, request: &BlockRequest) -> Option<FaultKind> {
         let DeviceFault { kind, on, nth, times } = self.fault.as_ref()?;
-        let on = if on.is_empty() { kind.requests() } else { on };
+        let on: &[RequestKind] = if on.is_empty() { kind.requests() } else { on };
         if !on.contains(&request.kind) {
             return None;
         }

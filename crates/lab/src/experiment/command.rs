@@ -7,7 +7,10 @@ use seekless_record::{Command, ExitCode};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::format::{Checked, IsThere, one_of, problem, refuse, visible};
+use super::words::{Checked, one_of, problem, refuse, visible};
+
+/// Whether a program can be started.
+pub(super) type IsThere = fn(&str) -> bool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

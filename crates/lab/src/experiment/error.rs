@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use seekless::method::{self, did_you_mean};
 
-use super::format::LIMIT_BYTES;
+/// The largest file that is read; the largest built-in one has 3 KiB.
+pub(super) const LIMIT_BYTES: u64 = 1 << 20;
 
 /// Why there is no such experiment.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,6 @@
 //! The TOML form of an experiment: reading it, checking it, and saying where it is wrong.
 
-mod words;
-
 use std::fs;
-use std::ops::Range;
 use std::path::Path;
 
 use seekless::method::{AccessPattern, Choice, format_size};
@@ -13,25 +10,20 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
-pub use self::words::one_of;
-use self::words::push_distinct;
-pub(super) use self::words::{distinct, operation, size_of, visible};
-use super::command::{CommandText, commands};
+use super::command::{CommandText, IsThere, commands};
+use super::error::LIMIT_BYTES;
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
+use super::words::{
+    Checked, FormatProblem, Words, distinct, one_of, operation, problem, push_distinct, refuse, size_of,
+};
 use super::{ContestPlan, Experiment, ExperimentError, Size, entry, expand, syntax};
 use crate::cgroup;
 use crate::kernel::Kernel;
 use crate::layout::Layout;
 
-/// The largest file that is read; the largest built-in one has 3 KiB.
-pub(super) const LIMIT_BYTES: u64 = 1 << 20;
-
 /// The most extra work, in nanoseconds per KiB: a second for each MiB.
 const MAX_WORK: u64 = 1_000_000;
-
-/// A list of words, each with its place in the text.
-pub(super) type Words = Spanned<Vec<Spanned<String>>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,33 +59,6 @@ struct ContestText {
     work: Option<Spanned<u64>>,
     #[serde(default)]
     command: Vec<CommandText>,
-}
-
-/// What is wrong with a TOML text, and where.
-pub struct FormatProblem {
-    /// Where, in bytes.
-    pub span: Range<usize>,
-    /// What.
-    pub message: String,
-}
-
-/// A value, or what is wrong with its text.
-pub type Checked<T> = Result<T, FormatProblem>;
-
-/// A message about a value.
-pub fn problem<T, U>(at: &Spanned<T>, message: impl Into<String>) -> Checked<U> {
-    Err(FormatProblem {
-        span: at.span(),
-        message: message.into(),
-    })
-}
-
-/// Refuses a key that is given although it must not be.
-pub(super) fn refuse<T>(key: Option<&Spanned<T>>, is_wrong: bool, message: impl Into<String>) -> Checked<()> {
-    match key.filter(|_| is_wrong) {
-        Some(key) => problem(key, message),
-        None => Ok(()),
-    }
 }
 
 /// Reads the text of a regular file of a sensible size.
@@ -144,9 +109,6 @@ pub fn parse_toml<T: DeserializeOwned, U>(
         }
     })
 }
-
-/// Whether a program can be started.
-pub(super) type IsThere = fn(&str) -> bool;
 
 fn experiment(text: ExperimentText, is_there: IsThere) -> Checked<Experiment> {
     let name = text.name.get_ref();

@@ -15,6 +15,7 @@ mod published;
 mod requests;
 mod syntax;
 mod updates;
+mod words;
 
 use std::path::Path;
 
@@ -24,9 +25,10 @@ use error::nearest;
 pub use expand::glob;
 pub use filter::filter;
 pub(crate) use format::MOST_FILES;
-pub use format::{Checked, FormatProblem, one_of, parse_toml, problem};
+pub use format::parse_toml;
 pub use known::KNOWN;
 pub use requests::Requests;
+pub use words::{Checked, FormatProblem, one_of, problem};
 use seekless::Operation;
 use seekless::method::Choice;
 use seekless_record::{Cache, Column, Contest, Differ, Entry, Published, Status, Subject};

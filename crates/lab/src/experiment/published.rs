@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::Layout;
 use super::expand::glob;
-use super::format::{Checked, one_of, operation, problem, refuse, size_of, visible};
+use super::words::{Checked, one_of, operation, problem, refuse, size_of, visible};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

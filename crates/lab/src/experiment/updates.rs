@@ -5,7 +5,7 @@ use seekless_record::{Draw, UpdatePattern};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::format::{Checked, one_of, problem, refuse};
+use super::words::{Checked, one_of, problem, refuse};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

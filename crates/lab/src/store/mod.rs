@@ -113,6 +113,20 @@ impl Store {
         Ok((kept(path, Origin::Imported, bytes), true))
     }
 
+    /// Takes the lock for measuring, or returns who has it.
+    pub fn try_measuring(&self) -> Result<Result<MeasuringLock, Measuring>, StoreError> {
+        turn::try_measuring(&self.directory)
+    }
+
+    /// The own runs before this one that may be combined with it, the newest first, and the errors of documents that
+    /// cannot be read.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    pub fn sittings(&self, run: &Run) -> Result<(Vec<Run>, Vec<StoreError>), StoreError> {
+        Ok(sittings::sittings(self.documents()?, run))
+    }
+
     /// All documents: own runs, the newest first, then imported ones.
     pub fn documents(&self) -> Result<Vec<Document>, StoreError> {
         let mut documents = Vec::new();

@@ -3,8 +3,9 @@
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
-use super::{Store, StoreError, make_directory, system};
+use super::{StoreError, make_directory, system};
 
 /// Held while a bench measures: a lock on a file in the store's directory. The kernel releases it with its process.
 #[derive(Debug)]
@@ -16,41 +17,40 @@ pub struct MeasuringLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measuring(pub Option<u32>);
 
-impl Store {
-    /// Takes the lock for measuring, or returns who has it.
-    pub fn try_measuring(&self) -> Result<Result<MeasuringLock, Measuring>, StoreError> {
-        make_directory(&self.directory)?;
-        let path = self.directory.join("measuring.lock");
-        let mut open = File::options();
-        let opened = open
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path);
-        let mut file = opened.map_err(system(&path, "open"))?;
-        match file.try_lock() {
-            Ok(()) => {
-                let pid = format!("{}\n", std::process::id());
-                let written = file.set_len(0).and_then(|()| file.write_all(pid.as_bytes()));
-                written.map_err(system(&path, "write"))?;
-                Ok(Ok(MeasuringLock { _file: file }))
-            }
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                match file.read_to_string(&mut text) {
-                    Err(error) if error.kind() != ErrorKind::InvalidData => Err(system(&path, "read")(error)),
-                    _ => Ok(Err(Measuring(text.trim().parse().ok()))),
-                }
-            }
-            Err(TryLockError::Error(error)) => Err(system(&path, "lock")(error)),
+/// Takes the lock for measuring in a directory, which is made, or returns who has it.
+pub(super) fn try_measuring(directory: &Path) -> Result<Result<MeasuringLock, Measuring>, StoreError> {
+    make_directory(directory)?;
+    let path = directory.join("measuring.lock");
+    let mut open = File::options();
+    let opened = open
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path);
+    let mut file = opened.map_err(system(&path, "open"))?;
+    match file.try_lock() {
+        Ok(()) => {
+            let pid = format!("{}\n", std::process::id());
+            let written = file.set_len(0).and_then(|()| file.write_all(pid.as_bytes()));
+            written.map_err(system(&path, "write"))?;
+            Ok(Ok(MeasuringLock { _file: file }))
         }
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            match file.read_to_string(&mut text) {
+                Err(error) if error.kind() != ErrorKind::InvalidData => Err(system(&path, "read")(error)),
+                _ => Ok(Err(Measuring(text.trim().parse().ok()))),
+            }
+        }
+        Err(TryLockError::Error(error)) => Err(system(&path, "lock")(error)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Store;
     use super::*;
 
     #[test]

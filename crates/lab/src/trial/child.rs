@@ -4,7 +4,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
-use std::process::{self, ExitStatus};
+use std::process;
 use std::time::{Duration, Instant};
 
 use seekless::cache::CachedFile;
@@ -13,14 +13,15 @@ use seekless::method::{Choice, Durability, Plan};
 use seekless::plan::Scan;
 use seekless::{
     Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Part, Reader, ScanFile, Scanner, Transfer,
-    Verdict, Visits, Writer, full_text,
+    Verdict, Visits, Writer,
 };
-use seekless_record::{Cache, Command, Contest, Latency, Status, Subject, Target, Trial};
+use seekless_record::{Cache, Command, Contest, Latency, Subject, Target, Trial};
 use seekless_results::{has_settled, has_target};
 use seekless_sys as sys;
 
 use super::command::{run_judging, succeed, sync_file, write_updates};
 use super::counters::{Counters, combined};
+use super::error::{TrialError, status_of};
 use super::launch::{GO, READY};
 use super::update::{Updating, updates_seed};
 use super::{Compared, ComparedVerdict, Outcome, Report, Spec, TrialPaths, visits};
@@ -76,35 +77,6 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Repo
     wait_for_go()?;
     let setup = setup + prepared.look(spec)?;
     measure(spec, &mut prepared, &visits, setup)
-}
-
-/// An error of the engine, or of running a command.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum TrialError {
-    /// An error of the process itself.
-    #[error(transparent)]
-    System(#[from] io::Error),
-    #[error(transparent)]
-    Engine(#[from] seekless::Error),
-    #[error("cannot run `{0}`")]
-    Command(String, #[source] io::Error),
-    #[error("`{0}` failed: {1}{2}")]
-    Status(String, ExitStatus, String),
-    #[error("cannot make the updates: {0}")]
-    Updates(String),
-    /// A run that is resumed may have been edited by hand.
-    #[error("{0}")]
-    Contest(String),
-}
-
-fn status_of(error: &TrialError) -> Status {
-    match error {
-        TrialError::Engine(seekless::Error::Unavailable { reason, .. }) => Status::Unavailable(reason.clone()),
-        TrialError::Command(_, cause) if cause.kind() == io::ErrorKind::NotFound => {
-            Status::Unavailable("the program is not installed".to_owned())
-        }
-        other => Status::Failed(full_text(other)),
-    }
 }
 
 /// A method with its buffers, rings and threads made.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use seekless_record::{self as record, ExitCode, UpdatePattern};
 use seekless_sys as sys;
 
-use super::child::TrialError;
+use super::error::TrialError;
 use super::{Compared, ComparedVerdict, TrialPaths};
 use crate::updates::drawn;
 

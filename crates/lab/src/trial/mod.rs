@@ -9,6 +9,7 @@ pub(crate) mod account;
 pub mod child;
 mod command;
 mod counters;
+mod error;
 mod launch;
 mod update;
 

@@ -8,7 +8,7 @@ use seekless::update::{Batch, Commit, Look, PlanLimits, Safety, Updated, Updater
 use seekless::{Method, Transfer};
 use seekless_record::{UpdateAccount, UpdatePattern};
 
-use super::child::TrialError;
+use super::error::TrialError;
 use super::{Spec, TrialPaths};
 use crate::updates;
 

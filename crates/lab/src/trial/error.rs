@@ -1,0 +1,37 @@
+//! Why a child has no report.
+
+use std::io;
+use std::process::ExitStatus;
+
+use seekless::full_text;
+use seekless_record::Status;
+
+/// An error of the engine, or of running a command.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TrialError {
+    /// An error of the process itself.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    #[error(transparent)]
+    Engine(#[from] seekless::Error),
+    #[error("cannot run `{0}`")]
+    Command(String, #[source] io::Error),
+    #[error("`{0}` failed: {1}{2}")]
+    Status(String, ExitStatus, String),
+    #[error("cannot make the updates: {0}")]
+    Updates(String),
+    /// A run that is resumed may have been edited by hand.
+    #[error("{0}")]
+    Contest(String),
+}
+
+/// What an error makes of its entry.
+pub(super) fn status_of(error: &TrialError) -> Status {
+    match error {
+        TrialError::Engine(seekless::Error::Unavailable { reason, .. }) => Status::Unavailable(reason.clone()),
+        TrialError::Command(_, cause) if cause.kind() == io::ErrorKind::NotFound => {
+            Status::Unavailable("the program is not installed".to_owned())
+        }
+        other => Status::Failed(full_text(other)),
+    }
+}
