@@ -1,7 +1,6 @@
 //! How far an update in place got before it ended early.
 
-use super::{Error, UpdateErrorKind};
-use seekless_method::CachePolicy;
+use seekless_method::{CachePolicy, Method};
 
 /// How far an update in place got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +17,8 @@ pub struct HowFar {
 }
 
 impl HowFar {
-    /// The sentence for a person.
-    pub(super) fn told(&self, cause: &Error) -> String {
+    /// The sentence for a person. `unsynced` is the method, if its fsync failed.
+    pub(super) fn told(&self, unsynced: Option<&Method>) -> String {
         let Self {
             done,
             unsure,
@@ -33,7 +32,7 @@ impl HowFar {
             (1, _) => format!("the first of {planned} writes"),
             _ => format!("the first {done} of {planned} writes"),
         };
-        if let Some(UpdateErrorKind::NotSynced { method, .. }) = cause.update_kind() {
+        if let Some(method) = unsynced {
             let place = match method.options().cache() {
                 CachePolicy::Direct => "completed",
                 _ => "reached the page cache",
@@ -61,25 +60,20 @@ impl HowFar {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::path::Path;
-
     use super::*;
-    use seekless_method::Method;
 
-    fn told(done: u64, unsure: u64, planned: u64, cause: &Error) -> String {
+    fn told(done: u64, unsure: u64, planned: u64, unsynced: Option<&str>) -> String {
         let far = HowFar {
             done,
             unsure,
             planned,
             next_offset: 4096,
         };
-        far.told(cause)
+        far.told(unsynced.map(Method::known).as_ref())
     }
 
     #[test]
     fn the_numbers_of_applied_writes_are_right() {
-        let full = Error::system(Path::new("f"), "write", io::ErrorKind::StorageFull.into());
         let (at, from, rest) = ("(at byte 4096)", "(from byte 4096)", "the rest not at all");
         let (part, first) = ("may be applied in part", "the first of 9 writes was applied");
         let several = |count| format!("the first {count} of 9 writes were applied");
@@ -93,27 +87,22 @@ mod tests {
             ((9, 0, 9), "all 9 writes were applied".to_owned()),
             ((1, 0, 1), "the only write was applied".to_owned()),
         ] {
-            assert_eq!(told(done, unsure, planned, &full), expected);
+            assert_eq!(told(done, unsure, planned, None), expected);
         }
     }
 
     #[test]
     fn after_a_failed_fsync_no_write_is_called_applied() {
-        let failed = |text: &'static str| {
-            let (method, source) = (Method::known(text), io::ErrorKind::Other.into());
-            UpdateErrorKind::NotSynced { method, source }.at(Path::new("f"))
-        };
-        let cached = failed("update/sync,fsync");
         for (done, planned, expected) in [
             (1, 1, "the only write reached the page cache, but "),
             (9, 9, "all 9 writes reached the page cache, but "),
             (3, 9, "the first 3 of 9 writes reached the page cache, but "),
         ] {
-            let sentence = told(done, 0, planned, &cached);
+            let sentence = told(done, 0, planned, Some("update/sync,fsync"));
             assert!(sentence.starts_with(expected), "{sentence}");
             assert!(!sentence.contains("applied"), "{sentence}");
         }
-        let past = told(9, 0, 9, &failed("update/sync,direct,fsync"));
+        let past = told(9, 0, 9, Some("update/sync,direct,fsync"));
         assert!(!past.contains("page cache"), "{past}");
     }
 }

@@ -150,7 +150,7 @@ pub enum UpdateErrorKind {
         source: io::Error,
     },
     /// An update in place ended early. Once the reason is gone, running the same updates again finishes it.
-    #[error("{}", far.told(source))]
+    #[error("{}", far.told(unsynced(source)))]
     PartlyUpdated {
         /// How far it got.
         far: HowFar,
@@ -305,4 +305,12 @@ fn left(journal: Option<&Error>) -> String {
             "; its journal may still exist ({error}): remove it, because recovering the file would apply the update"
         )
     })
+}
+
+/// The method whose fsync failed, if that is the error.
+fn unsynced(error: &Error) -> Option<&Method> {
+    match error.update_kind() {
+        Some(UpdateErrorKind::NotSynced { method, .. }) => Some(method),
+        _ => None,
+    }
 }

@@ -10,13 +10,9 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{Access, Directory, Opening};
 
-#[cfg(feature = "profile")]
-use seekless_record::{Interval, StorageCosts};
-
 use super::Fact;
 use super::kept::KeptFacts;
-#[cfg(feature = "profile")]
-use super::{device, directory_of};
+use super::timing::{spread, timed, timed_rounds};
 use crate::files::make_for_a_moment;
 
 /// The costs of calls, bytes and waits on a storage, in nanoseconds.
@@ -111,94 +107,6 @@ impl Costs {
     }
 }
 
-/// A run measures the costs of its storages this often, unless that takes longer.
-#[cfg(feature = "profile")]
-const SAMPLES: usize = 5;
-#[cfg(feature = "profile")]
-const SAMPLING_TIME: Duration = Duration::from_millis(200);
-/// What is written before a flush, as updates do it: enough that the flush takes less of the time than the bytes.
-#[cfg(feature = "profile")]
-const FLUSHED_BYTES: usize = 2 << 20;
-
-#[cfg(feature = "profile")]
-impl Costs {
-    /// More than [`Self::sampled`] writes.
-    pub const SAMPLED_BYTES: u64 = (SAMPLES * 11 * TRIED_BYTES + (SAMPLES + 1) * FLUSHED_BYTES) as u64;
-
-    /// Measures the costs by which updates are planned, for a profile: by a file on the storage, which is not resident, and in its
-    /// directory. That takes some 50 ms, unless the device is slower than a disk.
-    ///
-    /// # Errors
-    /// The system's; [`io::ErrorKind::Unsupported`] without direct I/O.
-    pub fn sampled(path: &Path) -> io::Result<StorageCosts> {
-        let directory = Directory::open(directory_of(path))?;
-        let (written, _) = make_for_a_moment(&directory, THROUGH)?;
-        // Allocates the blocks.
-        write_and_flush(&written)?;
-        let (began, mut samples) = (Instant::now(), Vec::new());
-        while samples.len() < SAMPLES && (samples.is_empty() || began.elapsed() < SAMPLING_TIME) {
-            let files = make_for_a_moment(&directory, THROUGH)?;
-            let mut costs = calls(&files.0)?;
-            [costs.flush_ns, costs.device_byte_ns] = of_device(&files, &costs)?;
-            let flushed = costs.flushed_byte(write_and_flush(&written)?);
-            if flushed.value > costs.device_byte_ns.value {
-                costs.device_byte_ns = flushed;
-            }
-            [costs.scattered_ns, costs.fetch_byte_ns] = device::scattered_of(path)?;
-            samples.push(costs.recorded());
-        }
-        StorageCosts::pooled(samples).ok_or_else(|| io::ErrorKind::TimedOut.into())
-    }
-
-    /// The cost of a byte, if writing [`FLUSHED_BYTES`] and a flush took this many nanoseconds.
-    fn flushed_byte(&self, nanoseconds: f64) -> Fact {
-        let byte = |flush: f64| ((nanoseconds - flush) / FLUSHED_BYTES as f64).max(self.write_byte_ns.value);
-        let flush = self.flush_ns;
-        Fact::between(byte(flush.high), byte(flush.value), byte(flush.low))
-    }
-
-    fn recorded(&self) -> StorageCosts {
-        let interval = |fact: Fact| Interval {
-            low: fact.low,
-            median: fact.value,
-            high: fact.high,
-            coverage: None,
-        };
-        StorageCosts {
-            write_call_ns: interval(self.write_call_ns),
-            write_byte_ns: interval(self.write_byte_ns),
-            device_byte_ns: interval(self.device_byte_ns),
-            flush_ns: interval(self.flush_ns),
-            read_call_ns: interval(self.read_call_ns),
-            read_byte_ns: interval(self.read_byte_ns),
-            fill_byte_ns: interval(self.fill_byte_ns),
-            fetch_byte_ns: interval(self.fetch_byte_ns),
-            scattered_ns: interval(self.scattered_ns),
-        }
-    }
-
-    /// Those of a profile; what it does not have is assumed. Their bounds are this factor wider.
-    #[must_use]
-    pub(crate) fn of_profile(costs: &StorageCosts, wider: f64) -> Self {
-        let fact = |cost: Interval| Fact {
-            source: super::Source::Profile,
-            ..Fact::assumed(cost.low / wider, cost.median, cost.high * wider)
-        };
-        Self {
-            write_call_ns: fact(costs.write_call_ns),
-            write_byte_ns: fact(costs.write_byte_ns),
-            device_byte_ns: fact(costs.device_byte_ns),
-            flush_ns: fact(costs.flush_ns),
-            read_call_ns: fact(costs.read_call_ns),
-            read_byte_ns: fact(costs.read_byte_ns),
-            fill_byte_ns: fact(costs.fill_byte_ns),
-            fetch_byte_ns: fact(costs.fetch_byte_ns),
-            scattered_ns: fact(costs.scattered_ns),
-            ..Self::ASSUMED
-        }
-    }
-}
-
 /// By device: the costs without the device's, and the device's costs of a flush and of a byte.
 static AT_CACHE: KeptFacts<u64, Costs> = KeptFacts::nothing();
 static AT_DEVICE: KeptFacts<u64, [Fact; 2]> = KeptFacts::nothing();
@@ -214,7 +122,7 @@ pub(crate) fn costs_in(directory: &Directory, with_device: bool) -> io::Result<C
 }
 
 /// The flags for write-through.
-const THROUGH: Opening = Opening {
+pub(super) const THROUGH: Opening = Opening {
     access: Access::Overwrite,
     direct: false,
     write_through: true,
@@ -231,16 +139,14 @@ fn costs_by(device: u64, with_device: bool, make: impl Fn() -> io::Result<(File,
 }
 
 /// The size of the temporary file.
-const TRIED_BYTES: usize = 256 << 10;
+pub(super) const TRIED_BYTES: usize = 256 << 10;
 const CALLS: u32 = 16;
-/// How often each call is timed.
-pub(super) const ROUNDS: u32 = 3;
 /// Write-through is timed at least twice, and as often as fits into this time.
 const THROUGH_BUDGET: Duration = Duration::from_millis(5);
 const THROUGH_CALLS: usize = 8;
 
 /// Measures the costs of calls and bytes at the page cache.
-fn calls(file: &File) -> io::Result<Costs> {
+pub(super) fn calls(file: &File) -> io::Result<Costs> {
     let mut bytes = vec![1; TRIED_BYTES];
     let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * TRIED_BYTES as u64))?;
     let whole = timed_rounds(|_| file.write_all_at(&bytes, 0))?;
@@ -268,7 +174,7 @@ pub(super) fn of_opening(path: &Path, costs: &mut Costs) -> io::Result<()> {
 }
 
 /// Measures the device's costs of a flush and of a byte.
-fn of_device((file, through): &(File, File), costs: &Costs) -> io::Result<[Fact; 2]> {
+pub(super) fn of_device((file, through): &(File, File), costs: &Costs) -> io::Result<[Fact; 2]> {
     let bytes = vec![1; TRIED_BYTES];
     // Allocates the blocks first, because that is not to be measured.
     file.write_all_at(&bytes, 0)?;
@@ -285,60 +191,9 @@ fn of_device((file, through): &(File, File), costs: &Costs) -> io::Result<[Fact;
     Ok([flush, Fact::between(byte(all.low), byte(all.value), byte(all.high))])
 }
 
-/// Writes [`FLUSHED_BYTES`] through the page cache, and flushes them. Returns the nanoseconds.
-#[cfg(feature = "profile")]
-fn write_and_flush(file: &File) -> io::Result<f64> {
-    let bytes = vec![1; FLUSHED_BYTES];
-    timed(|| {
-        file.write_all_at(&bytes, 0)?;
-        seekless_sys::sync_data(file)
-    })
-}
-
-/// A fact from some times: their bounds, and their (lower) median, because noise only adds to times.
-pub(super) fn spread(mut times: Vec<f64>, of: impl Fn(f64) -> f64) -> Fact {
-    times.sort_by(f64::total_cmp);
-    let [low, middle, high] = [0, (times.len() - 1) / 2, times.len() - 1].map(|place| of(times[place]));
-    Fact::between(low, middle, high)
-}
-
-/// Times some rounds of work, in nanoseconds. The fastest counts, because other activity only adds to times.
-pub(super) fn timed_rounds(mut work: impl FnMut(u32) -> io::Result<()>) -> io::Result<Fact> {
-    let (mut least, mut most) = (f64::MAX, 0.0_f64);
-    for round in 0..ROUNDS {
-        let nanoseconds = timed(|| work(round))?;
-        (least, most) = (least.min(nanoseconds), most.max(nanoseconds));
-    }
-    Ok(Fact::between(least, least, most))
-}
-
-pub(super) fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
-    let start = Instant::now();
-    work()?;
-    Ok(start.elapsed().as_nanos() as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_call_that_stalls_once_is_not_what_calls_cost() {
-        let stall = Duration::from_millis(50);
-        let slow_at = |slow: u32| {
-            timed_rounds(|round| {
-                if round == slow {
-                    std::thread::sleep(stall);
-                }
-                Ok(())
-            })
-        };
-        for round in 0..ROUNDS {
-            let found = slow_at(round).unwrap();
-            assert!(found.value < stall.as_nanos() as f64, "{round}");
-            assert!(found.high >= stall.as_nanos() as f64, "{round}");
-        }
-    }
 
     #[test]
     fn a_device_is_measured_once_and_what_is_asked_for_later_is_added() {
@@ -363,44 +218,5 @@ mod tests {
         assert_eq!(files.get(), 2);
         let refused = costs_by(DEVICE - 1, false, || Err(io::ErrorKind::StorageFull.into()));
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
-    }
-
-    #[test]
-    #[cfg(feature = "profile")]
-    fn a_byte_before_a_flush_costs_what_is_left_of_the_time_and_at_least_a_byte_of_the_page_cache() {
-        let exactly = |nanoseconds| Fact::between(nanoseconds, nanoseconds, nanoseconds);
-        let mut costs = Costs::ASSUMED;
-        costs.write_byte_ns = exactly(0.25);
-        costs.flush_ns = Fact::between(1e5, 2e5, 4e5);
-        let flushed = FLUSHED_BYTES as f64;
-        let of = |nanoseconds| {
-            let byte = costs.flushed_byte(nanoseconds);
-            [byte.low, byte.value, byte.high].map(|nanoseconds| nanoseconds * flushed)
-        };
-        let bytes = 2.0 * flushed;
-        let expected = [bytes - 2e5, bytes, bytes + 1e5].map(f64::to_bits);
-        assert_eq!(of(bytes + 2e5).map(f64::to_bits), expected);
-        assert_eq!(of(1e5).map(f64::to_bits), [0.25 * flushed; 3].map(f64::to_bits));
-    }
-
-    #[test]
-    #[cfg(all(feature = "profile", target_os = "linux"))]
-    fn sampling_writes_what_it_says_and_a_byte_of_the_device_costs_as_much_as_one_of_the_page_cache() {
-        use crate::facts::seeks::tests::{are_cold, thread_io};
-
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        std::fs::write(&path, vec![1; 4 << 20]).unwrap();
-        if !are_cold(&[&path]) {
-            return;
-        }
-        let before = thread_io("wchar");
-        let costs = Costs::sampled(&path).unwrap();
-        let written = thread_io("wchar") - before;
-        let is_within = (2 * FLUSHED_BYTES as u64..=Costs::SAMPLED_BYTES).contains(&written);
-        assert!(is_within, "{written} bytes");
-        let byte = costs.device_byte_ns;
-        assert!(byte.median >= costs.write_byte_ns.median, "{costs:?}");
-        assert!(byte.low <= byte.median && byte.median <= byte.high, "{byte:?}");
     }
 }

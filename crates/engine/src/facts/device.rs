@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::Buffer;
 
-use super::costs::{spread, timed};
 use super::kept::KeptFacts;
 use super::seeks::open_direct;
+use super::timing::{spread, timed};
 use super::{Costs, Fact};
 use crate::setup::MEMORY_ALIGNMENT;
 

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 
 use seekless_sys::{self as sys, Buffer, Map, MapMode};
 
-use super::costs::{ROUNDS, timed_rounds};
 use super::kept::KeptFacts;
+use super::timing::{ROUNDS, timed_rounds};
 use super::{Costs, Fact, FileFacts};
 use crate::files::make_unnamed;
 use crate::setup::MEMORY_ALIGNMENT;

@@ -11,7 +11,10 @@ mod file;
 mod kept;
 mod memory;
 mod process;
+#[cfg(feature = "profile")]
+mod sampled;
 mod seeks;
+mod timing;
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;

@@ -3,8 +3,6 @@
 
 use seekless_method::UpdateOrder;
 
-use super::update::Work;
-
 /// The blocks in which pieces are, counted in the order of the file: pages, in which a page cache writes back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Blocks {
@@ -33,6 +31,23 @@ impl Blocks {
     pub(crate) fn bytes(&self) -> u64 {
         self.count.saturating_mul(Self::BYTES)
     }
+}
+
+/// Calls, and the bytes that they move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Calls that write.
+    pub writes: u64,
+    /// Bytes written to the file.
+    pub written_bytes: u64,
+    /// Bytes of the blocks of 4 KiB in which bytes are written: a device writes at least these.
+    pub written_block_bytes: u64,
+    /// Calls that read gaps.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Blocks of 4 KiB that writes without gaps begin or end in: those not in memory are read first.
+    pub cut_blocks: u64,
 }
 
 /// The number of pieces, and of gaps by size. One pass over millions of updates suffices to judge every order.

@@ -36,7 +36,7 @@ pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
 pub use duplicates::{DuplicatesPlan, FIRST_BYTES, WHOLE_BYTES, duplicates};
 pub(crate) use gaps::Blocks;
-pub use gaps::Gaps;
+pub use gaps::{Gaps, Work};
 #[cfg(feature = "profile")]
 pub(crate) use known::costs as known_costs;
 #[cfg(feature = "profile")]
@@ -45,7 +45,7 @@ pub use read::read;
 pub(crate) use read::read_into_memory;
 #[cfg(test)]
 pub(crate) use update::by_costs;
-pub use update::{PlanLimits, UpdateFacts, Work, extremes, update};
+pub use update::{PlanLimits, UpdateFacts, extremes, update};
 pub(crate) use update::{amounts, amounts_of_safety, expected_ns, is_certain, weighs_wear};
 pub use write::write;
 

@@ -6,7 +6,7 @@
 use seekless_method::{CachePolicy, Durability, Hint, Method, Operation, Options, Platform, Setting, UpdateOrder};
 
 use super::cost::{Amounts, Of};
-use super::{Gaps, Plan, Predicted, Safety, resident, usual};
+use super::{Gaps, Plan, Predicted, Safety, Work, resident, usual};
 use crate::facts::Costs;
 
 /// The costs of writing on a storage, and properties of the file.
@@ -67,23 +67,6 @@ impl PlanLimits {
             safety,
         }
     }
-}
-
-/// Calls, and the bytes that they move.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Calls that write.
-    pub writes: u64,
-    /// Bytes written to the file.
-    pub written_bytes: u64,
-    /// Bytes of the blocks of 4 KiB in which bytes are written: a device writes at least these.
-    pub written_block_bytes: u64,
-    /// Calls that read gaps.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Blocks of 4 KiB that writes without gaps begin or end in: those not in memory are read first.
-    pub cut_blocks: u64,
 }
 
 /// The cost of some work. What is not in memory is read by a hint ahead of the writes, and so are, with direct I/O, all

@@ -151,7 +151,7 @@ impl Reader {
             return Err(source.unavailable("it delivers blocks out of order, but this consumer needs them in order"));
         }
         if let Some(visits) = drawn {
-            visits.begin(&source)?;
+            source.begin(visits)?;
         }
         source.keep_to(part)?;
         (source.visits, source.progress) = (drawn, progress);

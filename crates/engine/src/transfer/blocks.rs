@@ -1,15 +1,68 @@
-//! Reading and writing whole blocks.
+//! Reading and writing whole blocks, also in an order that was drawn.
 
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use seekless_sys::{self as sys, Support};
 
-use super::Side;
+use super::{Blocks, Destination, Side, Visits};
 use crate::error::Result;
 use seekless_method::{CachePolicy, Durability};
 
-impl Side<'_> {
+impl<'a> Side<'a> {
+    /// Prepares for the requests of a file. Fails if its size or the method is not that for which the blocks were
+    /// drawn.
+    pub fn begin(&self, visits: &Visits) -> Result<()> {
+        let options = self.method.options();
+        if options.access() != visits.access || options.block_bytes() != Some(visits.block_bytes) {
+            return Err(self.unavailable("the visits were drawn for another access or block size"));
+        }
+        if visits.destination() == Destination::Overwrite && self.metadata()?.len() != visits.file_bytes {
+            return Err(self.resized(self.metadata()?.len()));
+        }
+        visits.restart();
+        Ok(())
+    }
+
+    /// The blocks of a range, from its start to its end or as they were drawn.
+    pub fn blocks(&self, block_bytes: usize, range: Range<u64>) -> Blocks<'a> {
+        Blocks::new(self.visits, self.method.options().access(), block_bytes, range)
+    }
+
+    /// The start of a request, if requests are timed.
+    #[inline]
+    pub fn request_start(&self) -> Option<Instant> {
+        self.visits.map(|_| Instant::now())
+    }
+
+    /// Records the latency of a finished request.
+    #[inline]
+    pub fn request_done(&self, offset: u64, started: Option<Instant>) {
+        if let Some((visits, started)) = self.visits.zip(started) {
+            visits.took(offset, started);
+        }
+    }
+
+    /// Whether the block at an offset is read where others are written.
+    #[inline]
+    pub fn is_read(&self, offset: u64) -> bool {
+        self.visits.is_some_and(|visits| visits.is_read(offset))
+    }
+
+    /// Writes a block, whose bytes `produce` made, or reads it.
+    pub fn visit_block(&self, buffer: &mut [u8], offset: u64, length: usize) -> Result<()> {
+        let started = self.request_start();
+        if self.is_read(offset) {
+            self.read_block(buffer, offset, length)?;
+        } else {
+            self.write_block(buffer, offset, length)?;
+        }
+        self.request_done(offset, started);
+        Ok(())
+    }
+
     /// The length to request, aligned for direct I/O. A read then ends early, and the padding of a write is cut off
     /// later.
     pub fn request_bytes(&self, length: usize) -> usize {

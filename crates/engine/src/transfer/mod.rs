@@ -18,8 +18,8 @@ pub(crate) use flight::Flight;
 #[cfg(test)]
 pub(crate) use pipe::tests::in_time;
 pub(crate) use pipe::{DoubleBuffer, Filling, Helper, Pipe, Taking};
-pub(crate) use side::Side;
-pub(crate) use view::{STEP_BYTES, View, pieces, require_guard, window_bytes, windows};
+pub(crate) use side::{Side, pieces};
+pub(crate) use view::{STEP_BYTES, View, require_guard, window_bytes, windows};
 pub(crate) use visits::Blocks;
 pub use visits::Visits;
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use seekless_method::{AccessPattern, CachePolicy, Durability, Method, Operation, Preallocate};
 use seekless_sys::{self as sys, Access, Opening, Support};
 
-use super::{Destination, Progress, TOLD_BYTES, Visits, pieces};
+use super::{Destination, Progress, TOLD_BYTES, Visits};
 use crate::Producer;
 use crate::error::{Error, Result};
 use crate::files::{FileId, Stretch, require_regular, require_told_size, stat_regular, stretches};
@@ -470,4 +470,11 @@ impl<'a> Side<'a> {
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
+}
+
+/// A range cut into pieces.
+pub(crate) fn pieces(range: Range<u64>, piece_bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    let end = range.end;
+    let starts = range.step_by(piece_bytes as usize);
+    starts.map(move |start| start..start.saturating_add(piece_bytes).min(end))
 }

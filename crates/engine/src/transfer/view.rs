@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use seekless_sys::{Map, MapAdvice, MapMode, MappedBytes, MappedBytesMut};
 
-use super::Side;
+use super::{Side, pieces};
 use crate::error::{Error, Result};
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
 use seekless_method::{Hint, Method};
@@ -31,13 +31,6 @@ pub(crate) fn window_bytes(method: &Method, range: &Range<u64>) -> u64 {
     let block = method.options().block_bytes();
     let window = block.map_or(range.end - range.start, |block| block.next_multiple_of(page_bytes()));
     window.max(1)
-}
-
-/// A range cut into pieces.
-pub(crate) fn pieces(range: Range<u64>, piece_bytes: u64) -> impl Iterator<Item = Range<u64>> {
-    let end = range.end;
-    let starts = range.step_by(piece_bytes as usize);
-    starts.map(move |start| start..start.saturating_add(piece_bytes).min(end))
 }
 
 /// The page size for offsets of maps; some machines have pages of 64K.

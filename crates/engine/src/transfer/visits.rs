@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use seekless_method::AccessPattern;
 
-use super::{Destination, Side};
-use crate::error::Result;
+use super::Destination;
 
 /// The seed of the order if none was drawn.
 const SEED: u64 = 0x5eed;
@@ -16,9 +15,9 @@ const SEED: u64 = 0x5eed;
 /// request.
 #[derive(Debug)]
 pub struct Visits {
-    access: AccessPattern,
-    file_bytes: u64,
-    block_bytes: u64,
+    pub(super) access: AccessPattern,
+    pub(super) file_bytes: u64,
+    pub(super) block_bytes: u64,
     /// Per cent of the blocks that are read where others are written, and the seed by which they are drawn.
     reads: (u32, u64),
     offsets: Vec<u64>,
@@ -67,7 +66,7 @@ impl Visits {
     }
 
     /// Whether the block at an offset is read where others are written.
-    fn is_read(&self, offset: u64) -> bool {
+    pub(super) fn is_read(&self, offset: u64) -> bool {
         let (percent, seed) = self.reads;
         percent > 0 && mixed(offset ^ seed) % 100 < u64::from(percent)
     }
@@ -120,23 +119,14 @@ impl Visits {
         }
     }
 
-    /// Prepares for the requests of a file. Fails if its size or the method is not that for which the blocks were
-    /// drawn.
-    pub(crate) fn begin(&self, side: &Side<'_>) -> Result<()> {
-        let options = side.method.options();
-        if options.access() != self.access || options.block_bytes() != Some(self.block_bytes) {
-            return Err(side.unavailable("the visits were drawn for another access or block size"));
-        }
-        if self.destination() == Destination::Overwrite && side.metadata()?.len() != self.file_bytes {
-            return Err(side.resized(side.metadata()?.len()));
-        }
+    /// Forgets the latencies of the last reading or writing.
+    pub(super) fn restart(&self) {
         self.done.store(0, Ordering::Relaxed);
-        Ok(())
     }
 
     /// `#[cold]`, so that it costs nothing if requests are not timed.
     #[cold]
-    fn took(&self, offset: u64, started: Instant) {
+    pub(super) fn took(&self, offset: u64, started: Instant) {
         let nanoseconds = (started.elapsed().as_nanos() as u64) << 1 | u64::from(self.is_read(offset));
         if let Some(latency) = self.latencies.get(self.done.fetch_add(1, Ordering::Relaxed)) {
             latency.store(nanoseconds, Ordering::Relaxed);
@@ -207,6 +197,22 @@ enum Order<'a> {
     Shuffled(Shuffled),
 }
 
+impl<'a> Blocks<'a> {
+    /// The blocks of a range, from its start to its end or as they were drawn.
+    pub fn new(visits: Option<&'a Visits>, access: AccessPattern, block_bytes: usize, range: Range<u64>) -> Self {
+        let shuffled = || Shuffled::new((range.end - range.start).div_ceil(block_bytes.max(1) as u64), SEED);
+        Self {
+            order: match (visits, access) {
+                (Some(visits), _) => Order::Drawn(visits.offsets.iter()),
+                (None, AccessPattern::Sequential) => Order::Sequential,
+                (None, AccessPattern::Random) => Order::Shuffled(shuffled()),
+            },
+            left: range,
+            block_bytes,
+        }
+    }
+}
+
 impl Iterator for Blocks<'_> {
     type Item = (u64, usize);
 
@@ -225,54 +231,6 @@ impl Iterator for Blocks<'_> {
             Order::Shuffled(blocks) => self.left.start + blocks.next()? * self.block_bytes as u64,
         };
         Some((offset, (self.block_bytes as u64).min(self.left.end - offset) as usize))
-    }
-}
-
-impl<'a> Side<'a> {
-    /// The blocks of a range, from its start to its end or as they were drawn.
-    pub fn blocks(&self, block_bytes: usize, range: Range<u64>) -> Blocks<'a> {
-        let shuffled = || Shuffled::new((range.end - range.start).div_ceil(block_bytes.max(1) as u64), SEED);
-        Blocks {
-            order: match (self.visits, self.method.options().access()) {
-                (Some(visits), _) => Order::Drawn(visits.offsets.iter()),
-                (None, AccessPattern::Sequential) => Order::Sequential,
-                (None, AccessPattern::Random) => Order::Shuffled(shuffled()),
-            },
-            left: range,
-            block_bytes,
-        }
-    }
-
-    /// The start of a request, if requests are timed.
-    #[inline]
-    pub fn request_start(&self) -> Option<Instant> {
-        self.visits.map(|_| Instant::now())
-    }
-
-    /// Records the latency of a finished request.
-    #[inline]
-    pub fn request_done(&self, offset: u64, started: Option<Instant>) {
-        if let Some((visits, started)) = self.visits.zip(started) {
-            visits.took(offset, started);
-        }
-    }
-
-    /// Whether the block at an offset is read where others are written.
-    #[inline]
-    pub fn is_read(&self, offset: u64) -> bool {
-        self.visits.is_some_and(|visits| visits.is_read(offset))
-    }
-
-    /// Writes a block, whose bytes `produce` made, or reads it.
-    pub fn visit_block(&self, buffer: &mut [u8], offset: u64, length: usize) -> Result<()> {
-        let started = self.request_start();
-        if self.is_read(offset) {
-            self.read_block(buffer, offset, length)?;
-        } else {
-            self.write_block(buffer, offset, length)?;
-        }
-        self.request_done(offset, started);
-        Ok(())
     }
 }
 

@@ -161,7 +161,7 @@ impl Writer {
         if destination == Destination::Overwrite {
             target.bytes = target.metadata()?.len();
         }
-        visits.begin(&target)?;
+        target.begin(visits)?;
         target.visits = Some(visits);
         fill(self.0.for_bytes(target.bytes)?, &target, visits.bytes(), producer)
     }
