@@ -1,6 +1,6 @@
 //! Orders: in which two files are read, and in which the updates of a batch are written. Some have a number of bytes.
 
-use super::{OptionId, Setting, Value};
+use super::Value;
 
 /// The order in which two files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,12 +36,6 @@ impl Order {
     }
 }
 
-impl From<Order> for Setting {
-    fn from(order: Order) -> Self {
-        Self(OptionId::Order, Some(order.value()))
-    }
-}
-
 /// In which order, and in what pieces, the updates of a batch are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UpdateOrder {
@@ -73,11 +67,5 @@ impl UpdateOrder {
     #[must_use]
     pub fn fills_gaps(self) -> bool {
         matches!(self, Self::Rewrite | Self::Coalesce(1..))
-    }
-}
-
-impl From<UpdateOrder> for Setting {
-    fn from(order: UpdateOrder) -> Self {
-        Self(OptionId::UpdateOrder, Some(order.value()))
     }
 }

@@ -53,6 +53,18 @@ impl Setting {
     }
 }
 
+impl From<Order> for Setting {
+    fn from(order: Order) -> Self {
+        Self(OptionId::Order, Some(order.value()))
+    }
+}
+
+impl From<UpdateOrder> for Setting {
+    fn from(order: UpdateOrder) -> Self {
+        Self(OptionId::UpdateOrder, Some(order.value()))
+    }
+}
+
 /// The values of a method's options. The type is small, because errors contain it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use seekless_method::{Choice, Method, OptionId, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
-use super::conclude::JudgedMethod;
+use super::judged::JudgedMethod;
 use super::cpu_seconds;
 use crate::samples::is_sound;
 use crate::statistics::{median, median_interval, paired};

@@ -7,12 +7,14 @@
 
 mod conclude;
 mod effects;
+mod judged;
 mod sentence;
 
 use std::collections::BTreeMap;
 
-pub(crate) use conclude::{JudgedMethod, conclude_judged, tell_other_sizes, write_down};
+pub(crate) use conclude::{conclude_judged, tell_other_sizes, write_down};
 pub use conclude::{Judgement, conclude_all};
+pub(crate) use judged::JudgedMethod;
 use seekless_record::{DeviceUse, Latency, Standing, Summary, SystemUse, Trial, Verdict};
 
 use crate::model::ModelField;

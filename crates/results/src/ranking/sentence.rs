@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use seekless_record::{Entry, Interval, Sittings, Status};
 
 use super::TIE_RATIO;
-use super::conclude::{CHEAP, JudgedMethod, Why};
 use super::effects::MethodEffect;
+use super::judged::{CHEAP, JudgedMethod, Why};
 use crate::answer::NOT_MEASURED;
 use crate::samples::{is_faster, is_slower};
 use crate::statistics::FEWEST_SAMPLES;
