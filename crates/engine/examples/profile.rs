@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (reading, found) = timed(|| StorageProfile::for_plans(&path));
         let found = found.map_err(|why| why.to_string())?;
         let facts = Facts {
-            profile: Some(Box::leak(Box::new(found))),
+            profile: Some(&found),
             ..Facts::assumed([file; 2], ProcessFacts::without_rings())
         };
         let (first, plan) = timed(|| plan::read(&task, &facts));

@@ -1,12 +1,11 @@
 //! Finding and reading the profile that fits a path: what was measured on its storage by earlier runs of the lab.
 //!
 //! It is read once a process and storage, and used only if the file belongs to this user or root and nobody else can write it. What
-//! does not fit (another kernel, read-ahead window or mount option) is ignored with the reason. A plan parses the curves of its own
-//! conditions only, when it first asks for them.
+//! does not fit (another kernel, read-ahead window or mount option) is ignored with the reason. Parsing all curves would take longer
+//! than everything else together, so a plan parses those of its own conditions, when it first asks for them.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -43,21 +42,30 @@ pub struct StorageProfile {
     pub path: PathBuf,
     /// Why it is not used for the cache states in which memory decides, if so.
     pub without_warm: Option<&'static str>,
-    /// Its text, if curves are parsed when they are asked for.
-    text: String,
-    groups: Vec<CurveGroup>,
+    curves: Vec<LazyCurve>,
 }
 
-/// The curves under the same conditions.
+/// A curve with its method; `None` for one that this version does not know, that does something else, or that takes impossible times.
+type KnownCurve = (Option<Method>, Curve);
+
+/// The line of a curve, or how it begins, and the curve once it was parsed; `None` where the line is damaged.
 #[derive(Debug, PartialEq)]
-struct CurveGroup {
-    /// How their lines begin.
-    start: String,
-    /// Where their lines are in the profile, and the place of the first among all curves.
-    lines: Range<usize>,
-    index: usize,
-    /// Each with its method; `None` for one that this version does not know, that does something else, or that takes impossible times.
-    curves: OnceLock<Vec<(Option<Method>, Curve)>>,
+struct LazyCurve {
+    line: String,
+    parsed: OnceLock<Option<KnownCurve>>,
+}
+
+impl LazyCurve {
+    fn get(&self) -> Option<&KnownCurve> {
+        let parse = || match Curve::from_line(self.line.as_bytes(), 0) {
+            Ok(curve) => Some(with_method(curve)),
+            Err(error) => {
+                log::debug!(error = crate::full_text(&error), "planned without a curve of a profile");
+                None
+            }
+        };
+        self.parsed.get_or_init(parse).as_ref()
+    }
 }
 
 /// Why a profile is not used.
@@ -95,62 +103,70 @@ impl fmt::Display for Unfit {
     }
 }
 
-/// Whether plans use no profiles in this process.
-static UNWANTED: AtomicBool = AtomicBool::new(false);
+/// What the plans of this process know of profiles.
+struct Context {
+    is_unwanted: AtomicBool,
+    /// The devices that plans asked about, each with the profile that fits. There are few.
+    found: [OnceLock<(u64, Option<StorageProfile>)>; DEVICES_MAX],
+    /// The expected time of everything that was planned, in ns.
+    expected_ns: Mutex<f64>,
+}
+
+/// Plans on more devices use no profile.
+const DEVICES_MAX: usize = 64;
+
+static CONTEXT: Context = Context {
+    is_unwanted: AtomicBool::new(false),
+    found: [const { OnceLock::new() }; DEVICES_MAX],
+    expected_ns: Mutex::new(0.0),
+};
 
 /// Whether plans of this process are to use no profiles. Returns what was set before.
 pub fn without_profiles(unwanted: bool) -> bool {
-    UNWANTED.swap(unwanted, Relaxed)
+    CONTEXT.is_unwanted.swap(unwanted, Relaxed)
 }
-
-type Loaded = (u64, Option<&'static StorageProfile>);
-static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
 
 /// The profile for plans on a path and its device; `None` if none fits.
 pub(crate) fn of_device(path: &Path, device: u64) -> Option<&'static StorageProfile> {
-    if UNWANTED.load(Relaxed) || cfg!(test) {
+    if CONTEXT.is_unwanted.load(Relaxed) || cfg!(test) {
         return None;
     }
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, found)) = loaded.iter().find(|(known, _)| *known == device) {
-        return *found;
-    }
-    let found = match StorageProfile::for_plans(path) {
-        // It is as long-lived as the process, which has few storages.
-        Ok(found) => Some(&*Box::leak(Box::new(found))),
-        // Another path on the device may be found: this one may have no name any more.
-        Err(Unfit::Unknown(_)) => return None,
-        Err(why) => {
-            log::debug!(path = %path.display(), %why, "planned without a profile");
-            None
+    for place in &CONTEXT.found {
+        if place.get().is_none() {
+            let found = match StorageProfile::for_plans(path) {
+                Ok(found) => Some(found),
+                // Another path on the device may be found: this one may have no name any more.
+                Err(Unfit::Unknown(_)) => return None,
+                Err(why) => {
+                    log::debug!(path = %path.display(), %why, "planned without a profile");
+                    None
+                }
+            };
+            // Another thread may have taken the place.
+            let _ = place.set((device, found));
         }
-    };
-    loaded.push((device, found));
-    found
+        if let Some((_, found)) = place.get().filter(|(known, _)| *known == device) {
+            return found.as_ref();
+        }
+    }
+    None
 }
 
-/// The time that finding and reading a profile takes, its curves for a plan included, and that of another plan by it, in nanoseconds:
-/// `examples/profile.rs` measures them.
+/// The time that finding and reading a profile takes, and that of a plan by it, in nanoseconds: `examples/profile.rs` measures them.
 const READING_NS: f64 = 300_000.0;
 const PLANNING_NS: f64 = 20_000.0;
 /// Asking a profile may take this part of the time of what is planned.
 const ASKING_PART: f64 = 0.02;
 
-/// Whether asking the profile of a device takes little of this expected time: that of what is planned, and, before the profile is read,
-/// that of everything for which this process did not ask.
-pub(crate) fn pays(device: u64, expected_ns: f64) -> bool {
-    static NOT_ASKED_NS: Mutex<f64> = Mutex::new(0.0);
-    let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    if loaded.iter().any(|(known, _)| *known == device) {
-        return is_little(true, expected_ns);
-    }
-    let mut not_asked_ns = NOT_ASKED_NS.lock().unwrap_or_else(PoisonError::into_inner);
-    *not_asked_ns += expected_ns;
-    is_little(false, *not_asked_ns)
+/// Whether asking a profile takes little of this expected time, and reading it little of that of everything planned so far.
+pub(crate) fn pays(expected_ns: f64) -> bool {
+    let mut all_ns = CONTEXT.expected_ns.lock().unwrap_or_else(PoisonError::into_inner);
+    *all_ns += expected_ns;
+    is_little(*all_ns, expected_ns)
 }
 
-fn is_little(is_read: bool, expected_ns: f64) -> bool {
-    ASKING_PART * expected_ns >= if is_read { PLANNING_NS } else { READING_NS }
+fn is_little(all_ns: f64, expected_ns: f64) -> bool {
+    ASKING_PART * expected_ns >= PLANNING_NS && ASKING_PART * all_ns >= READING_NS
 }
 
 /// The user's directory of profiles; `None` if neither `XDG_DATA_HOME` nor `HOME` says where that is.
@@ -196,24 +212,6 @@ pub fn file_name(id: &StorageId, mount_point: Option<&str>, mount_options: Optio
     )
 }
 
-impl CurveGroup {
-    /// The curves. None of them is used if a line is damaged.
-    fn curves(&self, text: &str) -> &[(Option<Method>, Curve)] {
-        self.curves.get_or_init(|| {
-            let parsed = (self.index..)
-                .zip(text[self.lines.clone()].lines())
-                .map(|(index, line)| Curve::from_line(line.as_bytes(), index).map(with_method));
-            let tell = |error: &DocumentError| {
-                log::debug!(
-                    error = crate::full_text(error),
-                    "planned without the curves of a profile"
-                );
-            };
-            parsed.collect::<Result<_, _>>().inspect_err(tell).unwrap_or_default()
-        })
-    }
-}
-
 /// No call that moves a block takes less than this.
 const CALL_SECONDS: f64 = 20e-9;
 
@@ -229,7 +227,7 @@ fn is_possible(method: &Method, curve: &Curve) -> bool {
     points.all(|point| point.seconds.median >= CALL_SECONDS * calls(point.bytes))
 }
 
-fn with_method(curve: Curve) -> (Option<Method>, Curve) {
+fn with_method(curve: Curve) -> KnownCurve {
     let Conditions {
         operation, durability, ..
     } = curve.conditions;
@@ -248,7 +246,7 @@ impl StorageProfile {
         Self::found(path, Self::read)
     }
 
-    /// The same for plans: the curves are parsed when a plan asks for them, and ignored if their lines are damaged.
+    /// The same for plans: curves are parsed when a plan asks for them, and left out where their lines are damaged.
     ///
     /// # Errors
     /// Why none fits.
@@ -259,7 +257,7 @@ impl StorageProfile {
     /// The profile; `read` reads the profile from its file.
     fn found(path: &Path, read: fn(&Path) -> Result<Self, Unfit>) -> Result<Self, Unfit> {
         let named = env::var_os(VARIABLE).map(PathBuf::from);
-        if UNWANTED.load(Relaxed) || named.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+        if CONTEXT.is_unwanted.load(Relaxed) || named.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             return Err(Unfit::Unwanted);
         }
         let directories = directories();
@@ -296,7 +294,7 @@ impl StorageProfile {
             why => why,
         })?;
         // A short run may have left one without curves.
-        let borrowed = (found.groups.is_empty() && !is_named).then(borrow).flatten();
+        let borrowed = (found.curves.is_empty() && !is_named).then(borrow).flatten();
         borrowed.map_or_else(|| found.fits(&id, mount_point.as_deref(), options), Ok)
     }
 
@@ -313,55 +311,39 @@ impl StorageProfile {
     fn read_head(path: &Path) -> Result<Self, Unfit> {
         let text = text_of(path)?;
         let (head, lines) = ProfileHead::from_text(&text).map_err(damaged(path))?;
-        let mut at = text.len() - lines.len();
-        let text = String::from_utf8(text);
-        let text = text.map_err(|error| Unfit::Unreadable(path.to_owned(), io::Error::other(error)))?;
-        let mut groups: Vec<CurveGroup> = Vec::new();
-        for (index, line) in text[at..].split_inclusive('\n').enumerate() {
-            let (from, start) = (at, line.split_inclusive('}').next().unwrap_or_default());
-            at += line.len();
-            match groups.last_mut().filter(|group| group.start == start) {
-                Some(group) => group.lines.end = at,
-                None => groups.push(CurveGroup {
-                    start: start.to_owned(),
-                    lines: from..at,
-                    index,
-                    curves: OnceLock::new(),
-                }),
-            }
-        }
+        let lines = str::from_utf8(lines);
+        let lines = lines.map_err(|error| Unfit::Unreadable(path.to_owned(), io::Error::other(error)))?;
+        let curves = lines.lines().map(|line| LazyCurve {
+            line: line.to_owned(),
+            parsed: OnceLock::new(),
+        });
         Ok(Self {
             head,
             path: path.to_owned(),
             without_warm: None,
-            text,
-            groups,
+            curves: curves.collect(),
         })
     }
 
     /// A profile that was read from a file.
     #[must_use]
     pub fn new(profile: Profile, path: PathBuf) -> Self {
-        let groups = profile.curves.chunk_by(|one, other| one.conditions == other.conditions);
-        let groups = groups.map(|group| CurveGroup {
-            start: group[0].conditions.line_start(),
-            lines: 0..0,
-            index: 0,
-            curves: group.iter().cloned().map(with_method).collect::<Vec<_>>().into(),
+        let curves = profile.curves.into_iter().map(|curve| LazyCurve {
+            line: curve.conditions.line_start(),
+            parsed: Some(with_method(curve)).into(),
         });
         Self {
             head: profile.head,
             path,
             without_warm: None,
-            text: String::new(),
-            groups: groups.collect(),
+            curves: curves.collect(),
         }
     }
 
     /// The whole profile.
     #[must_use]
     pub fn profile(&self) -> Profile {
-        let curves = self.groups.iter().flat_map(|group| group.curves(&self.text));
+        let curves = self.curves.iter().filter_map(LazyCurve::get);
         Profile {
             head: self.head.clone(),
             curves: curves.map(|(_, curve)| curve.clone()).collect(),
@@ -439,8 +421,9 @@ impl StorageProfile {
     pub fn curves(&self, conditions: Conditions) -> impl Iterator<Item = (&Method, &Curve)> {
         let is_left_out = self.without_warm.is_some() && matches!(conditions.cache, Cache::Warm | Cache::FirstTouch);
         let start = conditions.line_start();
-        let alike = self.groups.iter().find(|group| !is_left_out && group.start == start);
-        let curves = alike.into_iter().flat_map(|group| group.curves(&self.text));
+        let alike = self.curves.iter();
+        let alike = alike.filter(move |curve| !is_left_out && curve.line.starts_with(&start));
+        let curves = alike.filter_map(LazyCurve::get);
         curves.filter_map(|(method, curve)| Some((method.as_ref()?, curve)))
     }
 }
@@ -562,16 +545,15 @@ pub(crate) mod tests {
     #[test]
     fn a_profile_is_asked_where_that_is_little_of_the_time() {
         let milliseconds = 1e6;
-        let asks = |is_read, expected| is_little(is_read, expected * milliseconds);
-        assert_eq!([10.0, 20.0].map(|expected| asks(false, expected)), [false, true]);
-        assert_eq!([0.5, 2.0].map(|expected| asks(true, expected)), [false, true]);
+        let asks = |all, expected| is_little(all * milliseconds, expected * milliseconds);
+        assert_eq!([10.0, 20.0].map(|all| asks(all, 10.0)), [false, true]);
+        assert_eq!([0.5, 2.0].map(|expected| asks(100.0, expected)), [false, true]);
         // Of many small files, one is asked for at last.
-        let nowhere = u64::MAX;
-        assert!((0..100).any(|_| pays(nowhere, milliseconds)));
+        assert!((0..100).any(|_| pays(milliseconds)));
     }
 
     #[test]
-    fn a_plan_parses_the_curves_of_its_conditions_only() {
+    fn a_plan_gets_the_curves_of_its_conditions_whose_methods_are_known_and_lines_are_sound() {
         let of = |operation, cache| Conditions {
             operation,
             cache,
@@ -606,15 +588,14 @@ pub(crate) mod tests {
             })
         };
         let wanted = ["read/sync,block=1M read/mmap", "read/mmap", "compare/sync,block=1M"];
-        let found = StorageProfile::read_head(&path).unwrap();
-        assert_eq!(methods(&found), wanted);
-        let whole = StorageProfile::read(&path).unwrap();
-        assert_eq!(methods(&whole), wanted);
-        assert_eq!((found.profile(), whole.profile()), (profile.clone(), profile));
-        // Of a damaged line, only the curves beside it are missing.
+        let (found, whole) = (StorageProfile::read_head(&path), StorageProfile::read(&path));
+        for found in [found.unwrap(), whole.unwrap()] {
+            assert_eq!(methods(&found), wanted);
+            assert_eq!(found.profile(), profile);
+        }
         written(&path, &text.replacen("\"read/mmap\"", "\"read/mmap\",\"more\":1", 1));
         let found = StorageProfile::read_head(&path).unwrap();
-        assert_eq!(methods(&found), ["", wanted[1], wanted[2]]);
+        assert_eq!(methods(&found), ["read/sync,block=1M", wanted[1], wanted[2]]);
         assert!(matches!(StorageProfile::read(&path), Err(Unfit::Document(..))));
     }
 

@@ -71,8 +71,8 @@ fn set_in(notes: &Path, window: PathBuf, kib: u64) -> Result<ReadAhead, String> 
         note,
     };
     let window = &set.window;
-    let noted = write!(file, "{before_kib} {kib} {} {}", process::id(), window.display());
-    noted.map_err(failed(&set.note))?;
+    let written = write!(file, "{before_kib} {kib} {} {}", process::id(), window.display());
+    written.map_err(failed(&set.note))?;
     fs::write(window, kib.to_string()).map_err(failed(window))?;
     // Drivers may round it, or have a minimum.
     match read_kib(window).map_err(failed(window))? {
@@ -94,7 +94,7 @@ fn put_back_in(notes: &Path) {
         let numbers = (number(), number(), number());
         // Without all of them, the run was killed before it set the window.
         if let ((Some(before_kib), Some(set_kib), Some(process)), Some(window)) = (numbers, words.next()) {
-            if process != process::id().into() && Path::new("/proc").join(process.to_string()).exists() {
+            if process != u64::from(process::id()) && Path::new("/proc").join(process.to_string()).exists() {
                 continue;
             }
             // Somebody may have changed it since.

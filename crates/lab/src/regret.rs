@@ -148,8 +148,9 @@ fn planned(profile: Profile, contest: &Contest, conditions: Conditions) -> Optio
         has_rings: true,
         ..ProcessFacts::without_rings()
     };
+    let profile = StorageProfile::new(profile, PathBuf::new());
     let facts = Facts {
-        profile: Some(Box::leak(Box::new(StorageProfile::new(profile, PathBuf::new())))),
+        profile: Some(&profile),
         ..Facts::assumed([file; 2], process)
     };
     let task = Task {

@@ -62,7 +62,7 @@ impl HowFar {
 mod tests {
     use super::*;
 
-    fn told(done: u64, unsure: u64, planned: u64, unsynced: Option<&str>) -> String {
+    fn told(done: u64, unsure: u64, planned: u64, unsynced: Option<&'static str>) -> String {
         let far = HowFar {
             done,
             unsure,

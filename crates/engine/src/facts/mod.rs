@@ -17,6 +17,8 @@ mod seeks;
 mod timing;
 
 use std::fs::{self, File, Metadata};
+#[cfg(not(feature = "profile"))]
+use std::marker::PhantomData;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
@@ -43,7 +45,7 @@ pub use seeks::{SeekFacts, Seeks};
 
 /// The facts for planning a read, write, copy or comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Facts {
+pub struct Facts<'a> {
     /// The costs of calls, bytes and waits.
     pub costs: Costs,
     /// The file, and the file that it is copied to or compared with; if there is only one file, twice the same.
@@ -62,13 +64,15 @@ pub struct Facts {
     pub can_share: bool,
     /// What earlier runs of the lab measured on the storage.
     #[cfg(feature = "profile")]
-    pub profile: Option<&'static StorageProfile>,
+    pub profile: Option<&'a StorageProfile>,
+    #[cfg(not(feature = "profile"))]
+    pub(crate) profile: PhantomData<&'a ()>,
 }
 
 /// The kernel's default read-ahead window.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
-impl Facts {
+impl Facts<'_> {
     /// Assumed facts, if only the files and the limits of the process are known.
     #[must_use]
     pub fn assumed(files: [FileFacts; 2], process: ProcessFacts) -> Self {
@@ -83,6 +87,8 @@ impl Facts {
             can_share: false,
             #[cfg(feature = "profile")]
             profile: None,
+            #[cfg(not(feature = "profile"))]
+            profile: PhantomData,
         }
     }
 
@@ -181,7 +187,7 @@ impl Facts {
             expected_ns += costs.flush_ns.value + costs.device_byte_ns.value * bytes as f64;
         }
         expected_ns *= self.process.files_of_a_plan as f64;
-        if one.device == other.device && profile::pays(one.device, expected_ns) {
+        if one.device == other.device && profile::pays(expected_ns) {
             self.profile = profile::of_device(path, one.device);
         }
         self.profile.is_some()

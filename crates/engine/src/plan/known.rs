@@ -164,7 +164,7 @@ struct Asked<'a> {
     profile: &'a StorageProfile,
     operation: Operation,
     task: &'a Task,
-    facts: &'a Facts,
+    facts: &'a Facts<'a>,
 }
 
 impl Asked<'_> {

@@ -28,7 +28,7 @@ const fn about(value: f64) -> Fact {
 
 /// A storage with these costs: the wait for a read in microseconds, a byte read and a byte written in nanoseconds, a flush in
 /// microseconds.
-const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> Facts {
+const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> Facts<'static> {
     Facts {
         costs: Costs {
             write_call_ns: about(700.0),
@@ -63,6 +63,8 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
         can_share: false,
         #[cfg(feature = "profile")]
         profile: None,
+        #[cfg(not(feature = "profile"))]
+        profile: std::marker::PhantomData,
     }
 }
 
@@ -324,7 +326,7 @@ fn costs_at(bounds: &Costs, parts: &[f64]) -> Costs {
     }
 }
 
-fn storages() -> impl Strategy<Value = Facts> {
+fn storages() -> impl Strategy<Value = Facts<'static>> {
     let resident = prop_oneof![Just(None), (0.0..=1.0).prop_map(Some)];
     let known = [TURNING, SATA, NVME, TMPFS, NETWORK, THROTTLED, SHINGLED, TINY_MEMORY];
     let of = prop::sample::select(known.to_vec());

@@ -28,10 +28,10 @@ pub(crate) use format::MOST_FILES;
 pub use format::parse_toml;
 pub use known::KNOWN;
 pub use requests::Requests;
-pub use words::{Checked, FormatProblem, one_of, problem};
 use seekless::Operation;
 use seekless::method::Choice;
 use seekless_record::{Cache, Column, Contest, Differ, Entry, Published, Status, Subject};
+pub use words::{Checked, FormatProblem, one_of, problem};
 
 use crate::kernel::Kernel;
 pub use crate::layout::Layout;

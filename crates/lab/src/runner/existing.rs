@@ -49,12 +49,14 @@ fn find(directory: &Path, is_enough: impl Fn(usize) -> bool) -> (Vec<TestFile>, 
         if is_enough(files.len()) {
             break;
         }
-        let opened = found.ok().and_then(|file| CachedFile::open(file.path()).ok());
-        let Some(file) = opened else {
+        let opened = found
+            .ok()
+            .and_then(|file| Some((CachedFile::open(file.path()).ok()?, file)));
+        let Some((opened, file)) = opened else {
             unreadable += 1;
             continue;
         };
-        let metadata = file.metadata();
+        let metadata = opened.metadata();
         let is_first_name = metadata.nlink() < 2 || linked.insert(FileId::of(metadata));
         if metadata.len() > 0 && is_first_name {
             files.push(TestFile::existing(file.path(), metadata.len()));

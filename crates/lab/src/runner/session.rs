@@ -178,9 +178,17 @@ impl<'a> BenchSession<'a> {
             };
             planner.list(&plans)
         };
-        if let Some(most) = self.bench.most_written.filter(|_| self.storages[0].given_file().is_none()) {
+        if let Some(most) = self
+            .bench
+            .most_written
+            .filter(|_| self.storages[0].given_file().is_none())
+        {
             let least = list(self, &self.calibration().slowest());
-            check_most_written(most, self.calibration().bytes_before_trials(), least.groups.iter().flatten())?;
+            check_most_written(
+                most,
+                self.calibration().bytes_before_trials(),
+                least.groups.iter().flatten(),
+            )?;
         }
         let speeds = self.calibrate(trial_overhead)?;
         let list = list(self, &speeds);
@@ -227,7 +235,10 @@ impl<'a> BenchSession<'a> {
                     let Some(tree) = tree.ok().filter(|tree| tree.unreadable > 0) else {
                         continue;
                     };
-                    let choice = format!("{}: {}: left out: {} not readable", experiment.name, tree.path, tree.unreadable);
+                    let choice = format!(
+                        "{}: {}: left out: {} not readable",
+                        experiment.name, tree.path, tree.unreadable
+                    );
                     if !self.run.choices.contains(&choice) {
                         self.run.choices.push(choice);
                     }
@@ -267,7 +278,11 @@ impl<'a> BenchSession<'a> {
         if groups.is_empty() {
             return Err(BenchError::AllMeasured(self.run.id.clone()));
         }
-        if let Some(most) = self.bench.most_written.filter(|_| self.storages[0].given_file().is_none()) {
+        if let Some(most) = self
+            .bench
+            .most_written
+            .filter(|_| self.storages[0].given_file().is_none())
+        {
             let left = groups.iter().flat_map(|group| &group.contests);
             check_most_written(
                 most,

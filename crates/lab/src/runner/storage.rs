@@ -331,7 +331,9 @@ impl MeasuredStorage {
             block_bytes: Some(facts.block_bytes),
             free_bytes: Some(facts.free_bytes),
             // Directories have no alignment, so it is read from the given file, or the first one made.
-            direct_alignment_bytes: self.given_file().and_then(|_| seekless::direct_alignment(&self.directory)),
+            direct_alignment_bytes: self
+                .given_file()
+                .and_then(|_| seekless::direct_alignment(&self.directory)),
             device: facts.device.as_ref().map(|device| record::Device {
                 name: device.name.clone(),
                 below: device.disk_names(),

@@ -115,7 +115,13 @@ impl BenchSession<'_> {
                 self.retire(turn, Status::Failed(wrong.to_string()));
             }
         } else {
-            move_apart(&mut self.run, &mut decider.groups[turn.group].contests, turn, trial, work);
+            move_apart(
+                &mut self.run,
+                &mut decider.groups[turn.group].contests,
+                turn,
+                trial,
+                work,
+            );
         }
         self.tell_mode(&report);
         Ok(())
@@ -375,7 +381,9 @@ impl BenchSession<'_> {
 
     /// The devices that a trial reads and writes, each once.
     fn device_directories(&self, contest: &Contest) -> Vec<OsString> {
-        let directories: BTreeSet<_> = of_contest(&self.storages, contest).filter_map(device_directory).collect();
+        let directories: BTreeSet<_> = of_contest(&self.storages, contest)
+            .filter_map(device_directory)
+            .collect();
         directories.into_iter().collect()
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use seekless_method::{Choice, Method, OptionId, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
-use super::judged::JudgedMethod;
 use super::cpu_seconds;
+use super::judged::JudgedMethod;
 use crate::samples::is_sound;
 use crate::statistics::{median, median_interval, paired};
 

@@ -281,7 +281,7 @@ impl<'a> JudgedMethod<'a> {
 
     /// An entry's seconds in a usual round: those of the leader times their ratio, so that both figures of a table agree. In one sitting,
     /// the interval is that of its trials, relative to their median.
-    fn seconds(&self, entry: usize, of_trials: &Interval) -> Option<Interval> {
+    pub(super) fn seconds(&self, entry: usize, of_trials: &Interval) -> Option<Interval> {
         let field = self.all()?;
         let [own, leader] = [entry, field.leader].map(|entry| field.model.seconds(entry));
         let spread = if self.over.is_some() { own? } else { *of_trials };

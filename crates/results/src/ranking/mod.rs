@@ -12,8 +12,8 @@ mod sentence;
 
 use std::collections::BTreeMap;
 
-pub(crate) use conclude::{conclude_judged, tell_other_sizes, write_down};
 pub use conclude::{Judgement, conclude_all};
+pub(crate) use conclude::{conclude_judged, tell_other_sizes, write_down};
 pub(crate) use judged::JudgedMethod;
 use seekless_record::{DeviceUse, Latency, Standing, Summary, SystemUse, Trial, Verdict};
 

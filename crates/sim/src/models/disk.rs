@@ -118,7 +118,8 @@ impl DiskState {
             segments: Vec::new(),
             following: None,
             dirty: ByteRanges::default(),
-            shingled: (disk.shingled_zone_bytes > 0).then(|| ShingledState::new(disk.shingled_zone_bytes, disk.disk_cache_bytes)),
+            shingled: (disk.shingled_zone_bytes > 0)
+                .then(|| ShingledState::new(disk.shingled_zone_bytes, disk.disk_cache_bytes)),
             asked_ns: 0,
             seeks: 0,
         }

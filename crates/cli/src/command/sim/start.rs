@@ -100,7 +100,10 @@ fn fault(arguments: &Arguments) -> anyhow::Result<Option<seekless_sim::faults::D
         kind,
         on: arguments.fault_on.clone(),
         nth: arguments.fault_nth.unwrap_or(1),
-        times: arguments.fault_times.or(arguments.fault_nth.and(Some(1))).unwrap_or(u64::MAX),
+        times: arguments
+            .fault_times
+            .or(arguments.fault_nth.and(Some(1)))
+            .unwrap_or(u64::MAX),
     }))
 }
 

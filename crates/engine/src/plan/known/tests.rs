@@ -44,7 +44,7 @@ fn changed(reads: &[(&str, Cache, f64)], change: impl FnOnce(&mut [Curve])) -> S
     StorageProfile::new(profile, PathBuf::new())
 }
 
-fn facts_by(profile: StorageProfile, resident: f64) -> Facts {
+fn facts_by(profile: StorageProfile, resident: f64) -> Facts<'static> {
     let file = FileFacts {
         bytes: 1 << 20,
         allocated_bytes: 1 << 20,
@@ -60,7 +60,7 @@ fn facts_by(profile: StorageProfile, resident: f64) -> Facts {
     }
 }
 
-fn facts(curves: &[(&str, Cache, f64)], resident: f64) -> Facts {
+fn facts(curves: &[(&str, Cache, f64)], resident: f64) -> Facts<'static> {
     facts_by(profile(curves), resident)
 }
 
