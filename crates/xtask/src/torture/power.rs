@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fastrand::Rng;
 use rustix::fs::syncfs;
-use seekless_sim::device::{self, DeviceName, DeviceOptions};
 use seekless_sim::RequestKind;
+use seekless_sim::device::{self, DeviceName, DeviceOptions};
 use seekless_sim::faults::{DeviceFault, FaultKind};
 use seekless_sim::models::DiskModel;
 

@@ -119,8 +119,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     use crate::show::visible_path;
 
     if let Some(trace) = &arguments.trace {
-        let inputs = arguments.faults.iter().chain(&arguments.backing);
-        refuse_input(trace, inputs.map(PathBuf::as_path))?;
+        refuse_input(trace, arguments.backing.as_deref())?;
     }
     let options = DeviceOptions {
         model: arguments.model,
