@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use seekless::files::{Attributes, FileRef, Own};
 use seekless::walk::{Directory, StatFacts, Walk, WalkRules};
@@ -148,26 +148,48 @@ pub(super) fn is_append_only(directory: &impl AsRawFd) -> bool {
     path.is_some_and(|path| matches!(sys::protection(&path), Ok(Support::Available(Some(_)))))
 }
 
-/// What is entered: directories of the same mount.
-struct SameMount(Option<u64>, u64);
+/// Removes what is not whole in directories of the same mount.
+struct PartialRules<'a> {
+    mount: Option<u64>,
+    device: u64,
+    is_whole: &'a dyn Fn(&StatFacts, &[u8]) -> bool,
+}
 
-impl WalkRules for SameMount {
-    fn enters(&mut self, _directory: &Directory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
-        facts.device == self.1 && sys::unique_mount_id(at) == self.0
+impl PartialRules<'_> {
+    fn remove(&self, directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
+        if !(self.is_whole)(&StatFacts::at(directory, name)?, name) {
+            unlinkat(directory, name, AtFlags::empty())?;
+        }
+        Ok(())
     }
 }
 
-/// Removes the files of a tree that are not known to be whole.
+impl WalkRules for PartialRules<'_> {
+    fn enters(&mut self, _directory: &Directory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+        facts.device == self.device && sys::unique_mount_id(at) == self.mount
+    }
+
+    fn pass(&mut self, directory: &Directory<1>, name: &CStr, _kind: FileType) {
+        if let Ok(handles) = directory.handles() {
+            // One that stays is made again, unless files that are as old stay.
+            let _ = self.remove(handles.borrowed()[0], name.to_bytes());
+        }
+    }
+}
+
+/// Removes the entries of a tree that are not known to be whole.
 fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts, &[u8]) -> bool) -> io::Result<()> {
-    let rules = SameMount(sys::unique_mount_id(directory), StatFacts::of(directory)?.device);
-    for found in Walk::of(directory.try_clone()?.into(), Path::new(""), rules) {
+    let rules = PartialRules {
+        mount: sys::unique_mount_id(directory),
+        device: StatFacts::of(directory)?.device,
+        is_whole,
+    };
+    let mut walk = Walk::of(directory.try_clone()?.into(), Path::new(""), rules);
+    while let Some(found) = walk.next() {
         let file = found.map_err(|(_, reason)| io::Error::other(reason))?;
         let removed = file.with_place(|directory, name, _| {
-            let found = StatFacts::at(directory, name).map_err(|error| ("stat", error.into()))?;
-            if !is_whole(&found, name) {
-                unlinkat(directory, name, AtFlags::empty()).map_err(|error| ("remove", error.into()))?;
-            }
-            Ok(())
+            let removed = walk.rules.remove(directory, name);
+            removed.map_err(|error| ("remove", error))
         });
         removed.map_err(|(_, error)| error)?;
     }

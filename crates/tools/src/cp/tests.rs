@@ -276,8 +276,12 @@ fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_someb
     let place = tempfile::tempdir().unwrap();
     let (from, into) = many_and_into(place.path());
     let taken = into.join("from");
+    symlink("target", from.join("d2/link")).unwrap();
     for is_own in [true, false] {
         let hidden = left_in(&from, &into);
+        // Without its times.
+        fs::remove_file(hidden.join("d2/link")).unwrap();
+        symlink("target", hidden.join("d2/link")).unwrap();
         // Incomplete; the source has no such file any more; somebody's, mounted or moved here with a directory.
         fs::write(hidden.join("d0/0"), b"unfinished").unwrap();
         fs::write(hidden.join("d1/vanished"), b"unfinished").unwrap();
@@ -287,7 +291,8 @@ fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_someb
             fs::remove_file(marker).unwrap();
         }
         let watch = Slow::default();
-        let summary = copied(&from, &into, &watch);
+        let options = options(|options| options.existing = Existing::ReplacedIfOlder);
+        let summary = copy_trees(&[&from], &into, &options, &Stop::default(), &watch).unwrap();
         assert_eq!(summary.failures, u64::from(!is_own), "{:?}", watch.failures);
         assert_eq!(seen(&taken), seen(&from));
         assert_eq!(hidden.exists(), !is_own);
