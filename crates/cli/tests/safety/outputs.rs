@@ -38,7 +38,7 @@ const OUTPUTS: [(&str, &str, &str); 20] = [
 const EXPERIMENT: &[u8] = b"name = \"reading\"\nabout = \"Reading\"\n\n[[contest]]\noperation = \"read\"\nsizes = [\"1M\"]\nmethods = [\"read/sync\"]\n";
 
 /// All other arguments that are paths: what is read, changed, or made as the work itself.
-const OTHERS: [&str; 43] = [
+const OTHERS: [&str; 42] = [
     "advise path",
     "bench dir",
     "bench file",
