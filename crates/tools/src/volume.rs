@@ -1,10 +1,8 @@
-//! Which file system a directory is on, as reports, plans and journals say it: after a restart, a device number may mean another
+//! Which file system a directory is on, as journals say it: after a restart, a device number may mean another
 //! one, and a path may lead below a mount point whose volume is not there.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, fstatvfs, openat};
 use seekless::Mounts;
@@ -31,16 +29,6 @@ pub(crate) fn system_of(directory: impl AsFd) -> String {
         Some(uuid) => format!("{name} {}", hexadecimal(&uuid)),
         None => name,
     }
-}
-
-/// [`system_of`] the directory that an absolute path is, or that holds it.
-pub(crate) fn system_at(path: &Path) -> String {
-    directory_at(path).map_or_else(|_| "unknown".to_owned(), |directory| system_of(&directory))
-}
-
-/// Opens the directory that an absolute path is, or that holds it. Nothing else is opened, as that may have effects.
-pub(crate) fn directory_at(path: &Path) -> io::Result<Directory> {
-    Directory::open(path).or_else(|_| Directory::open(path.parent().unwrap_or(path)))
 }
 
 /// Names the volume of a directory: [`system_of`] it, where that is mounted, and which directory of it.
@@ -80,6 +68,8 @@ pub(crate) fn is_volume(now: &str, was: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::testing::{Mounted, mounts};
 

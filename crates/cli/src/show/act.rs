@@ -6,9 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use seekless_results::{bytes, visible};
-use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
-use seekless_tools::dupes::act::report::RefusedPart;
-use seekless_tools::dupes::act::{Action, Needless, Ran, RefusalReason, Settled, Step, StepOutcome};
+use seekless_tools::dupes::act::choose::{ActPlan, GroupChoice, RefusedPart};
+use seekless_tools::dupes::act::{Action, NothingToGain, Ran, Recovered, RefusalReason, Step, StepOutcome};
 use seekless_tools::dupes::links_elsewhere;
 use seekless_tools::json::written;
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ use super::visible::{object, visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// Writes a plan, and what came of its steps.
-pub struct Acts {
+pub struct ActReport {
     objects: Option<Objects>,
     action: Action,
     directory: PathBuf,
@@ -36,7 +35,7 @@ pub struct Acts {
     /// Space that files left alone keep: those that the plan leaves alone, and others.
     left_bytes: [u64; 2],
     /// Steps that would gain nothing, by the reason.
-    needless: BTreeMap<Needless, u64>,
+    needless: BTreeMap<NothingToGain, u64>,
     failed: u64,
     ran: Option<Ran>,
 }
@@ -46,7 +45,7 @@ const BLOCK_BYTES: u64 = 4096;
 /// The width of the column before the paths.
 const WORD: usize = 8;
 
-impl Acts {
+impl ActReport {
     /// Nothing is written yet.
     pub fn new(action: &Action, json: Option<JsonForm>) -> Self {
         Self {
@@ -85,7 +84,7 @@ impl Acts {
         visible_path(path.strip_prefix(&self.directory).unwrap_or(path))
     }
 
-    /// Writes a part of a report or plan that is not believed, to standard error, too.
+    /// Writes a line of a plan, or a file, that is refused, to standard error, too.
     pub fn refused(&mut self, refused: &RefusedPart) -> io::Result<()> {
         self.refused += 1;
         let path = refused.path.as_deref().map(|path| self.shown(path));
@@ -98,7 +97,7 @@ impl Acts {
     }
 
     /// Writes what stays, why, and what will be done, except for steps with an outcome in `left`.
-    pub fn plan(&mut self, chosen: &Chosen, left: &[Option<StepOutcome>], is_dry_run: bool) -> io::Result<()> {
+    pub fn plan(&mut self, chosen: &ActPlan, left: &[Option<StepOutcome>], is_dry_run: bool) -> io::Result<()> {
         let (mut rest, mut page) = (left, page());
         for choice in &chosen.choices {
             let (outcomes, more) = rest.split_at(choice.steps.len());
@@ -167,12 +166,11 @@ impl Acts {
             Action::Reflink => ["reflink", "now share blocks", ""],
             Action::Move { .. } => ["move", "moved", ""],
             Action::Trash { .. } => ["move", "moved", " to the trash"],
-            Action::Aside => ["move", "moved", " to .seekless-trash-… beside them"],
+            Action::Quarantine => ["move", "moved", " to .seekless-trash-… beside them"],
         }
     }
 
     fn count(&mut self, choice: &GroupChoice, outcomes: &[Option<StepOutcome>]) {
-        self.left += choice.directories.iter().filter(|(_, why)| why.is_some()).count() as u64;
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
             match outcome {
                 Some(StepOutcome::Needless { why }) => *self.needless.entry(*why).or_default() += 1,
@@ -210,17 +208,16 @@ impl Acts {
         (!notes.is_empty()).then(|| notes.join(", "))
     }
 
-    /// Writes what is done with a group. What is in whole directories is shown only if it is left alone.
+    /// Writes what is done with a group.
     fn choice(&self, choice: &GroupChoice, outcomes: &[Option<StepOutcome>], page: &mut Page<'_>) -> io::Result<()> {
         let is_needless = |outcome: &Option<StepOutcome>| matches!(outcome, Some(StepOutcome::Needless { .. }));
-        if choice.directories.is_empty() && outcomes.iter().all(is_needless) {
+        if outcomes.iter().all(is_needless) {
             return Ok(());
         }
-        let each = bytes(choice.bytes);
-        match choice.files {
-            Some(number) => writeln!(page, "{BOLD}Equal directories of {}, {each}{BOLD:#}", files(number))?,
-            None if choice.kept.is_empty() => writeln!(page, "{BOLD}Directories to remove if left empty{BOLD:#}")?,
-            None => writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?,
+        if choice.kept.is_empty() {
+            writeln!(page, "{BOLD}Directories to remove if left empty{BOLD:#}")?;
+        } else {
+            writeln!(page, "{BOLD}Equal files of {}{BOLD:#}", bytes(choice.bytes))?;
         }
         let mut line = |word: &str, path: &Path, is_directory: bool, notes: [Option<&str>; 2]| {
             let (path, end) = (self.shown(path), if is_directory { "/" } else { "" });
@@ -231,31 +228,25 @@ impl Acts {
             }
             writeln!(page)
         };
-        let word = |why: Option<&str>| if why.is_some() { "leave" } else { self.action.word() };
         let same = |index: usize| (index > 0).then_some("same file");
         for kept in &choice.kept {
             for (index, path) in kept.paths.iter().enumerate() {
                 let why = same(index).map_or_else(|| kept.why.to_string(), str::to_owned);
-                line("keep", path, choice.files.is_some(), [Some(&why), None])?;
+                line("keep", path, false, [Some(&why), None])?;
             }
         }
-        for (path, why) in &choice.directories {
-            let why = why.as_ref().map(ToString::to_string);
-            line(word(why.as_deref()), path, true, [why.as_deref(), None])?;
-        }
-        let is_moved = matches!(self.action, Action::Move { .. });
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
             let why = outcome.as_ref().and_then(StepOutcome::why).map(String::from);
-            if is_needless(outcome) || choice.files.is_some() && why.is_none() {
+            if is_needless(outcome) {
                 continue;
             }
             let note = why.clone().or_else(|| self.note(step));
             let (why, note) = (why.as_deref(), note.as_deref());
             for (index, path) in step.file.paths.iter().enumerate() {
-                let word = match word(why) {
-                    "leave" => "leave",
-                    word if is_moved || !step.file.is_directory => word,
-                    _ => "remove",
+                let word = match why {
+                    Some(_) => "leave",
+                    None if step.file.is_directory => "remove",
+                    None => self.action.word(),
                 };
                 line(word, path, step.file.is_directory, [same(index), note])?;
             }
@@ -269,12 +260,6 @@ impl Acts {
         outcomes: &[Option<StepOutcome>],
         is_dry_run: bool,
     ) -> io::Result<()> {
-        for (path, why) in &choice.directories {
-            if let Some(why) = why {
-                let left = json!({"outcome": "left", "reason": why});
-                self.object(&object("directory", left, Some(path)))?;
-            }
-        }
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
             if outcome.is_some() || is_dry_run {
                 self.object(&self.step_json(step, outcome.as_ref()))?;
@@ -312,14 +297,14 @@ impl Acts {
     }
 
     /// Says what became of a file, or of the journal, of a run that was killed before, on standard error.
-    pub fn settled(&self, path: &Path, settled: &Settled) {
-        let words = match settled {
-            Settled::Run { done, left, failed } => {
+    pub fn recovered(&self, path: &Path, recovered: &Recovered) {
+        let words = match recovered {
+            Recovered::Run { done, left, failed } => {
                 let (done, failed) = (files(*done), and_also(*failed, "not settled"));
                 format!("earlier run was killed: {done} done, {left} put back or not begun{failed}")
             }
-            Settled::PutBack => "put back after an earlier run was killed".to_owned(),
-            Settled::Failed { why } => format!(
+            Recovered::PutBack => "put back after an earlier run was killed".to_owned(),
+            Recovered::Failed { why } => format!(
                 "not settled after an earlier run was killed: {}",
                 visible(&why.to_string())
             ),
@@ -353,7 +338,7 @@ impl Acts {
             Action::Reflink => format!("Let {subjects} share blocks?"),
             Action::Move { to } => format!("Move {subjects} to {}?", self.shown(to)),
             Action::Trash { .. } => format!("Move {subjects} to the trash?"),
-            Action::Aside => format!(
+            Action::Quarantine => format!(
                 "Move {subjects} to .seekless-trash-… beside them, with what other programs write to them meanwhile?"
             ),
             _ => format!("Replace {subjects}{}?", self.words()[2]),
@@ -361,8 +346,8 @@ impl Acts {
     }
 
     /// Says where a plan is, and what it does.
-    pub fn plan_written(&mut self, file: &Path, planned: [u64; 2]) -> io::Result<()> {
-        self.planned = planned;
+    pub fn plan_written(&mut self, file: &Path, planned: u64) -> io::Result<()> {
+        self.planned = [planned, 0];
         let (shown, to_do) = (visible_path(file), self.to_do());
         tell(&format!(
             "{to_do}; the plan is {shown}. To act: seekless dupes act --plan {shown}"

@@ -9,7 +9,7 @@ use std::thread;
 use anstyle::Style;
 use clap::ValueEnum;
 use seekless_results::{bytes, visible};
-use seekless_tools::dupes::act::origin::SearchOrigin;
+use seekless_tools::dupes::act::copies::SearchOrigin;
 use seekless_tools::dupes::{ContainedDirectory, DuplicatesSum, EqualFiles, FoundDuplicates, Proof, TreeOverlap};
 use seekless_tools::json::written;
 use serde_json::{Value, json};
@@ -53,14 +53,14 @@ impl DuplicatesForm {
 
 /// Writes groups, those that save most first, or the files without a duplicate, to standard output; what could not be read, and
 /// what changed, to standard error. Files of paths numbered `references` or higher are marked. Returns whether anything was
-/// written. The JSON summary says where the search was made, so that its files can be acted on.
+/// written. The JSON summary says where the search was made.
 pub fn show_duplicates(
     found: &FoundDuplicates,
     form: DuplicatesForm,
     is_unique: bool,
     roots: &[PathBuf],
     references: u32,
-    mut origin: Option<SearchOrigin>,
+    origin: Option<&SearchOrigin>,
 ) -> io::Result<bool> {
     show_failures(found);
     // The adapter that strips styles would also strip zero bytes, and is slow because it checks every byte.
@@ -78,9 +78,6 @@ pub fn show_duplicates(
     let mut is_any = false;
     ahead(&|| groups(found, is_unique), |group| {
         is_any = true;
-        if let Some(origin) = &mut origin {
-            (group.files.iter()).for_each(|file| origin.meet(file.state.device, &file.names[0].path));
-        }
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &written(&group.reported())),
             (DuplicatesForm::Text, _) => text(&mut out, &group, [is_unique, false], references, styles),
@@ -105,7 +102,7 @@ pub fn show_duplicates(
     let sum = found.sum();
     if let Some(objects) = &objects {
         let mut summary = summary_json(found, &sum);
-        if let Some(origin) = &origin {
+        if let Some(origin) = origin {
             summary = origin.write(summary);
         }
         objects.finish(&mut out, &summary)?;

@@ -35,7 +35,7 @@ mod visible;
 
 use anstyle::{AnsiColor, Style};
 
-pub use act::Acts;
+pub use act::ActReport;
 pub use advice::{advice_json, directory_of, profile_json, profile_page, show_advice, show_profile};
 pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};

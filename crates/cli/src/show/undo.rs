@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use seekless_results::{bytes, visible};
-use seekless_tools::dupes::act::past::PastRun;
-use seekless_tools::dupes::act::undo::{Undone, UndoneStep};
+use seekless_tools::dupes::act::journal::PastRun;
+use seekless_tools::dupes::act::undo::{UndoOutcome, UndoneStep};
 use serde_json::{Value, json};
 
 use super::PLAIN;
@@ -37,8 +37,8 @@ impl UndoneFiles {
     pub fn add(&mut self, step: &UndoneStep<'_>, mut page: Option<&mut Page<'_>>) -> io::Result<()> {
         self.steps += 1;
         *match step.names().map(|(_, undone)| undone).max() {
-            Some(Undone::Failed { .. }) => &mut self.failed,
-            Some(Undone::Nothing) => &mut self.nothing,
+            Some(UndoOutcome::Failed { .. }) => &mut self.failed,
+            Some(UndoOutcome::Nothing) => &mut self.nothing,
             Some(_) => &mut self.restored[usize::from(step.file.is_directory)],
             None => return Ok(()),
         } += 1;
@@ -53,13 +53,13 @@ impl UndoneFiles {
             // Standard error may be gone.
             let tell = |what: &str, why: &str| drop(writeln!(stderr(), "seekless dupes: {shown}: {what}: {why}"));
             match undone {
-                Undone::Restored => {}
-                Undone::Nothing => continue,
-                Undone::Apart { names } => tell(
+                UndoOutcome::Restored => {}
+                UndoOutcome::Nothing => continue,
+                UndoOutcome::Apart { names } => tell(
                     &format!("{would}restored as a file of its own"),
                     &format!("it had {} outside the search", counted(*names, "hard link")),
                 ),
-                Undone::Failed { why } => {
+                UndoOutcome::Failed { why } => {
                     tell(&format!("{not}restored"), &visible(&why.to_string()));
                     continue;
                 }

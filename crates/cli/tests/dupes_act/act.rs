@@ -1,4 +1,4 @@
-//! `seekless dupes act`, `--action` and `undo` as users see them: rules, reports and plans read back, asking, exit codes.
+//! `seekless dupes --action`, `act` and `undo` as users see them: rules, plans read back, asking, exit codes.
 //!
 //! Whatever is refused, no content may be lost: each test that acts looks for it afterwards.
 
@@ -60,14 +60,6 @@ pub fn report(place: &Place, arguments: &[&str]) -> Value {
     place.succeeds(("dupes --json", arguments)).json()
 }
 
-/// Acts on a report.
-pub fn act_on(place: &Place, report: &Value, arguments: impl Words) -> Ended {
-    place.file("report", report.to_string().as_bytes());
-    let ended = place.run(("dupes act --from report", arguments));
-    fs::remove_file(place.path("report")).unwrap();
-    ended
-}
-
 #[test]
 fn what_stays_follows_the_rules() {
     for (rules, expected) in [
@@ -81,10 +73,6 @@ fn what_stays_follows_the_rules() {
         let keep: Vec<&str> = rules.iter().flat_map(|rule| ["--keep", rule]).collect();
         let place = three();
         place.succeeds(("dupes --action remove --yes .", &keep));
-        assert_eq!(left(&place), expected, "{rules:?}");
-        let place = three();
-        let report = report(&place, &["."]);
-        act_on(&place, &report, ("remove --yes", &keep)).succeeded();
         assert_eq!(left(&place), expected, "{rules:?}");
     }
     // The order of the paths that are given.
@@ -132,13 +120,10 @@ fn without_yes_it_asks_on_a_terminal_and_only_yes_is_yes() {
 #[test]
 fn without_a_terminal_it_neither_asks_nor_acts() {
     let place = three();
+    place.succeeds("dupes --action remove --keep newest --plan-file plan .");
     let before = files(&place);
-    let whole = report(&place, &["."]);
-    for ended in [
-        place.run("dupes --action remove --keep newest ."),
-        act_on(&place, &whole, "remove --keep newest"),
-    ] {
-        ended.failed_with(2, &["use --yes"]);
+    for words in ["dupes --action remove --keep newest .", "dupes act --plan plan"] {
+        place.run(words).failed_with(2, &["use --yes"]);
     }
     for form in ["--json", "--jsonl"] {
         let ended = place.run(("dupes --action remove --keep newest .", form));
@@ -152,8 +137,6 @@ fn nothing_is_done_without_a_rule_unless_there_is_a_reference() {
     let place = three();
     let refused = place.fails(2, "dupes --action remove --yes .");
     refused.warns("--keep RULE or --interactive to say which files stay; rules are newest, oldest");
-    let whole = report(&place, &["."]);
-    act_on(&place, &whole, "remove --yes").ended_with(2);
     assert_eq!(left(&place).len(), 3);
     place.succeeds("dupes --action remove --yes --against a .");
     assert_eq!(left(&place), ["a/x.raw"]);
@@ -161,42 +144,11 @@ fn nothing_is_done_without_a_rule_unless_there_is_a_reference() {
 
 #[test]
 fn everything_in_a_reference_stays() {
-    for is_report in [false, true] {
-        let place = three();
-        place.file("a/twin", b"same");
-        place.hard_link("a/twin", "b/link");
-        if is_report {
-            let report = report(&place, &["--against", "a", "b", "c"]);
-            act_on(&place, &report, "remove --yes").succeeded();
-        } else {
-            place.succeeds("dupes --action remove --yes --against a b c");
-        }
-        assert_eq!(left(&place), ["a/twin", "a/x.raw", "b/link"]);
-    }
-    // A report that denies that it is one.
     let place = three();
-    let mut forged = report(&place, &["--against", "a", "b", "c"]);
-    forged["summary"]["roots"][2]["is_reference"] = false.into();
-    act_on(&place, &forged, "remove --keep oldest --yes").warns("was edited");
-    assert_eq!(left(&place).len(), 3);
-    // Or that a file is in it: where the path is decides.
-    let place = three();
-    let mut forged = report(&place, &["--against", "a", "b", "c"]);
-    for path in forged["groups"][0]["paths"].as_array_mut().unwrap() {
-        path["root"] = 0.into();
-    }
-    let ended = act_on(&place, &forged, "remove --keep oldest --yes");
-    assert!(left(&place).contains(&"a/x.raw".to_owned()), "{}", ended.stderr);
-}
-
-#[test]
-fn a_reference_that_changed_leaves_its_group_alone() {
-    let place = three();
-    let report = report(&place, &["--against", "a", "b", "c"]);
-    fs::write(place.path("a/x.raw"), "SAME").unwrap();
-    let ended = act_on(&place, &report, "remove --keep oldest --yes").ended_with(2);
-    ended.warns("group 1, a/x.raw: changed since the search");
-    assert_eq!(left(&place), ["b/long-name", "c"]);
+    place.file("a/twin", b"same");
+    place.hard_link("a/twin", "b/link");
+    place.succeeds("dupes --action remove --yes --against a b c");
+    assert_eq!(left(&place), ["a/twin", "a/x.raw", "b/link"]);
 }
 
 #[test]
@@ -243,12 +195,6 @@ fn names_of_one_file_are_no_copies_and_go_together() {
     assert_eq!(left(&place), ["one", "two", "zero"]);
     let inode = |name| fs::metadata(place.path(name)).unwrap().ino();
     assert_eq!(inode("one"), inode("two"));
-    // A report that calls them two files with one inode is not believed, and one that names them apart keeps them together.
-    let mut forged = report(&place, &["."]);
-    let paths = forged["groups"][0]["paths"].as_array_mut().unwrap();
-    paths.retain(|path| path["path"] != "./zero");
-    act_on(&place, &forged, "remove --keep newest --yes").succeeded();
-    assert_eq!(left(&place), ["one", "two", "zero"]);
 }
 
 #[test]
@@ -271,23 +217,24 @@ fn names_of_one_file_are_reduced_to_one_by_the_rules_and_undo_links_them_again()
         place.succeeds("dupes undo");
         assert_eq!(fs::metadata(place.path("d/one")).unwrap().nlink(), 3, "{rule}");
     }
-    // By an edited plan, and by a report of equal files.
+    // By an edited plan, and beside equal files.
     let place = named();
     place.succeeds("dupes --action remove --names --keep first --plan-file plan d");
     let plan = place.text("plan");
-    let (kept, other) = (plan.find("keep   ").unwrap(), plan.find("remove 1-").unwrap());
+    let (kept, other) = (plan.find("keep   ").unwrap(), plan.find("remove /").unwrap());
     assert!(kept < other, "{plan}");
-    let none = plan.replace("keep   1-", "remove 1-");
+    let none = plan.replace("keep   /", "remove /");
     place.file("plan", none.as_bytes());
-    let ended = place.run("dupes act --yes --plan plan");
-    assert_eq!((ended.code, left(&place).len()), (Some(2), 3), "{}", ended.stderr);
+    // One stays whatever a plan says.
+    place.succeeds("dupes act --yes --plan plan");
+    assert_eq!(left(&place), ["d/c"]);
+    place.succeeds("dupes undo");
     place.file("plan", plan.as_bytes());
     place.succeeds("dupes act --yes --plan plan");
     assert_eq!(left(&place), ["d/c"]);
     let place = named();
     place.file("equal", b"same");
-    let found = report(&place, &["."]);
-    act_on(&place, &found, "remove --names --keep shortest --yes").succeeded();
+    place.succeeds("dupes --action remove --names --keep shortest --yes .");
     assert_eq!(left(&place), ["d/c", "equal"]);
 }
 
@@ -426,184 +373,6 @@ fn twice(names: &[&[u8]]) -> Place {
     place
 }
 
-#[test]
-fn a_report_is_read_as_document_lines_and_from_a_pipe_with_any_name_in_any_directory() {
-    for form in ["--json", "--jsonl"] {
-        let place = twice(&[b"x\ny \xff", b"\"\\", b"\xe2\x82", b"a\xef\xbf\xbd"]);
-        let names = |directory: &str| fs::read_dir(place.path(directory)).unwrap().count();
-        let report = place.succeeds(&format!("dupes {form} one other")).stdout;
-        let act = words("dupes act remove --keep first --yes");
-        place.run_fed(&act, report.as_bytes()).succeeded();
-        assert_eq!((names("one"), names("other")), (4, 0), "{form}");
-        place.succeeds("dupes undo");
-        assert_eq!(names("other"), 4);
-        let report = place.succeeds(&format!("dupes {form} one other")).stdout;
-        let file = place.file("elsewhere/report", report.as_bytes());
-        let mut command = place.command();
-        let elsewhere = command.current_dir(place.path("elsewhere")).args(&act);
-        Ended::by(elsewhere.arg("--from").arg(file)).succeeded();
-        assert_eq!(names("other"), 0);
-    }
-}
-
-/// Sets a value in a document by its pointer, or removes it if there is no text of a value.
-fn edit(document: &mut Value, pointer: &str, value: &str) {
-    let (above, key) = pointer.rsplit_once('/').unwrap();
-    let above = document.pointer_mut(above).unwrap();
-    if value.is_empty() {
-        above.as_object_mut().unwrap().remove(key).unwrap();
-    } else if let Some(place) = above.pointer_mut(&format!("/{key}")) {
-        *place = serde_json::from_str(value).unwrap();
-    } else {
-        above[key] = serde_json::from_str(value).unwrap();
-    }
-}
-
-#[test]
-fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
-    let place = three();
-    let good = report(&place, &["."]);
-    for (pointer, value, reason) in [
-        ("/summary/machine", r#""0123""#, "another machine"),
-        ("/summary/version", "2", "version 2"),
-        ("/summary/version", "null", "version"),
-        ("/summary/version", "", "older version"),
-        ("/summary/directory", r#""relative""#, "was edited"),
-        ("/summary/roots", "", "roots"),
-        ("/summary/roots/0/path", r#""relative""#, "was edited"),
-        (
-            "/summary/file_systems",
-            r#"[{"device": "x"}]"#,
-            "`file_systems[0].device`",
-        ),
-        ("/summary", "", "summary"),
-    ] {
-        let mut report = good.clone();
-        edit(&mut report, pointer, value);
-        act_on(&place, &report, "remove --keep newest --yes")
-            .ended_with(2)
-            .warns(reason);
-    }
-    let text = good.to_string();
-    for text in ["", "x", "{}", "[]", "null", &text[..text.len() / 2]] {
-        place.file("broken", text.as_bytes());
-        place.fails(2, "dupes act remove --keep newest --yes --from broken");
-        fs::remove_file(place.path("broken")).unwrap();
-    }
-    assert_eq!(left(&place).len(), 3);
-}
-
-#[test]
-fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goes_on() {
-    for (pointer, value, reason) in [
-        ("/paths/1/path", r#""../c""#, "path 2 is not below any"),
-        ("/paths/1/path", r#""./b/../c""#, "path 2 is not below any"),
-        ("/bytes", "", "`bytes`"),
-        ("/bytes", "5", "changed since"),
-        ("/bytes", "-4", "`bytes`"),
-        ("/kind", r#""directories""#, "whole directories"),
-        ("/kind", r#""x""#, "not a group"),
-        ("/paths", "", "`paths`"),
-        ("/paths/1/inode", "", "`paths[1]`: missing field `inode`"),
-        ("/paths/1/changed_ns", "1.5", "`paths[1].changed_ns`"),
-        ("/paths/1/root", "9", "root"),
-        ("/paths/1/path_bytes", r#""zz""#, "`paths[1].path`"),
-        ("/paths/1/path_bytes", r#""6162""#, "`paths[1].path`"),
-        ("/paths/1/path", r#""./c\u0000""#, "`paths[1].path`"),
-        ("/paths/1/path", r#""""#, "`paths[1].path`"),
-        ("/paths/1/path", r#""./a/x.raw""#, "twice"),
-        ("", "7", "not a group"),
-        ("/paths/1", r#""./c""#, "`paths[1]`"),
-    ] {
-        let place = three();
-        fs::create_dir(place.path("more")).unwrap();
-        place.files("more/1 more/2", b"more");
-        let mut report = report(&place, &["."]);
-        let groups = report["groups"].as_array_mut().unwrap();
-        let is_of_three = |group: &Value| group["paths"].as_array().unwrap().len() == 3;
-        let at = groups.iter().position(is_of_three).unwrap();
-        assert_eq!(groups[at]["paths"][0]["path"], "./a/x.raw");
-        if pointer.is_empty() {
-            groups[at] = json!(7);
-        } else {
-            edit(&mut groups[at], pointer, value);
-        }
-        let ended = act_on(&place, &report, "remove --keep oldest --yes").ended_with(2);
-        ended.warns(&format!("refused: group {}", at + 1));
-        ended.warns(reason);
-        assert_eq!(left(&place).len(), 3, "{reason}");
-        assert_eq!(names(&place).iter().filter(|name| name.starts_with("more/")).count(), 1);
-    }
-}
-
-#[test]
-fn a_file_that_is_not_what_it_was_is_refused_and_the_rest_of_its_group_goes_on() {
-    type Change = fn(&Place);
-    let saved: Change = |place| fs::write(place.path("a/x.raw"), "SAME").unwrap();
-    let saved_as_before: Change = |place| {
-        fs::write(place.path("a/x.raw"), "SAME").unwrap();
-        set_modified(&place.path("a/x.raw"), 30);
-    };
-    let removed: Change = |place| fs::remove_file(place.path("a/x.raw")).unwrap();
-    let linked: Change = |place| {
-        fs::remove_file(place.path("a/x.raw")).unwrap();
-        symlink("../c", place.path("a/x.raw")).unwrap();
-    };
-    let replaced: Change = |place| {
-        fs::copy(place.path("a/x.raw"), place.path("a/new")).unwrap();
-        fs::rename(place.path("a/new"), place.path("a/x.raw")).unwrap();
-    };
-    let in_a_linked_directory: Change = |place| {
-        fs::rename(place.path("a"), place.path("z")).unwrap();
-        symlink("z", place.path("a")).unwrap();
-    };
-    let changes = [
-        (saved, "changed since"),
-        (saved_as_before, "changed since"),
-        (removed, "no longer exists"),
-        (linked, "not a regular file"),
-        (replaced, "another inode"),
-        (in_a_linked_directory, ""),
-    ];
-    for (change, reason) in changes {
-        let place = three();
-        let report = report(&place, &["."]);
-        change(&place);
-        let ended = act_on(&place, &report, "remove --keep oldest --yes");
-        if reason.is_empty() {
-            // A directory that became a link: what is behind it stays.
-            ended.succeeded();
-            assert_eq!(left(&place), ["c", "z/x.raw"]);
-            continue;
-        }
-        ended.failed_with(2, &[reason]);
-        assert!(left(&place).contains(&"c".to_owned()));
-        assert!(!place.path("b/long-name").exists(), "{reason}");
-    }
-}
-
-#[test]
-fn a_file_in_two_groups_is_not_kept_in_one_and_acted_on_in_the_other() {
-    let place = three();
-    let mut forged = report(&place, &["."]);
-    let group = forged["groups"][0].clone();
-    let only = |first: &str, second: &str| {
-        let mut group = group.clone();
-        let chosen = |path: &Value| path["path"] == first || path["path"] == second;
-        group["paths"].as_array_mut().unwrap().retain(chosen);
-        group
-    };
-    // `oldest` keeps c and b/long-name, by turns; c alone must not end as the file that all rely on and that goes.
-    forged["groups"] = json!([
-        only("./b/long-name", "./a/x.raw"),
-        only("./c", "./b/long-name"),
-        only("./c", "./a/x.raw")
-    ]);
-    let ended = act_on(&place, &forged, "remove --keep oldest --yes").ended_with(2);
-    ended.warns("is already kept for another file");
-    assert_eq!(left(&place), ["b/long-name", "c"]);
-}
-
 /// Writes a plan that keeps `c` and acts on the others, and gives its lines that are no comments: the header, `keep`, and one for each
 /// other file.
 fn planned(place: &Place, action: impl Words) -> Vec<String> {
@@ -613,10 +382,14 @@ fn planned(place: &Place, action: impl Words) -> Vec<String> {
     lines_of(place)
 }
 
+/// The header, and the lines of groups, with an empty one between two of them.
 pub fn lines_of(place: &Place) -> Vec<String> {
     let text = place.text("plan");
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(str::to_owned).collect()
+    let lines = text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
+    let mut lines: Vec<String> = lines.collect();
+    lines.dedup();
+    lines.remove(1);
+    lines
 }
 
 pub fn carry_out(place: &Place, lines: &[String], more: &[&str]) -> Ended {
@@ -629,7 +402,7 @@ fn with_word(line: &str, word: &str) -> String {
     format!("{word} {}", line.split_once(' ').unwrap().1)
 }
 
-/// The word and mark of a line, without its path.
+/// The word of a line, without its path.
 fn until_path(line: &str) -> &str {
     &line[..line.find('/').unwrap()]
 }
@@ -642,7 +415,7 @@ fn a_plan_is_written_edited_and_carried_out() {
     let words: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(words, ["plan", "keep", "remove", "remove"]);
     let ended = carry_out(&place, &lines[..3], &[]).succeeded();
-    ended.says("keep      c  (as planned)");
+    ended.says("keep      c  (chosen)");
     assert_eq!(left(&place), ["b/long-name", "c"]);
     // The other line still holds; the first is done.
     let ended = carry_out(&place, &lines, &[]).ended_with(2);
@@ -667,7 +440,7 @@ fn words_of_a_plan_are_changed_by_hand() {
         (
             |lines| {
                 lines.insert(0, "# mine".to_owned());
-                lines.insert(3, String::new());
+                lines.insert(2, String::new());
                 lines.push("\t# more \r".to_owned());
             },
             &["c"],
@@ -711,29 +484,20 @@ fn words_of_a_plan_are_changed_by_hand() {
 #[test]
 fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
     type Edit = fn(&str, &str) -> String;
-    let edits: [(Edit, &str); 16] = [
-        (
-            |line, other| format!("{}{}", until_path(line), &other[until_path(other).len()..]),
-            "its mark differs",
-        ),
-        (|line, _| line.replacen("1-", "2-", 1), "its mark differs"),
-        (|line, _| line.replacen("1-", "1-0", 1), "its mark differs"),
-        (|line, _| line.replacen("1-", "one-", 1), "no mark"),
-        (|line, _| line.replacen("1-", "", 1), "no mark"),
+    let edits: [(Edit, &str); 10] = [
         (
             |line, _| with_word(line, "delete"),
             "it begins with `delete`; write `keep` or `remove`",
         ),
         (|line, _| with_word(line, "hardlink"), "it begins with `hardlink`"),
         (|line, _| with_word(line, "Keep\u{1b}"), "`Keep\\u{1b}`"),
-        (|line, _| until_path(line).to_owned(), "no path"),
+        (|line, _| until_path(line).to_owned(), "is not absolute"),
         (|line, _| line[..line.len() - 2].to_owned(), "no longer exists"),
-        (|line, _| line.to_owned() + "/", "is not a directory"),
-        (|line, _| line.replace("/a/", "/b/../a/"), "`..`"),
-        (|line, _| until_path(line).to_owned() + "a/x.raw", "is not absolute"),
+        (|line, _| line.to_owned() + "/", "cannot stat"),
+        (|line, _| line.replace("/a/", "/b/../a/"), "it stays"),
+        (|line, _| until_path(line).to_owned() + "a/x.raw", "it stays"),
         (|line, _| line.to_owned() + "\\q", "begins no escape"),
         (|line, _| line.to_owned() + "\\x00", "begins no escape"),
-        (|_, other| other.to_owned(), "it is on line 3, too"),
     ];
     for (edit, reason) in edits {
         let place = three();
@@ -748,38 +512,99 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
 #[test]
 fn a_plan_never_acts_on_all_copies_or_on_a_file_that_a_line_keeps() {
     type Edit = fn(&mut Vec<String>);
-    let all = &["a/x.raw", "b/long-name", "c"][..];
-    let none_kept = "no line keeps a file of its group";
-    let edits: [(Edit, &str, &[&str]); 4] = [
-        (|lines| drop(lines.remove(1)), none_kept, all),
-        (|lines| lines[1] = with_word(&lines[1], "remove"), none_kept, all),
-        (
-            |lines| lines.push(with_word(&lines[1], "remove")),
-            "line 2 keeps this file",
-            &["c"],
-        ),
-        (
-            |lines| lines.insert(1, with_word(&lines[2], "keep")),
-            "line 2 keeps this file",
-            &["a/x.raw", "c"],
-        ),
+    let edits: [(Edit, &[&str]); 4] = [
+        (|lines| drop(lines.remove(1)), &["a/x.raw", "c"]),
+        (|lines| lines[1] = with_word(&lines[1], "remove"), &["a/x.raw"]),
+        (|lines| lines.push(with_word(&lines[1], "remove")), &["c"]),
+        (|lines| lines.insert(1, with_word(&lines[2], "keep")), &["a/x.raw", "c"]),
     ];
-    for (edit, reason, expected) in edits {
+    for (edit, expected) in edits {
         let place = three();
         let mut lines = planned(&place, "remove");
         edit(&mut lines);
-        carry_out(&place, &lines, &[]).failed_with(2, &[reason]);
-        assert_eq!(left(&place), expected, "{reason}");
+        carry_out(&place, &lines, &[]).failed_with(2, &["it stays"]);
+        assert_eq!(left(&place), expected);
     }
-    // What changed between the plan and acting is left alone, and nothing relies on it.
-    for (changed, expected) in [("c", &["a/x.raw", "b/long-name"][..]), ("a/x.raw", &["c"])] {
+    // A blank line ends a group, and what a line of another group keeps is not acted on.
+    let place = three();
+    let lines = planned(&place, "remove");
+    let [keep, one, other] = [&lines[1], &lines[2], &lines[3]].map(Clone::clone);
+    let parts = [
+        with_word(&other, "keep"),
+        one.clone(),
+        String::new(),
+        keep.clone(),
+        other,
+        String::new(),
+        keep,
+        one,
+    ];
+    let parts = [&lines[..1], &parts[..]].concat();
+    carry_out(&place, &parts, &[]).failed_with(2, &["b/long-name: it stays", "it is already acted on"]);
+    assert_eq!(left(&place), ["b/long-name", "c"]);
+}
+
+#[test]
+fn what_changed_between_a_plan_and_acting_is_left_alone_unless_it_is_still_equal() {
+    type Change = fn(&Place);
+    let changes: [(Change, i32, &str); 6] = [
+        (
+            |place| fs::write(place.path("a/x.raw"), "SAME").unwrap(),
+            1,
+            "differs from the kept file at byte 0",
+        ),
+        (
+            |place| fs::write(place.path("a/x.raw"), "more than before").unwrap(),
+            2,
+            "it stays",
+        ),
+        (
+            |place| fs::remove_file(place.path("a/x.raw")).unwrap(),
+            2,
+            "no longer exists",
+        ),
+        (
+            |place| {
+                fs::remove_file(place.path("a/x.raw")).unwrap();
+                symlink("../c", place.path("a/x.raw")).unwrap();
+            },
+            2,
+            "not a regular file",
+        ),
+        (
+            |place| {
+                fs::rename(place.path("a"), place.path("z")).unwrap();
+                symlink("z", place.path("a")).unwrap();
+            },
+            2,
+            "it stays",
+        ),
+        (
+            |place| {
+                fs::copy(place.path("a/x.raw"), place.path("a/new")).unwrap();
+                fs::rename(place.path("a/new"), place.path("a/x.raw")).unwrap();
+            },
+            0,
+            "",
+        ),
+    ];
+    for (change, code, reason) in changes {
         let place = three();
         let lines = planned(&place, "remove");
-        fs::write(place.path(changed), "SAME").unwrap();
-        carry_out(&place, &lines, &[]).warns(&format!("{changed}: its mark differs"));
-        assert_eq!(left(&place), expected, "{changed}");
-        assert_eq!(place.read(changed), b"SAME");
+        change(&place);
+        carry_out(&place, &lines, &[]).failed_with(code, &[reason]);
+        let names = ["a/x.raw", "b/long-name", "c"].map(|name| place.path(name).symlink_metadata().is_ok());
+        assert_eq!(
+            names,
+            [code != 0 && reason != "no longer exists", false, true],
+            "{reason}"
+        );
     }
+    let place = three();
+    let lines = planned(&place, "remove");
+    fs::write(place.path("c"), "SAME").unwrap();
+    carry_out(&place, &lines, &[]).failed_with(1, &["differs from the kept file at byte 0"]);
+    assert_eq!(left(&place), ["a/x.raw", "b/long-name"]);
 }
 
 #[test]
@@ -791,7 +616,7 @@ fn names_of_one_file_have_a_line_each_and_stay_or_go_together() {
     let at = lines.iter().position(|line| line.ends_with("b/link")).unwrap();
     let mut kept = lines.clone();
     kept[at] = with_word(&kept[at], "keep");
-    carry_out(&place, &kept, &[]).warns(&format!("line {} keeps this file", at + 1));
+    carry_out(&place, &kept, &[]).warns("it stays");
     assert_eq!(left(&place), ["a/x.raw", "b/link", "c"]);
     carry_out(&place, &lines, &[]);
     assert_eq!(left(&place), ["c"]);
@@ -843,15 +668,14 @@ fn whatever_is_done_to_the_lines_of_a_plan_no_content_is_lost() {
         for _ in 0..=random.usize(..6) {
             let [one, other] = [(); 2].map(|()| random.usize(1..lines.len()));
             let parts = |line: &str| {
-                let mut parts: Vec<String> = line.splitn(3, ' ').map(str::to_owned).collect();
-                parts.resize(3, String::new());
-                parts
+                let (word, path) = line.split_once(' ').unwrap_or_default();
+                [word.to_owned(), path.trim_start().to_owned()]
             };
             let (mut changed, from) = (parts(&lines[one]), parts(&lines[other]));
             match random.usize(..8) {
                 0 => changed[0] = ["keep", action, "delete"][random.usize(..3)].to_owned(),
-                1 => changed[1] = from[1].clone(),
-                2 => changed[2] = from[2].clone(),
+                1 => lines.insert(one, String::new()),
+                2 => changed[1] = from[1].clone(),
                 3 => changed[0] = if changed[0] == "keep" { action } else { "keep" }.to_owned(),
                 4 => {
                     lines.insert(one, lines[other].clone());
@@ -862,7 +686,7 @@ fn whatever_is_done_to_the_lines_of_a_plan_no_content_is_lost() {
                     continue;
                 }
                 6 => {
-                    let end = random.usize(..lines[one].len());
+                    let end = random.usize(..=lines[one].len());
                     lines[one].truncate(end.max(8));
                     continue;
                 }
@@ -920,11 +744,15 @@ fn a_plan_with_another_header_does_nothing() {
         assert_eq!(left(&place).len(), 3);
     };
     for (from, to, reason) in [
-        ("remove", "hardlink", "was edited"),
-        ("\"remove\"", "\"move\",\"to\":\"/tmp\"", "was edited"),
+        (
+            "remove",
+            "hardlink",
+            "it begins with `remove`; write `keep` or `hardlink`",
+        ),
+        ("\"remove\"", "\"move\",\"to\":\"tmp\"", "not an absolute path"),
         ("\"machine\":\"", "\"machine\":\"x", "another machine"),
-        ("\"is_reference\":false", "\"is_reference\":true", "was edited"),
-        ("\"version\":1", "\"version\":2", "version 2"),
+        ("\"is_reference\":false", "\"is_reference\":true", "it stays"),
+        ("\"version\":2", "\"version\":1", "version 1"),
     ] {
         with_header(&|header| header.replace(from, to), reason);
     }
@@ -936,19 +764,27 @@ fn a_plan_with_another_header_does_nothing() {
     carry_out(&place, &lines, &[]).failed_with(2, &["header"]);
     let place = three();
     let lines = planned(&place, "remove");
-    for more in ["--keep newest", "--to a", "--absolute", "--from x"] {
+    for more in ["--keep newest", "--to a", "--absolute", "--plan-file x"] {
         carry_out(&place, &lines, &words(more)).ended_with(2);
     }
     assert_eq!(left(&place).len(), 3);
-    // A line of another plan is none of this one.
-    let other = planned(&place, "symlink");
-    let lines = [&lines[..2], &[with_word(&other[2], "remove"), lines[3].clone()]].concat();
-    carry_out(&place, &lines, &[]).warns("line 3, a/x.raw: its mark differs");
-    assert_eq!(left(&place), ["a/x.raw", "c"]);
+    // Options that its action does not take.
+    let lines = planned(&place, "hardlink");
+    for (more, reason) in [
+        ("--without-leases", "take --without-leases"),
+        ("--prune", "take --prune"),
+    ] {
+        carry_out(&place, &lines, &[more]).failed_with(2, &[reason]);
+    }
+    // Removing without leases is moving.
+    let lines = planned(&place, "remove");
+    let _open = File::options().append(true).open(place.path("a/x.raw")).unwrap();
+    carry_out(&place, &lines, &["--without-leases"]).says("2 files moved to .seekless-trash-");
+    assert!(!place.path("a/x.raw").exists() && left(&place).len() == 3);
 }
 
 #[test]
-fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to() {
+fn a_plan_cannot_be_turned_against_a_reference_or_the_trash() {
     let plan = |place: &Place, more: &str| {
         place.succeeds(("dupes --action remove --plan-file plan", more));
         lines_of(place)
@@ -964,7 +800,7 @@ fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to()
     let place = three();
     let lines = plan(&place, "--against c a b");
     let ended = carry_out(&place, &turned(&lines), &[]).ended_with(2);
-    ended.warns("c: it always stays");
+    ended.warns("c: it stays");
     assert_eq!(left(&place).len(), 3);
 
     let trashed = || {
@@ -981,18 +817,8 @@ fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to()
     let place = trashed();
     let mut lines = turned(&plan(&place, "--all --keep name:c ."));
     lines.retain(|line| !line.ends_with("long-name"));
-    carry_out(&place, &lines, &[]).warns("in the trash");
+    carry_out(&place, &lines, &[]).warns("c: it stays");
     assert_eq!(left(&place).len(), 3);
-
-    let place = three();
-    fs::create_dir(place.path("searched")).unwrap();
-    symlink("../a", place.path("searched/way")).unwrap();
-    place.file("searched/own", b"same");
-    let lines = plan(&place, "-L --keep at-least:1 --exclude a searched .");
-    let is_kept = |line: &String| line.starts_with("keep") && line.ends_with("a/x.raw");
-    assert!(lines.iter().any(is_kept), "{lines:?}");
-    carry_out(&place, &turned(&lines), &[]).warns("a/x.raw: it always stays");
-    assert!(left(&place).contains(&"a/x.raw".to_owned()));
 }
 
 #[test]
@@ -1005,11 +831,8 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
         ("--action move --keep newest --to c --yes", "not a directory"),
         ("--action remove --keep newest --to a --yes", "only move takes --to"),
         ("--action remove --keep newest --absolute --yes", "only symlink"),
-        (
-            "--action reflink --keep newest --ignore-metadata --yes",
-            "only remove, hardlink and symlink",
-        ),
-        ("--action remove --keep newest --dirs --yes", "only move and reflink"),
+        ("--action hardlink --keep newest --without-leases --yes", "only remove"),
+        ("--action remove --keep newest --dirs --yes", "omit --dirs"),
         ("--action remove --keep not-under:none --yes", "cannot find"),
         ("--action remove --keep under:none --yes", "cannot find"),
         ("--action remove --keep biggest --yes", "rules are newest"),
@@ -1053,7 +876,6 @@ fn words_of_other_programs_are_answered_with_those_of_this_one() {
             "remove --keep newest .",
             "seekless dupes --action remove --keep RULE PATH",
         ),
-        ("remove", "seekless dupes act remove --keep RULE --from REPORT"),
         ("link --soft .", "--action hardlink"),
         ("dedupe", "--action reflink"),
         ("move target", "--action move --to DIR"),
@@ -1098,41 +920,20 @@ fn json_tells_each_step_and_the_sum() {
 }
 
 #[test]
-fn a_file_in_use_or_with_other_rights_is_left_alone_with_exit_code_1_unless_that_is_asked_for() {
+fn a_file_in_use_or_with_other_rights_is_left_alone_with_exit_code_1() {
     let place = three();
     let open = File::options().append(true).open(place.path("a/x.raw")).unwrap();
     let all = "dupes --action remove --keep oldest --yes .";
     place.fails(1, all).warns("a/x.raw");
     assert_eq!(left(&place), ["a/x.raw", "c"]);
-    place.succeeds((all, "--busy"));
-    assert_eq!(left(&place), ["c"]);
+    place.succeeds((all, "--without-leases"));
+    assert!(!place.path("a/x.raw").exists() && left(&place).len() == 2);
     drop(open);
     let place = three();
     set_mode(place.path("c"), 0o666);
     let all = "dupes --action symlink --keep name:c --yes a c";
     place.fails(1, all).says("a symbolic link would give the rights");
     assert!(!place.path("a/x.raw").is_symlink());
-    place.succeeds((all, "--ignore-metadata"));
-    assert!(place.path("a/x.raw").is_symlink());
-}
-
-#[test]
-fn a_line_of_a_report_that_is_damaged_is_refused_and_the_rest_goes_on() {
-    let place = three();
-    let report = place.succeeds("dupes --jsonl .").stdout;
-    let arguments = "dupes act remove --keep oldest --yes";
-    for (input, reason) in [
-        (report.lines().next().unwrap().to_owned(), "no summary"),
-        (report.repeat(2), "several summaries"),
-        (String::new(), "no summary"),
-    ] {
-        place.run_fed(arguments, input.as_bytes()).failed_with(2, &[reason]);
-        assert_eq!(left(&place).len(), 3);
-    }
-    let damaged = format!("{{\"kind\": \"gr\n{report}");
-    let ended = place.run_fed(arguments, damaged.as_bytes());
-    ended.failed_with(2, &["refused: line 1: not JSON"]);
-    assert_eq!(left(&place), ["c"]);
 }
 
 #[test]
@@ -1146,7 +947,7 @@ fn a_line_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
         until_path(&lines[2]),
         fs::canonicalize(place.path("outside")).unwrap().display()
     );
-    carry_out(&place, &lines, &[]).warns("line 3, outside: its mark differs");
+    carry_out(&place, &lines, &[]).warns("line 3, outside: it stays");
     assert_eq!(left(&place), ["a/x.raw", "c", "outside"]);
 }
 
@@ -1228,7 +1029,7 @@ fn nothing_is_done_if_the_plan_cannot_be_printed() {
 fn files_of_hundreds_of_directories_and_these_are_acted_on_where_few_files_may_be_open() {
     let count = long_or(300, 60);
     let directories = format!("{} directories and ", 2 * (count - 1));
-    for (options, moved) in [("--keep first", ""), ("--dirs --keep name:7", &directories)] {
+    for (options, moved) in [("--keep first", ""), ("--prune --keep first", &directories)] {
         let place = Place::new();
         fs::create_dir(place.path("moved")).unwrap();
         for number in 0..count {
@@ -1343,26 +1144,31 @@ fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
     for number in 0..1500 {
         place.file(format!("b{number:04}"), b"SAME");
     }
-    let mut report = report(&place, &["."]);
-    let groups = report["groups"].as_array_mut().unwrap();
-    let of_all = groups
+    place.succeeds("dupes --action remove --keep name:a0000 --plan-file plan .");
+    // All in one group, whatever their bytes are.
+    let mut lines = lines_of(&place);
+    let of_kept = lines
         .iter()
-        .flat_map(|group| group["paths"].as_array().unwrap().clone());
-    let paths: Value = of_all.collect();
-    groups.truncate(1);
-    groups[0]["paths"] = paths;
-    place.file("report", report.to_string().as_bytes());
+        .position(|line| line.starts_with("keep") && line.ends_with("a0000"))
+        .unwrap();
+    lines.swap(1, of_kept);
+    lines.retain(|line| !line.is_empty());
+    for line in lines[2..].iter_mut().filter(|line| line.starts_with("keep")) {
+        *line = with_word(line, "remove");
+    }
+    lines[2..].sort();
+    place.file("plan", lines.join("\n").as_bytes());
     let mut command = place.command();
-    command.args(words("dupes act remove --keep name:a0000 --yes --from report"));
-    let plan = File::create(place.path("plan")).unwrap();
-    let mut child = command.stdout(plan).stderr(Stdio::piped()).spawn().unwrap();
+    command.args(words("dupes act --plan plan --yes"));
+    let shown = File::create(place.path("shown")).unwrap();
+    let mut child = command.stdout(shown).stderr(Stdio::piped()).spawn().unwrap();
     while place.path("a0001").exists() {
         assert!(child.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(1));
     }
     fs::remove_file(journal(&place)).unwrap();
     let ended = child.wait_with_output().unwrap();
-    let printed = place.text("plan") + &String::from_utf8_lossy(&ended.stderr);
+    let printed = place.text("shown") + &String::from_utf8_lossy(&ended.stderr);
     assert!(printed.contains("annot be undone"), "{printed}");
     assert!(!printed.contains("To undo"), "{printed}");
 }
@@ -1396,7 +1202,7 @@ fn what_a_killed_run_left_is_told_by_the_next_also_if_that_has_nothing_to_do() {
         assert_eq!(ended.stdout.contains("removed"), has_more, "{}", ended.stdout);
         let lines: Vec<&str> = ended.stderr.lines().collect();
         let [file, run] = &lines[..] else { panic!("{lines:?}") };
-        let why = "not settled after an earlier run was killed: another program saved it";
+        let why = "not settled after an earlier run was killed: another program replaced";
         assert!(file.contains(why), "{file}");
         let sum = "earlier run was killed: 1 file done, 0 put back or not begun, 1 not settled";
         assert!(run.ends_with(sum), "{run}");
@@ -1414,12 +1220,8 @@ fn moving_with_few_open_files_leaves_no_empty_directories() {
             place.file(format!("tree/one/{number}"), format!("{number}").as_bytes());
             place.file(format!("tree/two/{number}"), format!("{number}").as_bytes());
         }
-        let report = report(&place, &["tree"]);
-        place.file("report", report.to_string().as_bytes());
-        let ended = place.run_with_few_files(
-            limit,
-            "dupes act move --to to --keep path:tree/one/* --yes --from report",
-        );
+        place.succeeds("dupes --action move --to to --keep path:tree/one/* --plan-file plan tree");
+        let ended = place.run_with_few_files(limit, "dupes act --plan plan --yes");
         let mut find = place.command_of("find");
         let empty = Ended::by(find.args(words("to -mindepth 1 -type d -empty")));
         assert_eq!(empty.stdout, "", "{limit} {ended:?}");

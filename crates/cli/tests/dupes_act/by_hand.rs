@@ -123,12 +123,10 @@ fn an_answer_that_was_not_written_as_a_whole_is_asked_for_again() {
 }
 
 #[test]
-fn a_report_is_chosen_from_too_and_what_was_chosen_may_become_a_plan() {
+fn what_was_chosen_may_become_a_plan() {
     let place = pairs();
-    let report = place.succeeds("dupes --json .").stdout;
-    place.file("report", report.as_bytes());
-    let from = "dupes act remove --interactive --from report --plan-file plan";
-    let (printed, code) = answered(&place, from, "2\nq\n");
+    let words = "dupes --action remove --interactive --plan-file plan .";
+    let (printed, code) = answered(&place, words, "2\nq\n");
     assert_eq!(code, Some(0), "{printed}");
     let plan = place.text("plan");
     let [_, kept, removed] = &lines_of(&place)[..] else {

@@ -15,8 +15,9 @@ fn only_documents_that_nobody_else_can_have_written_are_acted_on() {
     let Some(place) = Place::of_root() else { return };
     place.directories("tree shared sticky");
     place.files("tree/a tree/b", b"same");
-    let report = place.file("report", place.run("dupes --json tree").stdout.as_bytes());
-    let remove = "dupes act remove --keep first --dry-run --from";
+    place.succeeds("dupes --action remove --keep first --plan-file report tree");
+    let report = place.path("report");
+    let remove = "dupes act --dry-run --plan";
     let act = |from: &str| place.run((remove, from));
     for (name, open) in [("shared", 0o777), ("sticky", 0o1777)] {
         set_mode(place.path(name), open);

@@ -11,7 +11,7 @@ use crate::common::place::{Ended, Place, assert_contains, is_root, set_mode};
 use crate::common::unprivileged::NOBODY;
 
 /// Every option that names an output: the command, the option, and the rest of a command line.
-const OUTPUTS: [(&str, &str, &str); 20] = [
+const OUTPUTS: [(&str, &str, &str); 19] = [
     ("bench", "export-columns", "read --size 1M --rounds 1"),
     ("bench", "export-csv", "read --size 1M --rounds 1"),
     ("bench", "export-json", "read --size 1M --rounds 1"),
@@ -20,7 +20,6 @@ const OUTPUTS: [(&str, &str, &str); 20] = [
     ("cp", "checksums", "-T tree copy"),
     ("dupes", "cache-file", "--cache tree"),
     ("dupes", "plan-file", "--action remove --keep first tree"),
-    ("dupes act", "plan-file", "remove --keep first --from found"),
     ("dupes catalogue", "output", "tree"),
     ("generate man", "folder", ""),
     ("profile", "report", "."),
@@ -38,7 +37,7 @@ const OUTPUTS: [(&str, &str, &str); 20] = [
 const EXPERIMENT: &[u8] = b"name = \"reading\"\nabout = \"Reading\"\n\n[[contest]]\noperation = \"read\"\nsizes = [\"1M\"]\nmethods = [\"read/sync\"]\n";
 
 /// All other arguments that are paths: what is read, changed, or made as the work itself.
-const OTHERS: [&str; 42] = [
+const OTHERS: [&str; 40] = [
     "advise path",
     "bench dir",
     "bench file",
@@ -53,9 +52,7 @@ const OTHERS: [&str; 42] = [
     "cmp exclude-from",
     "cp paths",
     "cp target-directory",
-    "dupes act from",
     "dupes act plan",
-    "dupes act to",
     "dupes against",
     "dupes catalogue files-from",
     "dupes catalogue paths",
@@ -115,7 +112,6 @@ fn prepared() -> Place {
         place.file(name, b"same");
     }
     place.file("trace", b"0 read 0 4096 1000000\n");
-    place.file("found", place.run("dupes --json tree").stdout.as_bytes());
     for name in ["first", "second"] {
         place.bench(&format!("--dir . --name {name}"));
     }

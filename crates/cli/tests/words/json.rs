@@ -84,7 +84,7 @@ fn printed(place: &Place, line: &str) -> Vec<Value> {
 fn json_is_one_document_in_every_command() {
     let place = place();
     let mut met = BTreeSet::new();
-    place.file("report", place.call("dupes --json .").stdout.as_bytes());
+    place.call("dupes --action remove --keep first --plan-file plan .");
     let commands = with_option("json");
     for line in [
         "runs",
@@ -147,8 +147,8 @@ fn json_is_one_document_in_every_command() {
         "holes fill -r empty",
         "dupes --quiet ODD gone .",
         "dupes --unique .",
-        "dupes act remove --keep first --dry-run --from report",
-        "dupes act remove --keep first --from gone --yes",
+        "dupes act --dry-run --plan plan",
+        "dupes act --plan gone --yes",
         "dupes undo --list",
         "holes punch --yes ODD 0 4",
         "holes punch gone 0 4K",
@@ -181,7 +181,7 @@ fn json_is_one_document_in_every_command() {
 fn lines_are_the_list_of_the_document_and_its_summary() {
     let place = place();
     let mut met = BTreeSet::new();
-    place.file("report", place.call("dupes --json .").stdout.as_bytes());
+    place.call("dupes --action remove --keep first --plan-file plan .");
     for line in [
         "cache show ODD gone plain",
         "cache show empty",
@@ -194,7 +194,7 @@ fn lines_are_the_list_of_the_document_and_its_summary() {
         "holes fill -r empty",
         "dupes --quiet ODD gone .",
         "dupes --unique .",
-        "dupes act remove --keep first --dry-run --from report",
+        "dupes act --dry-run --plan plan",
         "cmp -r one other",
         "cmp -r one one",
     ] {

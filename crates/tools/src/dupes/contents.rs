@@ -1,12 +1,12 @@
 //! What is in a directory: enough to tell later whether it has changed.
 //!
-//! Not here: listing directories (`walk`, `act::directory`).
+//! Not here: listing directories (`walk`).
 
 use seekless::files::{FileId, FileState};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What is in a directory, and below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Contents {
     /// Regular files.
     pub files: u64,
@@ -17,21 +17,13 @@ pub struct Contents {
 }
 
 /// 256 bits, which are written as hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
 pub struct Digest(blake3::Hash);
 
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
         digest.0.to_hex().to_string()
-    }
-}
-
-impl TryFrom<String> for Digest {
-    type Error = blake3::HexError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        blake3::Hash::from_hex(text).map(Self)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use seekless::files::FileState;
 use seekless::plan::DuplicatesPlan;
 use seekless::walk::Closing;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::contents::Contents;
 use super::order::PathOrder;
@@ -68,40 +68,38 @@ pub struct Equal {
     pub contents: Option<Contents>,
 }
 
-/// A group of equal files or directories, in a report. Of what users may have edited, only the files are read.
-#[derive(Debug, Serialize, Deserialize)]
+/// A group of equal files or directories, in a report.
+#[derive(Debug, Serialize)]
 pub struct ReportedGroup {
-    #[serde(skip_deserializing)]
     kind: &'static str,
-    #[serde(rename = "files", skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "files", skip_serializing_if = "Option::is_none")]
     files_in_each: Option<u64>,
-    pub(super) bytes: u64,
-    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     proof: Option<&'static str>,
-    #[serde(skip_deserializing)]
     gain_bytes: u64,
-    pub(super) paths: Vec<ReportedPath>,
+    paths: Vec<ReportedPath>,
 }
 
 /// A name of a file that equals others, in a report.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ReportedPath {
+#[derive(Clone, Debug, Serialize)]
+struct ReportedPath {
     #[serde(with = "crate::json::path")]
-    pub(super) path: PathBuf,
+    path: PathBuf,
     /// The number of the given path that led to it.
-    pub(super) root: u32,
+    root: u32,
     device: u64,
     inode: u64,
     modified_ns: i64,
     changed_ns: i64,
     /// Of a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     own_bytes: Option<u64>,
     /// Hard links of a file that were not found, if there are any.
-    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     links_elsewhere: Option<u64>,
     /// Of a directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     contents: Option<Contents>,
 }
 
@@ -169,29 +167,6 @@ pub fn links_elsewhere(path: &Path, known: usize, own_bytes: u64) -> u64 {
         0
     } else {
         all().saturating_sub(known as u64)
-    }
-}
-
-impl ReportedPath {
-    /// The file that it names, of this size; `None` if it is not of the kind of its group.
-    pub(super) fn file(&self, bytes: u64, is_directory: bool) -> Option<Equal> {
-        let is_whole = if is_directory {
-            self.contents.is_some()
-        } else {
-            self.own_bytes.is_some()
-        };
-        is_whole.then(|| Equal {
-            names: Vec::new(),
-            state: FileState {
-                device: self.device,
-                inode: self.inode,
-                bytes,
-                modified_ns: self.modified_ns,
-                changed_ns: self.changed_ns,
-            },
-            own_bytes: self.own_bytes.unwrap_or(0),
-            contents: self.contents.filter(|_| is_directory),
-        })
     }
 }
 

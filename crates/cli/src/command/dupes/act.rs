@@ -1,4 +1,4 @@
-//! `seekless dupes act` and `seekless dupes --action`: what is done with duplicates, by rules for what stays.
+//! `seekless dupes --action` and `seekless dupes act`: what is done with duplicates, by rules for what stays or by a plan.
 //!
 //! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
@@ -12,77 +12,43 @@ use seekless_results::bytes;
 use seekless_sys::Support;
 use seekless_tools::Stop;
 use seekless_tools::dupes::EqualFiles;
-use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
-use seekless_tools::dupes::act::origin::SearchOrigin;
+use seekless_tools::dupes::act::choose::{ActPlan, GroupChoice};
+use seekless_tools::dupes::act::copies::SearchOrigin;
 use seekless_tools::dupes::act::plan;
-use seekless_tools::dupes::act::report;
-use seekless_tools::dupes::act::rules::{RULES, Rule};
+use seekless_tools::dupes::act::rules::Rule;
 use seekless_tools::dupes::act::{self, ActingOptions, Action, RunEvent, Step, StepOutcome};
 
 use super::by_hand::choose_by_hand;
-use super::how::{ACTIONS, ActOptions};
-use crate::call;
+use super::how::{ActOptions, ChooseOptions};
 use crate::command::confirm::is_agreed;
-use crate::command::values::{JsonOptions, one_of};
+use crate::command::values::JsonOptions;
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::hint::WITHOUT_LEASES;
 use crate::output::{Output, require_own};
-use crate::show::{Activity, Acts, Amount, LINE};
+use crate::show::{ActReport, Activity, Amount, LINE};
 use crate::signals::{Caught, stopping};
 
-/// Remove, link or move duplicates that a search found.
+/// Carry out a plan, which may be edited.
 ///
-/// Reads what `seekless dupes --json` or --jsonl printed, decides by the rules of --keep which files stay, prints what
-/// will be done, and asks. The rules are an order of preference, and at least one file of each group stays. Right before it acts,
-/// seekless checks that a file has not changed since the search and is not open for writing, and compares its bytes
-/// with those of the file that stays. `seekless dupes undo` restores the files.
+/// A plan is what `seekless dupes --action ACTION --plan-file FILE` writes; lines that fail a check are refused. seekless
+/// prints what will be done, and asks. Right before it acts on a file, it checks that the file has not changed since and is
+/// not open for writing, and compares its bytes with those of the file that stays. `seekless dupes undo` restores the files.
 ///
-/// If the report was made with --dirs, `move` and `reflink` act on all files in equal directories; `move` then removes the
-/// directories that are empty.
-///
-/// The exit code is 0 if everything was done, 1 if a file was left alone, and 2 if something failed or a part of the
-/// report was refused.
+/// The exit code is 0 if everything was done, 1 if a file was left alone, and 2 if something failed or a line of the plan was
+/// refused.
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("what").multiple(false).required(true)),
-    mut_arg("action", |action| action.group("what")),
     mut_arg("plan", |plan| plan.group("what")),
     after_help = "\
-Rules of --keep, an order of preference from left to right:
-  newest, oldest         prefers the file with the latest or earliest mtime
-  shortest, longest      prefers the file with the shortest or longest path
-  first                  prefers the first file, in the order of the PATHs of the search
-  name:GLOB, path:GLOB   prefers files whose name or path matches; all of them stay
-  under:DIR              prefers files that are below DIR; all of them stay
-  not-under:DIR          prefers files that are not below DIR; all of them stay
-  at-least:N             N files of each group stay, in the order of preference
-If a rule treats files alike, the next rule decides, and the path after the last one. The file
-of each group that comes first in this order stays. Every file that name, path, under or
-not-under matches stays, too, wherever the rule stands:
-  --keep path:originals --keep oldest   files in originals; the oldest file if there are none
-  --keep oldest --keep path:originals   the oldest file, and all files in originals
-The mtime of a directory is the latest of the files in it.
-
 Examples:
-  seekless dupes --json photos > report                   # search now,
-  seekless dupes act remove --keep oldest --from report   # act later
-  seekless dupes act hardlink --keep first --from report --dry-run
-  seekless dupes act move --to old --keep 'path:photos/**' --from report
-  seekless dupes act remove --prune --keep newest --from report
-  seekless dupes act trash --keep newest --from report
-  seekless dupes act remove --without-leases --from report  # as on NFS or exFAT
-  seekless dupes act remove --keep newest --from report --plan-file plan
-  seekless dupes act --plan plan                          # after editing it")]
+  seekless dupes --action remove --keep newest --plan-file plan photos
+  seekless dupes act --plan plan                          # after editing it
+  seekless dupes act --plan plan --prune --dry-run")]
 pub struct ActArguments {
-    /// What to do with the duplicates
-    #[arg(value_name = "ACTION", value_parser = one_of(ACTIONS))]
-    action: Option<Action>,
-    /// Read the report from FILE; `-` is standard input
-    #[arg(long, value_name = "FILE", default_value = "-", conflicts_with = "plan")]
-    from: PathBuf,
-    /// Carry out a plan (see --plan-file), as it is or after editing it; lines that fail a check are refused
+    /// The plan; `-` is standard input
     #[arg(long, value_name = "FILE")]
-    plan: Option<PathBuf>,
+    plan: PathBuf,
     #[command(flatten)]
     json: JsonOptions,
     /// Hide progress
@@ -93,11 +59,11 @@ pub struct ActArguments {
 }
 
 /// What is to be done, before it is shown.
-struct Work {
+struct ActRequest {
     action: Action,
     /// Where the search was made.
     origin: SearchOrigin,
-    chosen: Chosen,
+    chosen: ActPlan,
     /// Whether standard input was read to its end.
     is_stdin_used: bool,
     /// Whether the search had errors.
@@ -111,74 +77,51 @@ pub struct Searched {
     pub origin: SearchOrigin,
     pub groups: Vec<EqualFiles>,
     pub has_failures: bool,
-    pub is_fresh: bool,
     pub is_stdin_used: bool,
 }
 
 pub fn run(arguments: &ActArguments) -> Result<u8, Failure> {
     raise_open_files();
-    let how = &arguments.how;
-    if let Some(file) = &arguments.plan {
-        let has_rules = !how.keep.is_empty() || how.interactive;
-        if has_rules || how.to.is_some() || how.absolute || how.names || how.plan_file.is_some() {
-            return Err(anyhow!(
-                "--plan takes no --keep, --interactive, --to, --absolute, --names or --plan-file: the plan says what is done"
-            )
-            .into());
-        }
-        let (text, is_stdin_used) = text_of(file)?;
-        let read =
-            plan::read(&text).map_err(|why| anyhow!("{}: cannot use the plan: {why}", super::read_from(file)))?;
-        if how.prune && !read.action.empties() {
-            return Err(anyhow!("only remove, move and trash take --prune").into());
-        }
-        let work = Work {
-            chosen: read.chosen,
-            action: read.action,
-            origin: read.origin,
-            is_stdin_used,
-            has_failures: false,
-            is_fresh: false,
-        };
-        return work.finish(how, &arguments.json, arguments.quiet);
-    }
-    let action = arguments.action.as_ref().context("name an action")?;
-    let (action, rules) = how.action(action)?;
-    let file = &arguments.from;
-    if super::read_from(file) == "standard input" && call::input().is_terminal() {
-        return Err(
-            anyhow!("no report: name a file with --from, or pipe the output of `seekless dupes --json` in").into(),
-        );
-    }
+    let (how, file) = (&arguments.how, &arguments.plan);
     let (text, is_stdin_used) = text_of(file)?;
-    let read = report::read(&text, action.takes_directories())
-        .map_err(|why| anyhow!("{}: cannot use the report: {why}", super::read_from(file)))?;
-    drop(text);
-    let searched = Searched {
+    let read = plan::read(&text).map_err(|why| anyhow!("{}: cannot use the plan: {why}", super::read_from(file)))?;
+    how.require_answer(arguments.json.form())?;
+    let work = ActRequest {
+        chosen: read.chosen,
+        action: how.action(read.action)?,
         origin: read.origin,
-        groups: read.groups,
+        is_stdin_used,
         has_failures: false,
         is_fresh: false,
-        is_stdin_used,
     };
-    let mut work = Work::of_groups(action, rules, searched, how)?;
-    work.chosen.refused.splice(0..0, read.refused);
-    work.finish(how, &arguments.json, arguments.quiet)
+    work.finish(how, None, &arguments.json, arguments.quiet)
 }
 
 /// Acts on what a search found.
 pub fn act_on(
     action: &Action,
-    how: &ActOptions,
-    searched: Searched,
+    choose: &ChooseOptions,
+    mut searched: Searched,
     json: &JsonOptions,
     quiet: bool,
 ) -> Result<u8, Failure> {
-    let (action, rules) = how.action(action)?;
-    Work::of_groups(action, rules, searched, how)?.finish(how, json, quiet)
+    let (action, mut rules) = choose.action(action)?;
+    if choose.interactive {
+        let (rule, groups) = choose_by_hand(&searched.origin, searched.groups, searched.is_stdin_used)?;
+        (rules, searched.groups) = (vec![rule], groups);
+    }
+    let work = ActRequest {
+        chosen: ActPlan::of_groups(&action, &rules, &searched.origin, &searched.groups),
+        action,
+        origin: searched.origin,
+        is_stdin_used: searched.is_stdin_used,
+        has_failures: searched.has_failures,
+        is_fresh: true,
+    };
+    work.finish(&choose.how, choose.plan_file.as_deref(), json, quiet)
 }
 
-/// Reads a plan or report: of at most half the size of the memory, as more could not be acted on.
+/// Reads a plan: of at most half the size of the memory, as more could not be acted on.
 fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
     let memory = seekless_sys::memory().ok().and_then(Support::available);
     let bytes_max = memory.map_or(4 << 30, |memory| memory.total_bytes / 2);
@@ -193,32 +136,16 @@ fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
     Ok((text, is_stdin))
 }
 
-impl Work {
-    fn of_groups(
-        action: Action,
-        mut rules: Vec<Rule>,
-        mut searched: Searched,
+impl ActRequest {
+    /// Shows what is to be done, asks, does it, and says what was done; or writes that to a plan file.
+    fn finish(
+        mut self,
         how: &ActOptions,
-    ) -> Result<Self, Failure> {
-        if how.interactive {
-            rules = vec![choose_by_hand(&mut searched)?];
-        } else if rules.is_empty() && !searched.origin.roots.iter().any(|root| root.is_reference) {
-            return Err(anyhow!("use --keep RULE or --interactive to say which files stay; rules are {RULES}").into());
-        }
-        Ok(Self {
-            chosen: Chosen::of_groups(&action, &rules, &searched.origin, &searched.groups),
-            action,
-            origin: searched.origin,
-            is_stdin_used: searched.is_stdin_used,
-            has_failures: searched.has_failures,
-            is_fresh: searched.is_fresh,
-        })
-    }
-
-    /// Shows what is to be done, asks, does it, and says what was done.
-    fn finish(mut self, how: &ActOptions, json: &JsonOptions, quiet: bool) -> Result<u8, Failure> {
+        plan_file: Option<&Path>,
+        json: &JsonOptions,
+        quiet: bool,
+    ) -> Result<u8, Failure> {
         let form = json.form();
-        how.require_answer(form)?;
         let options = how.options(self.is_fresh)?;
         let (stop, caught) = stopping(Stop::stop)?;
         expect_wishes()?;
@@ -229,13 +156,13 @@ impl Work {
             left[number] = Some(outcome);
         }
         LINE.end();
-        let mut acts = Acts::new(&self.action, form);
+        let mut acts = ActReport::new(&self.action, form);
         for refused in &self.chosen.refused {
             acts.refused(refused)?;
         }
         let told = |rule: &Rule| format!("--keep {rule} matches none of the equal files");
         super::tell_all(&self.chosen.unmatched.iter().map(told).collect::<Vec<_>>());
-        if let Some(file) = &how.plan_file {
+        if let Some(file) = plan_file {
             self.write(file, &left, &mut acts)?;
             return self.ended(&acts);
         }
@@ -296,17 +223,17 @@ impl Work {
         steps: &[Step],
         options: &ActingOptions,
         stop: &Stop,
-        acts: &mut Acts,
+        acts: &mut ActReport,
         quiet: bool,
     ) -> Result<(), Failure> {
-        // Even if there is nothing to do, killed runs are settled.
+        // Even if there is nothing to do, killed runs are recovered.
         LINE.begin(!quiet && !steps.is_empty(), progress("acting", steps.len()));
         let shared = Mutex::new((&mut *acts, 0, Ok(())));
         let tell = |told: RunEvent<'_>| {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let (number, outcome) = match told {
                 RunEvent::Step(number, outcome) => (number, outcome),
-                RunEvent::Settled(path, settled) => return shared.0.settled(path, settled),
+                RunEvent::Recovered(path, recovered) => return shared.0.recovered(path, recovered),
             };
             shared.1 += 1;
             // There may be many; the last line reports that the run was stopped.
@@ -332,27 +259,24 @@ impl Work {
     }
 
     /// Asks on the terminal.
-    fn is_agreed(&self, acts: &Acts, caught: &Caught) -> Result<bool, Failure> {
+    fn is_agreed(&self, acts: &ActReport, caught: &Caught) -> Result<bool, Failure> {
         let unasked = "cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only";
         is_agreed(&acts.question(), unasked, self.is_stdin_used, caught)
     }
 
     /// Writes the plan to a file.
-    fn write(&self, file: &Path, left: &[Option<StepOutcome>], acts: &mut Acts) -> anyhow::Result<()> {
+    fn write(&self, file: &Path, left: &[Option<StepOutcome>], acts: &mut ActReport) -> anyhow::Result<()> {
         require_own(file, "a plan", plan::is_plan)?;
         let output = Output::prepare(file, [])?;
-        let mut planned = [0; 2];
+        let mut planned = 0;
         for (step, left) in self.chosen.steps().zip(left) {
             match left {
                 Some(outcome) => acts.outcome(step, outcome)?,
-                None => planned[usize::from(step.file.is_directory)] += 1,
+                None => planned += 1,
             }
         }
         let title = "A plan of seekless dupes. To act: seekless dupes act --plan FILE";
-        let heading = |choice: &GroupChoice| match choice.files {
-            Some(_) => "In equal directories".to_owned(),
-            None => format!("Equal files of {}", bytes(choice.bytes)),
-        };
+        let heading = |choice: &GroupChoice| format!("Equal files of {}", bytes(choice.bytes));
         let is_stdout = output.is_stdout();
         output.write(&plan::text(
             &self.action,
@@ -370,7 +294,7 @@ impl Work {
     }
 
     /// The exit code.
-    fn ended(&self, acts: &Acts) -> Result<u8, Failure> {
+    fn ended(&self, acts: &ActReport) -> Result<u8, Failure> {
         if self.has_failures || !self.chosen.refused.is_empty() || acts.has_failed() {
             return Err(Failure::Errors(Vec::new()));
         }

@@ -10,9 +10,9 @@ use anyhow::anyhow;
 use seekless_tools::Stop;
 use seekless_tools::dupes::EqualFiles;
 use seekless_tools::dupes::act::by_hand::{HandAnswer, HandAnswers};
+use seekless_tools::dupes::act::copies::SearchOrigin;
 use seekless_tools::dupes::act::rules::Rule;
 
-use super::act::Searched;
 use super::how::state_directory;
 use crate::command::Failure;
 use crate::command::confirm::answer;
@@ -26,13 +26,16 @@ const HELP: &str = "\
   q      stop asking; what was chosen so far becomes the plan
 ";
 
-/// Leaves the groups for which something was chosen. Returns the rule that keeps what stays.
-pub fn choose_by_hand(searched: &mut Searched) -> Result<Rule, Failure> {
+/// Asks which files of groups stay. Returns the rule that keeps these, and the groups for which something was chosen.
+pub fn choose_by_hand(
+    origin: &SearchOrigin,
+    groups: Vec<EqualFiles>,
+    is_stdin_used: bool,
+) -> Result<(Rule, Vec<EqualFiles>), Failure> {
     let unkept = |path: &Path, error| anyhow!("{}: cannot keep answers: {error}", visible_path(path));
-    let answers = HandAnswers::open(&state_directory()?, &searched.origin);
+    let answers = HandAnswers::open(&state_directory()?, origin);
     let mut answers = answers.map_err(|(path, error)| unkept(&path, error))?;
     let (_, caught) = stopping(Stop::stop)?;
-    let groups = std::mem::take(&mut searched.groups);
     let known = groups.iter().filter(|group| answers.known(group).is_some()).count();
     let file = visible_path(answers.path());
     let told = match known {
@@ -43,15 +46,15 @@ pub fn choose_by_hand(searched: &mut Searched) -> Result<Rule, Failure> {
         ),
     };
     super::tell_all(&[told]);
-    let references = searched.origin.roots.iter().filter(|root| !root.is_reference).count() as u32;
+    let references = origin.roots.iter().filter(|root| !root.is_reference).count() as u32;
     let (number, mut is_stopped) = (groups.len(), false);
-    let mut stays = HashSet::new();
+    let (mut stays, mut chosen) = (HashSet::new(), Vec::new());
     for (at, group) in groups.into_iter().enumerate() {
         let mut answer = answers.known(&group).map(|files| (files, false));
         if answer.is_none() && !is_stopped {
             writeln!(stderr(), "\nGroup {} of {number}", at + 1)?;
             show_numbered(&group, references)?;
-            answer = ask(&group, searched.is_stdin_used, &caught)?;
+            answer = ask(&group, is_stdin_used, &caught)?;
             is_stopped = answer.is_none();
         }
         let Some((files, is_for_all)) = answer else { continue };
@@ -60,10 +63,10 @@ pub fn choose_by_hand(searched: &mut Searched) -> Result<Rule, Failure> {
         if !files.is_empty() {
             let names = files.iter().flat_map(|file| &group.files[*file].names);
             stays.extend(names.map(|name| name.path.clone()));
-            searched.groups.push(group);
+            chosen.push(group);
         }
     }
-    Ok(Rule::Chosen(stays))
+    Ok((Rule::Chosen(stays), chosen))
 }
 
 /// Asks until the answer can be used: the files that stay, and whether this is for all groups like it; `None` to stop.

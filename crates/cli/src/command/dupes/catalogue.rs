@@ -8,12 +8,12 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use seekless_results::{bytes, visible};
 use seekless_tools::Stop;
-use seekless_tools::dupes::act::origin::SearchOrigin;
+use seekless_tools::dupes::act::copies::SearchOrigin;
 pub use seekless_tools::dupes::catalogue::is_catalogue;
 use seekless_tools::dupes::catalogue::{CatalogueOptions, Catalogued, Digests, elsewhere, write};
 use seekless_tools::walk::Selection;
 
-use super::{Arguments, Chosen, DuplicatesForm, begin, filter, tell};
+use super::{Arguments, DuplicatesForm, PathArguments, begin, filter, tell};
 use crate::command::values::{Word, one_of};
 use crate::command::{Failure, raise_open_files, unless_printed, unless_stopped};
 use crate::show::{LINE, Page, counted, show_elsewhere, stderr, visible_path};
@@ -36,7 +36,7 @@ Examples:
   seekless dupes catalogue --files-from LIST -0 --digest all -o 2.parquet")]
 pub struct CatalogueArguments {
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: PathArguments,
     /// The catalogue to write
     #[arg(long, short, value_name = "FILE", display_order = 0)]
     output: PathBuf,

@@ -77,10 +77,7 @@ pub fn refused(mut words: impl Iterator<Item = OsString>) -> Option<Error> {
     })?;
     let here = match habit.action {
         None => "seekless dupes PATH".to_owned(),
-        Some(action) => format!(
-            "seekless dupes --action {action} --keep RULE PATH\nhint: from a report of `seekless dupes --json`: seekless dupes act \
-             {action} --keep RULE --from REPORT"
-        ),
+        Some(action) => format!("seekless dupes --action {action} --keep RULE PATH"),
     };
     let kind = if is_option(&word) {
         "option"

@@ -20,16 +20,16 @@ use seekless_tools::dupes::act::{self, ActingOptions, Action};
 use crate::call::UserDirectories;
 use crate::command::values::{JsonOptions, Word};
 use crate::output::require_own;
-use crate::show::{Acts, JsonForm, visible_path};
+use crate::show::{ActReport, JsonForm, visible_path};
 
-/// How duplicates are acted on.
+/// What is done with duplicates, and which files stay.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Acting")]
-pub struct ActOptions {
+pub struct ChooseOptions {
     /// Which files stay, as in newest or path:GLOB
     ///
     /// The rules are newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, under:DIR, not-under:DIR and
-    /// at-least:N. Several rules are an order of preference, from left to right (see `seekless dupes act --help`).
+    /// at-least:N. Several rules are an order of preference, from left to right (see below).
     #[arg(long, value_name = "RULE", requires = "what",
         value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
     pub keep: Vec<Rule>,
@@ -41,35 +41,41 @@ pub struct ActOptions {
     pub interactive: bool,
     /// Move files below DIR, with their whole paths
     ///
-    /// DIR must be on the same file system. It is made if it is missing. With --dirs, directories are moved.
+    /// DIR must be on the same file system. It is made if it is missing.
     #[arg(long, value_name = "DIR", requires = "what")]
     pub to: Option<PathBuf>,
     /// Make symbolic links with absolute targets
     #[arg(long, requires = "what", hide_short_help = true)]
     pub absolute: bool,
-    /// Also act on files that may be open for writing, or whose file system cannot tell
+    /// Remove extra hard links, not duplicates: the rules choose which names of each file stay
     #[arg(long, requires = "what", hide_short_help = true)]
-    busy: bool,
-    /// Also act where no lease keeps other processes out: NFS, SMB, exFAT, NTFS, FUSE (mergerfs)
+    pub names: bool,
+    #[command(flatten)]
+    pub how: ActOptions,
+    /// Write the plan to FILE to edit it; change nothing
+    ///
+    /// Each file has a line that begins with `keep` or the action. `seekless dupes act --plan FILE` carries it out.
+    #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run", "prune"])]
+    pub plan_file: Option<PathBuf>,
+}
+
+/// How duplicates are acted on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Acting")]
+pub struct ActOptions {
+    /// Also act where no lease keeps other processes out: files that are open for writing; NFS, SMB, exFAT, NTFS, FUSE (mergerfs)
     ///
     /// `remove` then moves files to a directory `.seekless-trash-*` beside them, and compares them once more there. What
     /// another program writes to a file meanwhile is also in that directory: nothing is lost until you remove it. If a file
     /// must be moved back, and another program creates one under the old name at that moment, the new one is replaced on file
-    /// systems that cannot rename without replacing (exFAT, NTFS-3g, NFS).
+    /// systems that cannot rename without replacing (exFAT, NTFS-3g, NFS). As undo moves files back, this also acts on files
+    /// whose owner, group or attributes only root could restore.
     #[arg(long, requires = "what", hide_short_help = true)]
     pub without_leases: bool,
     /// Also make symbolic links that lead through directories that other users own or may write to; as root, also act on files
     /// of other users, and below directories that they own or may write to
     #[arg(long, requires = "what", hide_short_help = true)]
     unsafe_owner: bool,
-    /// Make hard links even if owner, mode, ACL or extended attributes differ, and symbolic links even if the file that stays
-    /// has another owner, or its mode or ACL gives more rights; act even if only root could restore the owner, group
-    /// or attributes
-    #[arg(long, requires = "what", hide_short_help = true)]
-    ignore_metadata: bool,
-    /// Remove extra hard links, not duplicates: the rules choose which names of each file stay
-    #[arg(long, requires = "what", hide_short_help = true)]
-    pub names: bool,
     /// Also remove directories that remove, move or trash leaves empty, except the PATHs
     #[arg(long, requires = "what", hide_short_help = true)]
     pub prune: bool,
@@ -79,14 +85,9 @@ pub struct ActOptions {
     /// Print what would be done; change nothing
     #[arg(long, requires = "what", conflicts_with = "yes")]
     pub dry_run: bool,
-    /// Write the plan to FILE to edit it; change nothing
-    ///
-    /// Each file has a line that begins with `keep` or the action.
-    #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run", "prune"])]
-    pub plan_file: Option<PathBuf>,
 }
 
-/// The actions; [`ActOptions::action`] adds what else they need.
+/// The actions; [`ChooseOptions::action`] adds what else they need.
 pub const ACTIONS: [Word<Action>; 6] = [
     ("remove", "Remove files", Action::Remove),
     (
@@ -106,7 +107,7 @@ pub const ACTIONS: [Word<Action>; 6] = [
     ),
     (
         "move",
-        "Move files, or equal directories (--dirs), below the directory --to",
+        "Move files below the directory --to",
         Action::Move { to: PathBuf::new() },
     ),
     (
@@ -116,21 +117,26 @@ pub const ACTIONS: [Word<Action>; 6] = [
     ),
 ];
 
-impl ActOptions {
+impl ChooseOptions {
     /// Fails before a search if what is asked for cannot be done.
     pub fn check(&self, action: &Action, has_references: bool, json: &JsonOptions) -> anyhow::Result<()> {
         self.action(action)?;
-        self.require_rules(has_references)?;
+        if self.keep.is_empty() && !self.interactive && !has_references {
+            bail!("use --keep RULE or --interactive to say which files stay; rules are {RULES}");
+        }
+        if json.form().is_some() && self.plan_file.is_some() {
+            bail!("--plan-file takes no --json or --jsonl: a plan is a text of its own");
+        }
         if let Some(file) = &self.plan_file {
             require_own(file, "a plan", is_plan)?;
         }
-        self.require_answer(json.form())
+        self.how.require_answer(json.form())
     }
 
     /// The paths on file systems that have what the action needs. Says once for each other one what it lacks, before the search, and
     /// fails if none is left.
     pub fn able(&self, action: &Action, paths: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
-        let ((action, _), options) = (self.action(action)?, self.options(true)?);
+        let ((action, _), options) = (self.action(action)?, self.how.options(true)?);
         let mut known = BTreeMap::new();
         let mut lacks = |path: &PathBuf| {
             let device = fs::metadata(path).map_or(0, |found| found.dev());
@@ -141,7 +147,7 @@ impl ActOptions {
             why.1.is_some()
         };
         let (lacking, able): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(&mut lacks);
-        let wish = Acts::new(&action, None).wish();
+        let wish = ActReport::new(&action, None).wish();
         let told = known
             .into_values()
             .filter_map(|(path, why)| Some((format!("{}: cannot {wish}", visible_path(&path)), why?)));
@@ -176,26 +182,12 @@ impl ActOptions {
             },
             _ if self.absolute => bail!("only symlink takes --absolute"),
             (Action::Remove, None) if self.names => Action::Names,
-            (Action::Remove, None) if self.without_leases => Action::Aside,
             (action, None) => action.clone(),
         };
         if self.names && action != Action::Names {
             bail!("only remove takes --names");
         }
-        if self.without_leases && !action.moves() {
-            bail!("only remove (without --names), move and trash take --without-leases");
-        }
-        if self.prune && (self.without_leases || !action.empties()) {
-            bail!("only remove, move and trash take --prune, and not with --without-leases");
-        }
-        if self.ignore_metadata
-            && !matches!(
-                action,
-                Action::Remove | Action::Aside | Action::Hardlink | Action::Symlink { .. }
-            )
-        {
-            bail!("only remove, hardlink and symlink take --ignore-metadata");
-        }
+        let action = self.how.action(action)?;
         let resolved = self.keep.iter().map(|rule| match rule {
             Rule::Under(path) => directory("--keep under", path).map(Rule::Under),
             Rule::NotUnder(path) => directory("--keep not-under", path).map(Rule::NotUnder),
@@ -203,19 +195,26 @@ impl ActOptions {
         });
         Ok((action, resolved.collect::<anyhow::Result<_>>()?))
     }
+}
 
-    fn require_rules(&self, has_references: bool) -> anyhow::Result<()> {
-        if self.keep.is_empty() && !self.interactive && !has_references {
-            bail!("use --keep RULE or --interactive to say which files stay; rules are {RULES}");
+impl ActOptions {
+    /// What an action is with these options. Fails if it does not take them.
+    pub fn action(&self, action: Action) -> anyhow::Result<Action> {
+        let action = match action {
+            Action::Remove if self.without_leases => Action::Quarantine,
+            action => action,
+        };
+        if self.without_leases && !action.moves() {
+            bail!("only remove (without --names), move and trash take --without-leases");
         }
-        Ok(())
+        if self.prune && (self.without_leases || !action.empties()) {
+            bail!("only remove, move and trash take --prune, and not with --without-leases");
+        }
+        Ok(action)
     }
 
-    /// JSON output has no room for a question or for the name of a plan file.
+    /// JSON output has no room for a question.
     pub fn require_answer(&self, json: Option<JsonForm>) -> anyhow::Result<()> {
-        if json.is_some() && self.plan_file.is_some() {
-            bail!("--plan-file takes no --json or --jsonl: a plan is a text of its own");
-        }
         if json.is_some() && !self.yes && !self.dry_run {
             bail!("--json and --jsonl do not ask; use --yes or --dry-run");
         }
@@ -224,10 +223,8 @@ impl ActOptions {
 
     pub fn options(&self, is_fresh: bool) -> anyhow::Result<ActingOptions> {
         Ok(ActingOptions {
-            is_busy: self.busy,
             without_leases: self.without_leases,
             unsafe_owner: self.unsafe_owner,
-            ignore_metadata: self.ignore_metadata,
             is_fresh,
             state_directory: state_directory()?,
         })

@@ -25,7 +25,7 @@ use seekless::plan::{self, Scan};
 use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::Action;
-use seekless_tools::dupes::act::origin::SearchOrigin;
+use seekless_tools::dupes::act::copies::SearchOrigin;
 use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, NamePart, SearchOptions, SearchProgress};
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
@@ -38,7 +38,7 @@ use crate::show::{
 };
 use crate::signals::stopping;
 use act::Searched;
-use how::{ACTIONS, ActOptions};
+use how::{ACTIONS, ChooseOptions};
 
 /// Find files with equal contents.
 ///
@@ -58,6 +58,20 @@ use how::{ACTIONS, ActOptions};
     mut_arg("action", |action| action.help_heading(None::<&str>).group("what").display_order(4)),
     mut_arg("keep", |keep| keep.help_heading(None::<&str>).display_order(5)),
     after_long_help = "\
+Rules of --keep, an order of preference from left to right:
+  newest, oldest         prefers the file with the latest or earliest mtime
+  shortest, longest      prefers the file with the shortest or longest path
+  first                  prefers the first file, in the order of the PATHs
+  name:GLOB, path:GLOB   prefers files whose name or path matches; all of them stay
+  under:DIR              prefers files that are below DIR; all of them stay
+  not-under:DIR          prefers files that are not below DIR; all of them stay
+  at-least:N             N files of each group stay, in the order of preference
+If a rule treats files alike, the next rule decides, and the path after the last one. The file
+of each group that comes first in this order stays. Every file that name, path, under or
+not-under matches stays, too, wherever the rule stands:
+  --keep path:originals --keep oldest   files in originals; the oldest file if there are none
+  --keep oldest --keep path:originals   the oldest file, and all files in originals
+
 Examples:
   seekless dupes photos                        # groups of equal files
   seekless dupes --min-size 1M --exclude .git .
@@ -78,7 +92,7 @@ pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: PathArguments,
     /// Find files that are also in REF
     ///
     /// Files in REF are not compared with each other. REF can be a catalogue (see `seekless dupes catalogue --help`), of which files
@@ -94,7 +108,7 @@ pub struct Arguments {
     /// List equal directories instead of their files
     ///
     /// Also lists directories whose files all have equal files, under any names, below another directory. For two PATHs,
-    /// prints how much of each is in the other. `--action move` and `reflink` act on equal directories as a whole.
+    /// prints how much of each is in the other.
     #[arg(long, conflicts_with = "unique", help_heading = COMPARING)]
     dirs: bool,
     /// Only equal files whose names also have the same PART
@@ -135,12 +149,12 @@ pub struct Arguments {
         conflicts_with_all = ["unique", "format", "exit_code"])]
     action: Option<Action>,
     #[command(flatten)]
-    how: ActOptions,
+    choose: ChooseOptions,
 }
 
 /// Which files.
 #[derive(Debug, Args)]
-pub struct Chosen {
+pub struct PathArguments {
     /// Files and directories
     #[arg(value_name = "PATH", required_unless_present = "files_from")]
     paths: Vec<PathBuf>,
@@ -265,19 +279,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     seekless_sys::hold_little_free_memory();
     raise_open_files();
     if let Some(action) = &arguments.action {
-        if arguments.dirs && !action.takes_directories() {
-            let why = "--dirs: only move and reflink may act on whole directories, because links and removal would leave empty \
-                       directories; omit --dirs to act on the files in them";
+        if arguments.dirs {
+            let why = "--action acts on files: omit --dirs (--prune removes the directories that this empties)";
             return Err(anyhow!(why).into());
         }
         arguments
-            .how
+            .choose
             .check(action, !arguments.against.is_empty(), &arguments.json)?;
     }
     let named = arguments.chosen.paths()?;
     let named_paths = named.len();
     let paths = match &arguments.action {
-        Some(action) => arguments.how.able(action, named)?,
+        Some(action) => arguments.choose.able(action, named)?,
         None => named,
     };
     let is_left = paths.len() < named_paths;
@@ -319,7 +332,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let unmatched = unmatched(&filter);
     let origin = || SearchOrigin::here(&paths, &against).context("cannot find the working directory");
     if let Some(action) = &arguments.action {
-        if !unmatched.is_empty() && !arguments.how.yes && !arguments.how.dry_run {
+        if !unmatched.is_empty() && !arguments.choose.how.yes && !arguments.choose.how.dry_run {
             return Err(anyhow!("{}; nothing was done: correct it, or use --yes", unmatched.join("; ")).into());
         }
         tell_all(&unmatched);
@@ -334,7 +347,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     tell_all(&unmatched);
     let origin = form.json().map(|_| origin()).transpose()?;
     let roots = [paths, against].concat();
-    let is_any = show_duplicates(&found, form, arguments.unique, &roots, references, origin)?;
+    let is_any = show_duplicates(&found, form, arguments.unique, &roots, references, origin.as_ref())?;
     if arguments.explain {
         explain(&roots[0], &found, started.elapsed());
     }
@@ -360,7 +373,7 @@ fn tell(progress: SearchProgress, last: &'static str) {
     }
 }
 
-impl Chosen {
+impl PathArguments {
     /// All paths that are given: a rule matches what is printed.
     fn paths(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut paths = self.paths.clone();
@@ -404,31 +417,27 @@ fn act(
     arguments: &Arguments,
     action: &Action,
     found: FoundDuplicates,
-    mut origin: SearchOrigin,
+    origin: SearchOrigin,
     is_left: bool,
 ) -> Result<u8, Failure> {
-    let groups: Vec<EqualFiles> = if arguments.how.names {
+    let groups: Vec<EqualFiles> = if arguments.choose.names {
         found.linked().collect()
     } else {
-        found.directories.iter().cloned().chain(found.groups()).collect()
+        found.groups().collect()
     };
-    for file in groups.iter().flat_map(|group| &group.files) {
-        origin.meet(file.state.device, &file.names[0].path);
-    }
     let from = arguments.chosen.files_from.as_deref();
     let searched = Searched {
         origin,
         groups,
         has_failures: is_left || !found.failures.is_empty(),
-        is_fresh: true,
         is_stdin_used: from.is_some_and(|from| from == Path::new("-")),
     };
     // This closes its open directories: acting needs many of its own.
     drop(found);
-    act::act_on(action, &arguments.how, searched, &arguments.json, arguments.quiet)
+    act::act_on(action, &arguments.choose, searched, &arguments.json, arguments.quiet)
 }
 
-fn filter(arguments: &Chosen, roots: &[PathBuf]) -> anyhow::Result<Filter> {
+fn filter(arguments: &PathArguments, roots: &[PathBuf]) -> anyhow::Result<Filter> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs().cast_signed());
     let before = |age: Option<i64>| age.map(|age| now.saturating_sub(age));

@@ -12,9 +12,8 @@ use anyhow::Context;
 use clap::Args;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act;
-use seekless_tools::dupes::act::foresee::foresee;
-use seekless_tools::dupes::act::past::{self, PastRun};
-use seekless_tools::dupes::act::undo::{self, UndoneStep};
+use seekless_tools::dupes::act::journal::{self, PastRun};
+use seekless_tools::dupes::act::undo::{UndoneStep, undo, undo_preview};
 
 use super::act::unsourced;
 use super::how::state_directory;
@@ -82,7 +81,7 @@ pub fn run(arguments: &UndoArguments) -> Result<u8, Failure> {
         None => last(&state)?,
     };
     if arguments.forget {
-        past::forget(&journal).map_err(|error| unsourced(&error))?;
+        journal::forget(&journal).map_err(|error| unsourced(&error))?;
         return Ok(0);
     }
     let (stop, caught) = stopping(Stop::stop)?;
@@ -102,9 +101,9 @@ pub fn run(arguments: &UndoArguments) -> Result<u8, Failure> {
         LINE.moved(doing, files.steps, Amount::Files(Some(step.of)));
     };
     let done = if arguments.dry_run {
-        foresee(&journal, &stop, &tell)
+        undo_preview(&journal, &stop, &tell)
     } else {
-        undo::undo(&journal, &stop, &tell)
+        undo(&journal, &stop, &tell)
     };
     LINE.end();
     done.map_err(|error| unsourced(&error))?;
@@ -133,7 +132,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
     };
     let found = journals.iter().find(is_it).map(|journal| journal.path.clone());
     // One that cannot be read is not listed: undoing says why.
-    let unlisted = || Some(past::path_of(state, name)).filter(|path| path.exists());
+    let unlisted = || Some(journal::path_of(state, name)).filter(|path| path.exists());
     found
         .or_else(unlisted)
         .with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
@@ -141,7 +140,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
 
 /// The journals, the newest first, and why the newest of those that cannot be trusted is not listed.
 fn listed(state: &Path) -> anyhow::Result<(Vec<PastRun>, Option<act::Error>)> {
-    let (journals, untrusted) = past::list(state).map_err(|error| unsourced(&error))?;
+    let (journals, untrusted) = journal::list(state).map_err(|error| unsourced(&error))?;
     Ok((journals, untrusted.into_iter().next()))
 }
 

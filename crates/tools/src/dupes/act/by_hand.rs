@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use seekless::files::{hexadecimal, open_own, read_within};
 use seekless_sys::Access;
 
-use super::origin::SearchOrigin;
+use super::copies::SearchOrigin;
 use crate::dupes::{Equal, EqualFiles};
 
 /// The file with the answers is not read if it is longer.

@@ -1,25 +1,27 @@
 //! Doing a step. A file is never overwritten: it is renamed, checked, and put back if it is not the file that was
-//! compared.
+//! compared. The trash is that of the Trash specification 1.0 of freedesktop.org: a file beside the one in the trash says where it was.
 //!
 //! Not here: the proofs before, and the journal.
 
 use std::ffi::OsStr;
-use std::io;
+use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use jiff::Zoned;
 use rustix::fs::FileType;
 use seekless::files::{Exchange, FileRef, NotExchanged};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, share_range};
 
-use super::held::{HeldFile, HeldKept, digest_of};
-use super::place::{Directories, ExaminedName};
-use super::prepare::{ProvenFiles, ProvenStep};
-use super::record::NameOf;
-use super::session::Session;
-use super::{Action, RefusalReason, StepOutcome, cannot, kept_time, of_kept, trash};
+use super::dir_handle::{self, DirEntryHandle, Directories};
+use super::hold::{LockedFile, LockedKeeper, Session};
+use super::prove::ProvenStep;
+use super::record::{StepName, digest_of};
+use super::{Action, RefusalReason, StepOutcome, cannot, of_kept};
 use crate::visible::visible_path;
 use crate::walk::StatFacts;
 
@@ -40,12 +42,10 @@ fn unchanged(action: &'static str) -> impl FnOnce(io::Error) -> StepOutcome {
 const SHARED_AT_ONCE_BYTES: u64 = 16 << 20;
 
 /// Does a step.
-pub(super) fn act(
-    proven: &ProvenStep,
-    files: &ProvenFiles,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> StepOutcome {
+pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Directories) -> StepOutcome {
+    let Some(files) = &proven.files else {
+        return remove_directory(proven, session);
+    };
     let acted = |at: usize| ActedName {
         place: &proven.places[at],
         of: &proven.entry.names[at],
@@ -94,10 +94,10 @@ pub(super) fn act(
 
 /// A name of a file that is acted on.
 struct ActedName<'a> {
-    place: &'a ExaminedName,
-    of: &'a NameOf,
-    held: &'a HeldFile,
-    kept: &'a HeldKept,
+    place: &'a DirEntryHandle,
+    of: &'a StepName,
+    held: &'a LockedFile,
+    kept: &'a LockedKeeper,
     watch: &'a dyn Watch,
 }
 
@@ -117,7 +117,7 @@ impl ActedName<'_> {
                 renewed.map_err(|why| failed(of_kept(&self.kept.place.path)(why)))
             }
             Action::Symlink { .. } => self.symlink(),
-            Action::Move { .. } | Action::Trash { .. } | Action::Aside => self.relocate(session, directories),
+            Action::Move { .. } | Action::Trash { .. } | Action::Quarantine => self.relocate(session, directories),
             Action::Reflink => Ok(()),
         }
     }
@@ -135,14 +135,14 @@ impl ActedName<'_> {
     }
 
     /// Checks that the renamed file is the one that was compared, and that nobody writes to it.
-    fn look(&self, place: &ExaminedName, called: &OsStr) -> Result<(), RefusalReason> {
+    fn look(&self, place: &DirEntryHandle, called: &OsStr) -> Result<(), RefusalReason> {
         let expected = self.held.facts();
         match place.facts_of(called).map_err(cannot("stat"))? {
-            Some(found) if found.id() != expected.id() => Err(RefusalReason::ReplacedNow),
-            Some(found) if !found.is_but_for_names(&expected) => Err(RefusalReason::ChangedNow),
+            Some(found) if found.id() != expected.id() => Err(RefusalReason::Replaced),
+            Some(found) if !found.is_but_for_names(&expected) => Err(RefusalReason::ChangedMeanwhile),
             Some(_) if self.held.is_alone() => Ok(()),
-            Some(_) => Err(RefusalReason::Opening),
-            None => Err(RefusalReason::RemovedNow),
+            Some(_) => Err(RefusalReason::OPENING),
+            None => Err(RefusalReason::Replaced),
         }
     }
 
@@ -200,7 +200,7 @@ impl ActedName<'_> {
         // Its path was proven before: directories may have been renamed since.
         let leads = |called: &OsStr| match self.place.facts_behind(called) {
             Ok(Some(found)) if found.id() == self.kept.held.facts().id() => Ok(()),
-            _ => Err(RefusalReason::LinkLeadsElsewhere),
+            _ => Err(of_kept(&self.kept.place.path)(RefusalReason::Replaced)),
         };
         self.take_place(&is_link, &leads)
     }
@@ -239,7 +239,7 @@ impl ActedName<'_> {
         let moved = made
             .and_then(|()| destination(self.of, session, directories))
             .and_then(|there| {
-                trash::describe(self.of, session.action, directories, self.watch)?;
+                describe(self.of, session.action, directories, self.watch)?;
                 self.place.rename(&self.place.name, &there, &there.name, self.watch)?;
                 Ok(there)
             });
@@ -263,8 +263,8 @@ impl ActedName<'_> {
 
     /// Fails unless the file that was moved, and the one that the kept path leads to now, have the bytes that were compared. Without
     /// leases, other programs may have written to both, and both paths may have led to one file.
-    fn require_equal(&self, there: &ExaminedName, session: &Session<'_>) -> Result<(), RefusalReason> {
-        let is_equal = |place: &ExaminedName| {
+    fn require_equal(&self, there: &DirEntryHandle, session: &Session<'_>) -> Result<(), RefusalReason> {
+        let is_equal = |place: &DirEntryHandle| {
             let found = place.facts()?.filter(|found| found.kind == FileType::RegularFile);
             let file = found.map(|_| place.open()).transpose()?;
             let Some(file) = file else { return Ok(false) };
@@ -275,7 +275,7 @@ impl ActedName<'_> {
         };
         let require = |place| match is_equal(place) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(RefusalReason::ChangedNow),
+            Ok(false) => Err(RefusalReason::ChangedMeanwhile),
             Err(error) => Err(cannot("compare")(error)),
         };
         require(there)?;
@@ -297,15 +297,15 @@ impl ActedName<'_> {
             let shared = told.and_then(|()| share_range(&self.kept.held.file, &held.file, at, length));
             match shared.map_err(cannot("share blocks"))? {
                 Support::Available(Some(shared)) if shared > 0 => at += shared,
-                Support::Available(Some(_)) => return Err(RefusalReason::SharedNothing),
-                Support::Available(None) => return Err(RefusalReason::DiffersThere),
-                Support::Unavailable(reason) => return Err(RefusalReason::Unavailable(reason.into())),
+                Support::Available(Some(_)) => return Err(RefusalReason::CannotShare),
+                Support::Available(None) => return Err(RefusalReason::ChangedMeanwhile),
+                Support::Unavailable(reason) => return Err(RefusalReason::Told(reason.into())),
             }
         }
         let now = StatFacts::of(&held.file).map_err(cannot("stat"))?;
         if now.modified != held.facts().modified && held.is_alone() {
             let set = FileRef::Open(held.file.as_fd()).set_times(None, held.facts().modified);
-            set.map_err(|error| RefusalReason::TimeNotRestored(error.to_string()))?;
+            set.map_err(cannot("restore its time (its blocks are shared)"))?;
         }
         // All blocks are now those of the kept file. This is not checked: btrfs takes longer the more files share them.
         Ok(())
@@ -313,12 +313,17 @@ impl ActedName<'_> {
 }
 
 fn not_put_back(why: RefusalReason, aside: PathBuf, error: &io::Error) -> StepOutcome {
-    failed(RefusalReason::NotPutBack(why.into(), error.to_string(), aside))
+    let unnamed = cannot("restore its name")(error);
+    failed(RefusalReason::Several(vec![why, unnamed, RefusalReason::NowAt(aside)]))
+}
+
+fn saved_aside(why: RefusalReason, aside: PathBuf) -> StepOutcome {
+    failed(RefusalReason::Several(vec![why, RefusalReason::SavedAt(aside)]))
 }
 
 /// What was made beside a name, under a temporary name, to replace what the name leads to.
 pub(super) struct Replacement<'a> {
-    pub place: &'a ExaminedName,
+    pub place: &'a DirEntryHandle,
     pub temporary: &'a OsStr,
     pub watch: &'a dyn Watch,
     /// Whether these are the facts of what was made.
@@ -343,7 +348,7 @@ impl Replacement<'_> {
             may_go: remove,
             is_new: &|called| self.has(called),
         };
-        let Err(why) = kept_time::exchange(&exchange) else {
+        let Err(why) = dir_handle::exchange(&exchange) else {
             return Ok(());
         };
         let aside = self.place.beside(self.temporary);
@@ -353,7 +358,7 @@ impl Replacement<'_> {
             NotExchanged::Unavailable(reason) => self.discard(cannot(action)(reason)),
             NotExchanged::Refused(error) => self.discard(cannot(action)(error)),
             NotExchanged::Removed(why) => why.into(),
-            NotExchanged::Saved(why) => failed(RefusalReason::SavedAside(why.into(), aside)),
+            NotExchanged::Saved(why) => saved_aside(why, aside),
             NotExchanged::Aside(why, error) => not_put_back(why, aside, &error),
         })
     }
@@ -366,18 +371,25 @@ impl Replacement<'_> {
     fn discard(&self, why: RefusalReason) -> StepOutcome {
         let aside = self.place.beside(self.temporary);
         if !self.has(self.temporary) {
-            return failed(RefusalReason::SavedAside(why.into(), aside));
+            return saved_aside(why, aside);
         }
         match self.place.remove(self.temporary, self.watch) {
             Ok(()) => why.into(),
-            Err(error) => failed(RefusalReason::NotRemoved(why.into(), aside, error.to_string())),
+            Err(error) => {
+                let left = RefusalReason::Of(aside, cannot("remove it")(error).into());
+                failed(RefusalReason::Several(vec![why, left]))
+            }
         }
     }
 }
 
 /// Opens the place that a file or directory is moved to. Makes missing directories for this user only (mode 0700): a file that its
 /// directories protected stays protected.
-pub(super) fn destination(name: &NameOf, session: &Session<'_>, directories: &Directories) -> io::Result<ExaminedName> {
+pub(super) fn destination(
+    name: &StepName,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> io::Result<DirEntryHandle> {
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
     for directory in above.into_iter().rev() {
@@ -394,9 +406,9 @@ pub(super) fn destination(name: &NameOf, session: &Session<'_>, directories: &Di
 }
 
 /// Removes the directories that were made for a file that is moved, if nothing is in them, and what a trash says of it.
-pub(super) fn unmake(name: &NameOf, directories: &Directories) -> io::Result<()> {
+pub(super) fn unmake(name: &StepName, directories: &Directories) -> io::Result<()> {
     directories.close();
-    trash::forget(name, directories)?;
+    forget(name, directories)?;
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     for directory in path.ancestors().skip(1).take(name.made as usize) {
         let removed = directories
@@ -412,4 +424,106 @@ pub(super) fn unmake(name: &NameOf, directories: &Directories) -> io::Result<()>
     }
     directories.close();
     Ok(())
+}
+
+/// Removes a directory that is empty.
+fn remove_directory(proven: &ProvenStep, session: &Session<'_>) -> StepOutcome {
+    let (place, entry) = (&proven.places[0], &proven.entry);
+    match place.facts() {
+        Ok(Some(found)) if found.id() == entry.step.file.state.id() => {}
+        _ => return RefusalReason::Replaced.into(),
+    }
+    let told = session.watch.announce(StepKind::Remove, &place.path);
+    let Err(error) = told.and_then(|()| place.change(|above| above.remove_directory(&place.name))) else {
+        return StepOutcome::Done { gained_bytes: 0 };
+    };
+    match error.kind() {
+        io::ErrorKind::DirectoryNotEmpty => RefusalReason::NotEmpty.into(),
+        _ => cannot("remove it")(error).into(),
+    }
+}
+
+/// Writes where a file was, before it is moved to the trash.
+fn describe(name: &StepName, action: &Action, directories: &Directories, watch: &dyn Watch) -> io::Result<()> {
+    let (Some(info), Action::Trash { home }) = (&name.info, action) else {
+        return Ok(());
+    };
+    let above = info.parent().unwrap_or(info);
+    let place = directories.place(above)?;
+    match place.change(|trash| trash.create_directory(&place.name, 0o700)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    watch.announce(StepKind::Make, info)?;
+    let place = directories.place(info)?;
+    let mut file = place.change(|directory| directory.create_file(&place.name, 0o600))?;
+    let date = Zoned::now().strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    let trash = above.parent().unwrap_or(above);
+    let text = format!(
+        "[Trash Info]\nPath={}\nDeletionDate={date}\n",
+        shown(&name.path, trash, home)
+    );
+    file.write_all(text.as_bytes())
+}
+
+/// A path as it is said in a trash: from the topmost directory of the file system, unless the trash is the user's.
+fn shown(path: &Path, trash: &Path, home: &Path) -> String {
+    let levels = if trash.parent().is_some_and(|above| above.ends_with(".Trash")) {
+        2
+    } else {
+        1
+    };
+    let top = trash.ancestors().nth(levels).filter(|_| trash != home);
+    let path = top.and_then(|top| path.strip_prefix(top).ok()).unwrap_or(path);
+    let mut shown = String::new();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'~' => shown.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => shown.push(char::from(*byte)),
+            byte => drop(write!(shown, "%{byte:02X}")),
+        }
+    }
+    shown
+}
+
+/// Removes what was written of a file that is not in the trash.
+fn forget(name: &StepName, directories: &Directories) -> io::Result<()> {
+    let Some(info) = &name.info else { return Ok(()) };
+    let above = info.parent().unwrap_or(info);
+    let gone = directories
+        .place(info)
+        .and_then(|place| place.change(|directory| directory.remove_file(&place.name)));
+    if name.made > 1 {
+        directories.close();
+        // It was made with the trash, and may have other files.
+        let _ = directories
+            .place(above)
+            .and_then(|place| place.change(|trash| trash.remove_directory(&place.name)));
+    }
+    match gone {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_said_from_the_top_of_its_file_system_with_all_but_plain_characters_escaped() {
+        let home = Path::new("/home/eva/.local/share/Trash");
+        for (path, trash, expected) in [
+            (
+                "/home/eva/a b%\n",
+                "/home/eva/.local/share/Trash",
+                "/home/eva/a%20b%25%0A",
+            ),
+            ("/mnt/d/\u{e9}~1", "/mnt/.Trash-7", "d/%C3%A9~1"),
+            ("/mnt/d/x", "/mnt/.Trash/7", "d/x"),
+            ("/d/x", "/.Trash-7", "d/x"),
+        ] {
+            assert_eq!(shown(Path::new(path), Path::new(trash), home), expected);
+        }
+    }
 }

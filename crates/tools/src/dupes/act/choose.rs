@@ -1,4 +1,4 @@
-//! Which files, or directories, of a group stay, why, and what is done with the others.
+//! Which files of a group stay, why, and what is done with the others; and with the directories that this leaves empty.
 //!
 //! The rules are one order of preference, the first rule first: a pattern prefers the files that it matches. The best file stays,
 //! and so does every file that a pattern matches, wherever the pattern stands. At least one file stays in any case.
@@ -6,56 +6,20 @@
 //! Not here: what rules are (`rules`), finding out what a file is (`copies`), and acting.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::FileState;
+use seekless::files::{FileId, FileState};
+use seekless_sys::Directory;
 use serde::{Deserialize, Serialize};
 
-use super::agreed::Agreed;
-use super::copies::CopyPlaces;
-use super::directory::steps_of;
-use super::origin::SearchOrigin;
-use super::report::RefusedPart;
+use super::copies::{Copy, CopyPlaces, Fixed, SearchOrigin};
 use super::rules::{CopyName, KeepOrder, Rule};
-use super::{ActedOn, Action, KeptFile, RefusalReason, Step};
+use super::{ActedOn, Action, KeptFile, RefusalReason, Step, of_kept};
 use crate::dupes::EqualFiles;
-
-/// A file of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copy {
-    /// All names that are known.
-    pub names: Vec<CopyName>,
-    /// What it was.
-    pub state: FileState,
-    /// The files in it, if it is a directory.
-    pub files: Option<u64>,
-    /// The space that is free if all names are removed.
-    pub own_bytes: u64,
-    /// Why it is not acted on, whatever the rules are.
-    pub fixed: Option<Fixed>,
-    /// A number that copies have in common that may be linked.
-    pub file_system: u64,
-    /// Whether others can share its blocks, and it cannot share theirs.
-    pub is_read_only: bool,
-}
-
-/// Why a file is not acted on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fixed {
-    /// It is in a reference.
-    Reference,
-    /// A symbolic link led to it.
-    Link,
-    /// It is where files are moved to.
-    Moved,
-    /// It is in a directory that is kept, as a whole, for an equal one.
-    Whole,
-    /// It is a directory that holds the one that files are moved to.
-    Target,
-}
 
 /// Why a file stays. Reports and journals have the words, which no program reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,8 +29,6 @@ pub enum KeepReason {
     Fixed(Fixed),
     /// A rule, as it was written; or what a journal that was read says.
     Rule(String),
-    /// A plan says so.
-    Planned,
     /// No other rule keeps a copy that counts.
     LastCopy,
     /// No other copy stays on its file system, and links cannot cross file systems.
@@ -83,10 +45,7 @@ impl fmt::Display for KeepReason {
             Self::Fixed(Fixed::Reference) => "reference",
             Self::Fixed(Fixed::Link) => "behind a symbolic link",
             Self::Fixed(Fixed::Moved) => "moved already",
-            Self::Fixed(Fixed::Whole) => "in a directory that stays",
-            Self::Fixed(Fixed::Target) => "holds the directory to move to",
             Self::Rule(rule) => rule,
-            Self::Planned => "as planned",
             Self::LastCopy => "last copy",
             Self::LastThere => "last copy on this file system",
             Self::ReadOnly => "read-only",
@@ -107,7 +66,7 @@ impl From<String> for KeepReason {
     }
 }
 
-/// A file, or a directory, that stays.
+/// A file that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptCopy {
     /// All its names.
@@ -116,8 +75,6 @@ pub struct KeptCopy {
     pub state: FileState,
     /// Why it stays.
     pub why: KeepReason,
-    /// Whether it stays whatever the rules are.
-    pub is_fixed: bool,
 }
 
 /// What is done with a group.
@@ -125,21 +82,28 @@ pub struct KeptCopy {
 pub struct GroupChoice {
     /// The size of each file.
     pub bytes: u64,
-    /// The files in each, if they are directories.
-    pub files: Option<u64>,
     /// Files that stay, those that others rely on first.
     pub kept: Vec<KeptCopy>,
-    /// Directories that do not stay as they are, and why one is left alone.
-    pub directories: Vec<(PathBuf, Option<RefusalReason>)>,
-    /// The steps, those for the files of directories included.
+    /// The steps.
     pub steps: Vec<Step>,
     /// The space of files that stay because links cannot cross file systems.
     pub apart_bytes: u64,
 }
 
+/// A file, or a line of a plan, that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedPart {
+    /// Where a plan has it, as in `line 3`; else empty.
+    pub place: String,
+    /// The file, if the line names one.
+    pub path: Option<PathBuf>,
+    /// Why.
+    pub why: RefusalReason,
+}
+
 /// What is to be done with all groups.
 #[derive(Clone, Debug, Default)]
-pub struct Chosen {
+pub struct ActPlan {
     /// What is done with groups in which not every file stays.
     pub choices: Vec<GroupChoice>,
     /// Groups in which every file stays.
@@ -152,28 +116,21 @@ pub struct Chosen {
     pub unmatched: Vec<Rule>,
 }
 
-impl Chosen {
+impl ActPlan {
     /// Decides for each group.
     #[must_use]
     pub fn of_groups(action: &Action, rules: &[Rule], origin: &SearchOrigin, groups: &[EqualFiles]) -> Self {
         let of_names: Vec<EqualFiles>;
-        let mut groups: Vec<&EqualFiles> = if *action == Action::Names {
+        let groups = if *action == Action::Names {
             of_names = groups.iter().flat_map(EqualFiles::names_apart).collect();
-            of_names.iter().collect()
+            &of_names
         } else {
-            groups.iter().collect()
+            groups
         };
-        // A directory comes before the files and directories in it.
-        let nodes = |group: &EqualFiles| {
-            let contents = group.files.first().and_then(|first| first.contents);
-            contents.map_or(0, |contents| contents.files.saturating_add(contents.directories))
-        };
-        groups.sort_by_key(|group| Reverse(nodes(group)));
         let mut chosen = Self::default();
-        let (mut going, mut staying) = (HashSet::new(), HashSet::new());
-        let (mut places, mut agreed) = (CopyPlaces::new(origin, action), Agreed::of(action));
+        let (mut places, mut conflicts) = (CopyPlaces::new(origin, action), Conflicts::of(action));
         let mut unmatched: Vec<&Rule> = rules.iter().filter(|rule| rule.is_pattern()).collect();
-        for group in &groups {
+        for group in groups {
             let (mut copies, gone) = places.copies(group);
             unmatched.retain(|rule| !copies.iter().any(|copy| rule.protects(&copy.names)));
             if let Action::Move { to } | Action::Trash { home: to } = action {
@@ -190,28 +147,19 @@ impl Chosen {
                     met.len() == met_before + copy.names.len()
                 });
             }
-            copies.retain(|copy| !copy.is_in(&going));
-            for copy in copies.iter_mut().filter(|copy| copy.is_in(&staying)) {
-                copy.fixed.get_or_insert(Fixed::Whole);
-            }
             for (path, why) in gone {
                 chosen.refuse(&path, why);
             }
             let mut choice = choose(&copies, rules, action.is_on_one_file_system());
-            if choice.files.is_some() && !choice.steps.is_empty() {
-                going.extend(choice.steps.iter().map(|step| step.file.paths[0].clone()));
-                staying.extend(choice.kept.iter().map(|kept| kept.paths[0].clone()));
-                choice.spread(action);
-            }
             if *action == Action::Names {
                 choice.join();
             }
             choice.steps.retain(|step| {
-                let added = agreed.add(step);
+                let added = conflicts.add(step);
                 added.map_err(|why| chosen.refuse(&step.file.paths[0], why)).is_ok()
             });
             chosen.apart_bytes += choice.apart_bytes;
-            if choice.steps.is_empty() && choice.directories.is_empty() {
+            if choice.steps.is_empty() {
                 chosen.whole += 1;
             } else {
                 chosen.choices.push(choice);
@@ -246,58 +194,6 @@ impl GroupChoice {
             step.file.paths = paths;
             step.own_bytes = 0;
         }
-    }
-
-    /// Replaces steps for whole directories with those for what is in them.
-    fn spread(&mut self, action: &Action) {
-        for step in std::mem::take(&mut self.steps) {
-            let path = &step.file.paths[0];
-            let steps = steps_of(path, &step.keep.path, &step.why, action);
-            let why = steps.map(|steps| self.steps.extend(steps)).err();
-            self.directories.push((path.clone(), why));
-        }
-    }
-}
-
-impl Copy {
-    /// Makes a file below this directory stay, and not count. A directory that holds this one stays, too.
-    pub fn stay_below(&mut self, directory: &Path) {
-        for name in self.names.iter_mut().filter(|name| name.path.starts_with(directory)) {
-            name.is_poor = true;
-            self.fixed.get_or_insert(Fixed::Moved);
-        }
-        if self.names.iter().any(|name| directory.starts_with(&name.path)) {
-            self.fixed.get_or_insert(Fixed::Target);
-        }
-    }
-
-    /// Whether one of its names is in one of these directories.
-    #[must_use]
-    pub fn is_in(&self, directories: &HashSet<PathBuf>) -> bool {
-        let mut above = self.names.iter().flat_map(|name| name.path.ancestors().skip(1));
-        above.any(|directory| directories.contains(directory))
-    }
-
-    fn is_poor(&self) -> bool {
-        self.names.iter().all(|name| name.is_poor)
-    }
-
-    /// The paths of its names, a path for each directory entry.
-    fn paths(&self) -> Vec<PathBuf> {
-        let names = self.names.iter().filter(|name| !name.is_again);
-        let mut paths: Vec<_> = names.map(|name| name.path.clone()).collect();
-        paths.sort();
-        paths
-    }
-
-    /// The name to rely on.
-    fn best_name(&self) -> Option<&CopyName> {
-        let names = self.names.iter().filter(|name| !name.is_again);
-        names.min_by_key(|name| (name.is_poor, &name.path))
-    }
-
-    fn least<T: Ord>(&self, key: impl Fn(&CopyName) -> T) -> Option<T> {
-        self.names.iter().map(key).min()
     }
 }
 
@@ -362,7 +258,6 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
     }
     let mut choice = GroupChoice {
         bytes: copies.first().map_or(0, |copy| copy.state.bytes),
-        files: copies.first().and_then(|copy| copy.files),
         ..GroupChoice::default()
     };
     for &number in &order {
@@ -375,7 +270,6 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
                 paths: copy.paths(),
                 state: copy.state,
                 why: reason.clone(),
-                is_fixed: copy.fixed.is_some(),
             });
             continue;
         }
@@ -388,7 +282,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
                 file: ActedOn {
                     paths: copy.paths(),
                     state: copy.state,
-                    is_directory: copy.files.is_some(),
+                    is_directory: false,
                 },
                 keep: KeptFile {
                     path: name.path.clone(),
@@ -439,6 +333,106 @@ fn by_path(one: &Copy, other: &Copy) -> Ordering {
 
 fn bytes_of(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
+}
+
+/// Steps that do not contradict each other.
+#[derive(Debug, Default)]
+pub(super) struct Conflicts {
+    acted_on: HashSet<FileId>,
+    kept: HashSet<FileId>,
+    /// Paths that are acted on, or kept.
+    paths: HashMap<PathBuf, FileId>,
+    /// Whether a file stays by another of its names.
+    is_of_names: bool,
+}
+
+impl Conflicts {
+    /// Steps of an action.
+    pub fn of(action: &Action) -> Self {
+        Self {
+            is_of_names: *action == Action::Names,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a step.
+    ///
+    /// # Errors
+    /// How it contradicts an earlier one. It is not added.
+    pub fn add(&mut self, step: &Step) -> Result<(), RefusalReason> {
+        let (file, keep) = (step.file.state.id(), step.keep.state.id());
+        let paths = step.file.paths.iter().map(|path| (path, file));
+        let named = paths.chain([(&step.keep.path, keep)]);
+        let is_other = |(path, id): (&PathBuf, FileId)| self.paths.get(path).is_some_and(|known| *known != id);
+        let keeps_itself = if self.is_of_names {
+            file != keep || step.file.paths.contains(&step.keep.path)
+        } else {
+            file == keep
+        };
+        let why = if keeps_itself {
+            RefusalReason::IsKept(step.keep.path.clone())
+        } else if self.acted_on.contains(&file) {
+            RefusalReason::AlreadyActedOn
+        } else if self.kept.contains(&file) {
+            RefusalReason::AlreadyKept
+        } else if self.acted_on.contains(&keep) {
+            of_kept(&step.keep.path)(RefusalReason::AlreadyActedOn)
+        } else if named.clone().any(is_other) {
+            RefusalReason::OtherFile
+        } else {
+            self.acted_on.insert(file);
+            self.kept.insert(keep);
+            self.paths.extend(named.map(|(path, id)| (path.clone(), id)));
+            return Ok(());
+        };
+        Err(why)
+    }
+}
+
+/// The steps for directories that acting leaves empty, the inner ones first. Those that were named stay, and those that hold anything
+/// that is not acted on, such as an empty directory.
+pub fn emptied<'a>(steps: impl Iterator<Item = &'a Step>, roots: &[PathBuf]) -> Vec<Step> {
+    let roots: HashSet<&Path> = roots.iter().map(PathBuf::as_path).collect();
+    let mut gone: HashSet<PathBuf> = steps.flat_map(|step| step.file.paths.iter().cloned()).collect();
+    let above = |path: &Path| {
+        let directory = path.parent().filter(|directory| !roots.contains(directory))?;
+        let is_below = directory.ancestors().any(|above| roots.contains(above));
+        is_below.then(|| (Reverse(directory.components().count()), directory.to_owned()))
+    };
+    let mut open: BTreeSet<(Reverse<usize>, PathBuf)> = gone.iter().filter_map(|path| above(path)).collect();
+    let mut emptied = Vec::new();
+    while let Some((_, path)) = open.pop_first() {
+        let state = |path: &Path| fs::symlink_metadata(path).map(|found| FileState::of(&found));
+        let keep = path.parent().unwrap_or(&path).to_owned();
+        if let (true, Ok(own), Ok(kept)) = (
+            !gone.contains(&path) && has_only(&path, &gone),
+            state(&path),
+            state(&keep),
+        ) {
+            open.extend(above(&path));
+            gone.insert(path.clone());
+            emptied.push(Step {
+                file: ActedOn {
+                    paths: vec![path],
+                    state: own,
+                    is_directory: true,
+                },
+                keep: KeptFile {
+                    path: keep,
+                    state: kept,
+                },
+                why: KeepReason::Emptied,
+                own_bytes: 0,
+            });
+        }
+    }
+    emptied
+}
+
+/// Whether a directory can be read, and has no other entries.
+fn has_only(directory: &Path, paths: &HashSet<PathBuf>) -> bool {
+    let names = Directory::open(directory).and_then(|open| open.names());
+    names.is_ok_and(|names| names.iter().all(|name| paths.contains(&directory.join(name))))
 }
 
 #[cfg(test)]

@@ -1,27 +1,197 @@
-//! What the rules need to know of equal files: absolute paths, and which copies count.
+//! What the rules need to know of equal files: where the search was made, absolute paths, and which copies count.
 //!
 //! Not here: what follows from it (`choose`).
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use seekless::Mounts;
-use seekless::files::{FileId, FileState};
+use seekless::files::{FileId, FileState, hexadecimal};
 use seekless_sys::Directory;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::choose::{Copy, Fixed};
-use super::origin::{GivenRoot, SearchOrigin};
-use super::place::Systems;
+use super::dir_handle::Systems;
+use super::record::{MACHINE_ID, machine_id};
 use super::rules::CopyName;
 use super::{Action, RefusalReason, TEMPORARY, cannot};
 use crate::dupes::{Equal, EqualFiles};
+use crate::json;
 use crate::walk::is_in_trash;
+
+/// The version of plans.
+const VERSION: u64 = 2;
+
+/// Where a search was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchOrigin {
+    version: u64,
+    machine: String,
+    /// The working directory, from which relative paths start.
+    #[serde(with = "json::path")]
+    pub directory: PathBuf,
+    /// The paths that were given, then the references.
+    pub roots: Vec<GivenRoot>,
+}
+
+/// A path that was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenRoot {
+    /// As it was given.
+    #[serde(with = "json::path")]
+    pub given: PathBuf,
+    /// Absolute, without links and `..`.
+    #[serde(with = "json::path")]
+    pub path: PathBuf,
+    /// Its `st_dev`; 0 if it cannot be read.
+    #[serde(skip)]
+    pub device: u64,
+    /// Whether it is a reference.
+    pub is_reference: bool,
+}
+
+impl SearchOrigin {
+    /// A search of these paths here.
+    ///
+    /// # Errors
+    /// If there is no working directory.
+    pub fn here(paths: &[PathBuf], references: &[PathBuf]) -> io::Result<Self> {
+        let directory = std::env::current_dir()?;
+        let root = |given: &PathBuf, is_reference| GivenRoot {
+            path: fs::canonicalize(given).unwrap_or_else(|_| directory.join(given)),
+            device: device_of(given),
+            given: given.clone(),
+            is_reference,
+        };
+        let given = paths.iter().map(|path| root(path, false));
+        let roots = given.chain(references.iter().map(|path| root(path, true))).collect();
+        Ok(Self {
+            version: VERSION,
+            machine: machine(),
+            directory,
+            roots,
+        })
+    }
+
+    /// The absolute paths that were given.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.roots.iter().map(|root| root.path.clone()).collect()
+    }
+
+    /// Writes it into an object.
+    #[must_use]
+    pub fn write(&self, mut object: Value) -> Value {
+        if let (Some(fields), Value::Object(own)) = (object.as_object_mut(), json::written(self)) {
+            fields.extend(own);
+        }
+        object
+    }
+
+    /// Reads it back.
+    ///
+    /// # Errors
+    /// What is missing, or that it is of another machine.
+    pub fn read(object: &Value) -> Result<Self, String> {
+        match object.get("version").map(Value::as_u64) {
+            Some(Some(VERSION)) => {}
+            Some(Some(version)) => {
+                return Err(format!(
+                    "it has version {version}; this program reads version {VERSION}"
+                ));
+            }
+            _ => return Err("it has no valid `version`".to_owned()),
+        }
+        let mut origin: Self = json::read(object.clone())?;
+        if origin.machine != machine() {
+            return Err("it was made on another machine; search on this one".to_owned());
+        }
+        for root in &mut origin.roots {
+            root.device = device_of(&root.path);
+        }
+        Ok(origin)
+    }
+}
+
+fn device_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.dev())
+}
+
+/// A digest of the machine's ID, which is a secret (machine-id(5)), or its name where it has no ID.
+fn machine() -> String {
+    let id = machine_id(Path::new(MACHINE_ID)).unwrap_or_default();
+    if id.is_empty() {
+        return seekless_sys::host_name().unwrap_or_else(|| "unnamed".to_owned());
+    }
+    let digest = blake3::derive_key("seekless dupes: the machine of a report", &id);
+    hexadecimal(&digest[..16])
+}
+
+/// A file of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// All names that are known.
+    pub names: Vec<CopyName>,
+    /// What it was.
+    pub state: FileState,
+    /// The space that is free if all names are removed.
+    pub own_bytes: u64,
+    /// Why it is not acted on, whatever the rules are.
+    pub fixed: Option<Fixed>,
+    /// A number that copies have in common that may be linked.
+    pub file_system: u64,
+    /// Whether others can share its blocks, and it cannot share theirs.
+    pub is_read_only: bool,
+}
+
+/// Why a file is not acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fixed {
+    /// It is in a reference.
+    Reference,
+    /// A symbolic link led to it.
+    Link,
+    /// It is where files are moved to.
+    Moved,
+}
+
+impl Copy {
+    /// Makes a file below this directory stay, and not count.
+    pub fn stay_below(&mut self, directory: &Path) {
+        for name in self.names.iter_mut().filter(|name| name.path.starts_with(directory)) {
+            name.is_poor = true;
+            self.fixed.get_or_insert(Fixed::Moved);
+        }
+    }
+
+    pub(super) fn is_poor(&self) -> bool {
+        self.names.iter().all(|name| name.is_poor)
+    }
+
+    /// The paths of its names, a path for each directory entry.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        let names = self.names.iter().filter(|name| !name.is_again);
+        let mut paths: Vec<_> = names.map(|name| name.path.clone()).collect();
+        paths.sort();
+        paths
+    }
+
+    /// The name to rely on.
+    pub(super) fn best_name(&self) -> Option<&CopyName> {
+        let names = self.names.iter().filter(|name| !name.is_again);
+        names.min_by_key(|name| (name.is_poor, &name.path))
+    }
+
+    pub(super) fn least<T: Ord>(&self, key: impl Fn(&CopyName) -> T) -> Option<T> {
+        self.names.iter().map(key).min()
+    }
+}
 
 /// The directories of files.
 #[derive(Debug)]
@@ -29,8 +199,7 @@ pub struct CopyPlaces<'a> {
     origin: &'a SearchOrigin,
     /// The devices of the given paths.
     devices: HashSet<u64>,
-    /// The given paths, and those of them that are references: of a list, they may be many.
-    roots: HashSet<&'a Path>,
+    /// The given paths that are references: of a list, they may be many.
     references: HashSet<&'a Path>,
     /// Whether all given paths are in memory: then no copy is safer than one there.
     is_all_in_memory: bool,
@@ -59,12 +228,10 @@ impl<'a> CopyPlaces<'a> {
     /// For files of a search on which this is done.
     #[must_use]
     pub fn new(origin: &'a SearchOrigin, action: &Action) -> Self {
-        let roots = origin.roots.iter();
-        let references = roots.clone().filter(|root| root.is_reference);
+        let references = origin.roots.iter().filter(|root| root.is_reference);
         Self {
             origin,
             devices: origin.roots.iter().map(|root| root.device).collect(),
-            roots: roots.map(|root| root.path.as_path()).collect(),
             references: references.map(|root| root.path.as_path()).collect(),
             is_all_in_memory: origin.roots.iter().all(|root| is_in_memory(&root.path)),
             known: HashMap::new(),
@@ -91,7 +258,6 @@ impl<'a> CopyPlaces<'a> {
         let mut copy = Copy {
             names: Vec::new(),
             state: FileState { bytes, ..file.state },
-            files: file.contents.map(|contents| contents.files),
             own_bytes: file.own_bytes,
             fixed: None,
             file_system: file.state.device,
@@ -121,22 +287,21 @@ impl<'a> CopyPlaces<'a> {
             if copy.fixed.is_none() && (is_link || root.and_then(below).as_ref() != Some(&path)) {
                 copy.fixed = Some(Fixed::Link);
             }
-            let is_directory = file.contents.is_some();
-            copy.file_system = self.file_system(&path, is_directory, file.state.device);
-            let directory = directory_of(&path, is_directory);
+            copy.file_system = self.file_system(&path, file.state.device);
+            let directory = path.parent().unwrap_or(&path);
             copy.is_read_only |= self.is_sharing && self.place(directory).is_ok_and(|place| place.is_read_only);
-            // A report may write one path in several ways.
+            // A list of paths may name one in several ways.
             if copy.names.iter().any(|known| known.path == path) {
                 continue;
             }
             let name = CopyName {
-                is_poor: self.is_poor(&path, file.state.device) || is_directory && self.is_poor_in(&path),
+                is_poor: self.is_poor(&path, file.state.device),
                 path,
                 given: name.path.clone(),
                 root: name.root,
                 is_again: false,
             };
-            for (path, root) in self.again(&name.path, is_directory) {
+            for (path, root) in self.again(&name.path) {
                 if self.is_root_reference(root) || self.is_reference(&path) {
                     copy.fixed = Some(Fixed::Reference);
                 }
@@ -154,10 +319,10 @@ impl<'a> CopyPlaces<'a> {
         Ok(copy)
     }
 
-    /// The other paths of a file or directory below given ones, and the numbers of those: bind mounts show them.
-    fn again(&mut self, path: &Path, is_directory: bool) -> Vec<(PathBuf, u32)> {
+    /// The other paths of a file below given ones, and the numbers of those: bind mounts show them.
+    fn again(&mut self, path: &Path) -> Vec<(PathBuf, u32)> {
         let mut found = Vec::new();
-        for above in path.ancestors().skip(usize::from(!is_directory)) {
+        for above in path.ancestors().skip(1) {
             let id = self.id(above);
             let rest = path.strip_prefix(above).unwrap_or(path);
             for (shown, root) in id.and_then(|id| self.shown.get(&id)).into_iter().flatten() {
@@ -170,66 +335,53 @@ impl<'a> CopyPlaces<'a> {
         found
     }
 
-    /// The directory of a path, and the name in it, unless numbers do not identify directories there.
-    pub(super) fn entry(&mut self, path: &Path) -> Option<(FileId, OsString)> {
-        Some((self.id(path.parent()?)?, path.file_name()?.to_owned()))
-    }
-
     fn id(&mut self, directory: &Path) -> Option<FileId> {
         let known = self.ids.entry(directory.to_owned());
         *known.or_insert_with(|| directory_id(directory))
     }
 
     /// Whether the path with this number is a reference.
-    pub(super) fn is_root_reference(&self, root: u32) -> bool {
+    fn is_root_reference(&self, root: u32) -> bool {
         let root = self.origin.roots.get(root as usize);
         root.is_some_and(|root| root.is_reference)
     }
 
     /// Whether a path is in a reference.
-    #[must_use]
-    pub fn is_reference(&self, path: &Path) -> bool {
+    fn is_reference(&self, path: &Path) -> bool {
         path.ancestors().any(|above| self.references.contains(above))
-    }
-
-    /// Whether a path is one of those that were given, or below it.
-    pub(super) fn is_below_a_root(&self, path: &Path) -> bool {
-        path.ancestors().any(|above| self.roots.contains(above))
     }
 
     /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, in memory (tmpfs), on a device
     /// without a given path, or has the temporary name of a killed run, which may be put back.
-    pub fn is_poor(&mut self, path: &Path, device: u64) -> bool {
+    fn is_poor(&mut self, path: &Path, device: u64) -> bool {
         let is_temporary = path
             .file_name()
             .is_some_and(|name| name.as_bytes().starts_with(TEMPORARY.as_bytes()));
         !self.is_sharing
             && (is_temporary
                 || !self.devices.contains(&device)
-                || path.parent().is_none_or(|parent| self.is_poor_in(parent)))
+                || path
+                    .parent()
+                    .and_then(|parent| self.place(parent).ok())
+                    .is_none_or(|place| place.is_poor))
     }
 
     /// A number that files have in common that may be linked: that of the device or, where blocks are shared, of the file system.
-    pub(super) fn file_system(&self, path: &Path, is_directory: bool, device: u64) -> u64 {
-        let open = || Directory::open(directory_of(path, is_directory)).ok();
+    fn file_system(&self, path: &Path, device: u64) -> u64 {
+        let open = || Directory::open(path.parent()?).ok();
         let look = || self.systems.of(device, &open()?).ok();
         let behind = (self.is_sharing).then(|| self.systems.known(device).or_else(look));
         behind.flatten().map_or(device, |behind| behind.sharing)
-    }
-
-    /// The same for a directory and everything in it.
-    pub(super) fn is_poor_in(&mut self, directory: &Path) -> bool {
-        self.place(directory).map_or(true, |place| place.is_poor)
     }
 
     /// An absolute path, whose directory has no links and no `..` in it. The file itself is not followed.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn absolute(&mut self, path: &Path) -> Result<PathBuf, RefusalReason> {
+    fn absolute(&mut self, path: &Path) -> Result<PathBuf, RefusalReason> {
         let path = self.origin.directory.join(path);
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(RefusalReason::NotAFile);
+            return Err(RefusalReason::NotPlain);
         };
         let place = self.place(parent).map_err(cannot("find its directory"))?;
         Ok(place.path.join(name))
@@ -286,4 +438,37 @@ fn directory_of(path: &Path, is_directory: bool) -> &Path {
 /// Whether the files of a directory are gone after a restart.
 fn is_in_memory(directory: &Path) -> bool {
     seekless_sys::file_system(directory).is_ok_and(|found| ["tmpfs", "ramfs"].contains(&found.type_name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back_and_nothing_may_be_missing_or_of_another_kind() {
+        let place = tempfile::tempdir().unwrap();
+        let origin = SearchOrigin::here(&[place.path().to_owned()], &[]).unwrap();
+        let object = origin.write(json!({}));
+        assert_eq!(SearchOrigin::read(&object).unwrap(), origin);
+        for key in ["version", "machine", "directory", "roots"] {
+            for value in [
+                None,
+                Some(json!(null)),
+                Some(json!("x")),
+                Some(json!(1)),
+                Some(json!([{}])),
+            ] {
+                let mut object = object.clone();
+                match value {
+                    Some(value) => object[key] = value,
+                    None => drop(object.as_object_mut().unwrap().remove(key)),
+                }
+                // Any path can be the working directory.
+                let is_path = key == "directory" && object[key].is_string();
+                assert!(is_path || SearchOrigin::read(&object).is_err(), "{object}");
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The journal of a run, in JSON lines: a header; each step before it is done; its outcome; an end. Undone steps are
-//! added after that.
+//! added after that. Which journals there are, and removing them.
 //!
-//! Not here: what is done about a journal that has no end (`settle`), and undoing (`undo`).
+//! Not here: what lines say (`record`), what is done about a journal that has no end, and undoing (`undo`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -21,9 +21,8 @@ use seekless::files::{Exposed, FileId, lock, open_own, read_within, sync_written
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access};
 
-use super::origin::MACHINE_ID;
-use super::place::ExaminedName;
-use super::run_record::{JournalHeader, JournalLine, RunRecord, machine};
+use super::dir_handle::DirEntryHandle;
+use super::record::{JournalHeader, JournalLine, MACHINE_ID, RunRecord, StepRecord, machine};
 use super::{Action, Error};
 use crate::json;
 use crate::walk::StatFacts;
@@ -48,21 +47,12 @@ pub(super) struct RunJournal {
 pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
 
 impl Written {
-    /// Notes the file system of a place that will be written to, unless it is read-only.
-    pub fn note_before(&mut self, place: &ExaminedName) {
-        let found = || sys::file_system_of(&*place.directory);
-        self.note_if(place, || !found().is_ok_and(|found| found.read_only));
-    }
-
-    /// Notes the file system of a place that was written to.
-    pub fn note(&mut self, place: &ExaminedName) {
-        self.note_if(place, || true);
-    }
-
-    fn note_if(&mut self, place: &ExaminedName, is_wanted: impl FnOnce() -> bool) {
+    /// Notes the file system of a place that was written to; if it `will_be`, unless it is read-only.
+    pub fn note(&mut self, place: &DirEntryHandle, will_be: bool) {
         let device = StatFacts::of(&*place.directory).map_or(0, |facts| facts.device);
+        let found = || sys::file_system_of(&*place.directory);
         if let Slot::Vacant(vacant) = self.0.entry(device)
-            && is_wanted()
+            && !(will_be && found().is_ok_and(|found| found.read_only))
         {
             // The handle of a directory is for lookups only, and cannot be synced.
             let directory = place.directory.open_plain(OsStr::new("."), Access::Read);
@@ -173,30 +163,13 @@ impl RunJournal {
         let machine = machine(id).map_err(failed(id, "cannot read the ID of this machine"))?;
         let now = SystemTime::now();
         let time = after_all(directory, now)?;
-        let mut number = 0;
-        let (path, file) = loop {
-            let more = if number == 0 {
-                String::new()
-            } else {
-                format!("-{number}")
-            };
-            let path = directory.join(format!("{time}-{}{more}.jsonl", std::process::id()));
-            let how = OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path);
-            match how {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                opened => break (path.clone(), opened.map_err(failed(&path, "cannot make the journal"))?),
-            }
-        };
+        let path = directory.join(format!("{time}-{}.jsonl", std::process::id()));
+        let mut options = OpenOptions::new();
+        let file = options.read(true).append(true).create_new(true).mode(0o600).open(&path);
+        let file = file.map_err(failed(&path, "cannot make the journal"))?;
         // Another process may be checking whether this run was killed.
-        let locked = lock(&file, PATIENCE).and_then(|is_locked| {
-            let is_locked = is_locked.then_some(());
-            is_locked.ok_or_else(|| io::ErrorKind::WouldBlock.into())
-        });
+        let locked = lock(&file, PATIENCE)
+            .and_then(|is_locked| is_locked.then_some(()).ok_or_else(|| io::ErrorKind::WouldBlock.into()));
         locked.map_err(failed(&path, "cannot lock the journal"))?;
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let header = JournalHeader {
@@ -208,11 +181,7 @@ impl RunJournal {
             started_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
             action: action.clone(),
         };
-        let journal = Self {
-            path,
-            file,
-            lines: Mutex::default(),
-        };
+        let journal = Self::of(&path, file);
         journal.add(&JournalLine::Journal(header));
         let written = journal.write(watch).and_then(|()| {
             // The names of directories that were made above it must last, too.
@@ -237,11 +206,7 @@ impl RunJournal {
         if !lock(&file, PATIENCE).map_err(failed(path, "cannot lock the journal"))? {
             return Ok(None);
         }
-        let journal = Self {
-            path: path.to_owned(),
-            file,
-            lines: Mutex::default(),
-        };
+        let journal = Self::of(path, file);
         // A kill or a full disk may have cut off the last line.
         if journal.tail(1).is_ok_and(|tail| tail != b"\n") {
             journal.lines().push(b'\n');
@@ -252,11 +217,15 @@ impl RunJournal {
     /// Opens a journal that another process may be adding to.
     pub fn read_only(path: &Path) -> Result<Self, Error> {
         let file = open_own(path, Access::Read).map_err(failed(path, "cannot use the journal"))?;
-        Ok(Self {
+        Ok(Self::of(path, file))
+    }
+
+    fn of(path: &Path, file: File) -> Self {
+        Self {
             path: path.to_owned(),
             file,
             lines: Mutex::default(),
-        })
+        }
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
@@ -366,6 +335,147 @@ impl RunJournal {
     }
 }
 
+/// What a journal says of its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastRun {
+    /// The journal.
+    pub path: PathBuf,
+    /// When the run began.
+    pub started: SystemTime,
+    /// What it did.
+    pub action: Action,
+    /// Files that were acted on, each with all its names.
+    pub files: u64,
+    /// Directories that were removed because their files moved.
+    pub directories: u64,
+    /// How many of both were undone.
+    pub undone: u64,
+    /// The space that the run freed.
+    pub gained_bytes: u64,
+    /// Whether the run is at work.
+    pub is_running: bool,
+    /// Whether something is left to settle or to undo.
+    pub is_open: bool,
+    /// Whether the run was stopped or killed before its end.
+    pub is_interrupted: bool,
+    /// Whether undoing it failed, and restored nothing, the last time.
+    pub is_tried: bool,
+}
+
+impl PastRun {
+    /// Whether all that it did was undone.
+    #[must_use]
+    pub fn is_undone(&self) -> bool {
+        let steps = self.files + self.directories;
+        self.undone >= steps && steps > 0
+    }
+}
+
+/// Journals are kept for 90 days.
+const KEPT: Duration = Duration::from_hours(90 * 24);
+/// The newest are kept in any case: the clock may have been set forward.
+const NEWEST_KEPT: usize = if cfg!(test) { 0 } else { 20 };
+
+/// The journals, and why others cannot be trusted, each the newest first.
+///
+/// # Errors
+/// If the directory cannot be read; one that does not exist has none.
+pub fn list(state_directory: &Path) -> Result<(Vec<PastRun>, Vec<Error>), Error> {
+    let (mut found, mut untrusted) = (Vec::new(), Vec::new());
+    for path in all(&directory(state_directory))? {
+        // The journal of a run at work is locked, but can be read.
+        let (lines, is_running) = match RunJournal::open(&path) {
+            Ok(Some(open)) => (open.read(), false),
+            Ok(None) => (RunJournal::read_only(&path).and_then(|open| open.read()), true),
+            Err(error) => (Err(error), false),
+        };
+        let lines = match lines {
+            Ok(lines) => lines,
+            Err(error) => {
+                if error.source.kind() == io::ErrorKind::PermissionDenied {
+                    untrusted.push(error);
+                }
+                continue;
+            }
+        };
+        let is_done = |entry: &&StepRecord| lines.outcomes.contains_key(&entry.number);
+        let done: Vec<&StepRecord> = lines.undoable().filter(is_done).collect();
+        let directories = done.iter().filter(|entry| entry.step.file.is_directory).count() as u64;
+        let undone = done.iter().filter(|entry| lines.is_undone(entry)).count();
+        found.push(PastRun {
+            path,
+            started: lines.header.started(),
+            action: lines.header.action.clone(),
+            files: done.len() as u64 - directories,
+            directories,
+            undone: undone as u64,
+            gained_bytes: lines.gained_bytes(),
+            is_running,
+            is_open: !lines.is_complete || undone < done.len(),
+            is_interrupted: !lines.is_complete || lines.is_cut_short,
+            is_tried: lines.is_tried,
+        });
+    }
+    found.reverse();
+    untrusted.reverse();
+    Ok((found, untrusted))
+}
+
+/// Where the journal with a name is, if there is one.
+#[must_use]
+pub fn path_of(state_directory: &Path, name: &Path) -> PathBuf {
+    let mut file = name.as_os_str().to_owned();
+    if name.extension().is_none_or(|extension| extension != "jsonl") {
+        file.push(".jsonl");
+    }
+    directory(state_directory).join(file)
+}
+
+/// Opens a journal that is not at work.
+pub(super) fn own(path: &Path) -> Result<RunJournal, Error> {
+    RunJournal::open(path)?.ok_or_else(|| Error {
+        path: path.to_owned(),
+        action: "cannot lock the journal",
+        source: io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is still running"),
+    })
+}
+
+/// Removes a journal: what it says can no longer be undone.
+///
+/// # Errors
+/// The system's, or that its run is still at work.
+pub fn forget(journal: &Path) -> Result<(), Error> {
+    let open = own(journal)?;
+    // A file without a header is not a journal.
+    open.read()?;
+    fs::remove_file(journal).map_err(|source| Error {
+        path: journal.to_owned(),
+        action: "cannot remove the journal",
+        source,
+    })
+}
+
+/// Removes journals that are older than 90 days, but for the newest; returns how many.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub(super) fn expire(state_directory: &Path, now: SystemTime) -> Result<u64, Error> {
+    let mut count = 0;
+    let mut all = all(&directory(state_directory))?;
+    all.truncate(all.len().saturating_sub(NEWEST_KEPT));
+    for path in all {
+        let Ok(Some(open)) = RunJournal::open(&path) else {
+            continue;
+        };
+        let Ok(started) = open.started() else { continue };
+        let age = now.duration_since(started).unwrap_or_default();
+        if age > KEPT && fs::remove_file(&path).is_ok() {
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,18 +490,5 @@ mod tests {
         };
         let synced = sync_written(&File::open(place.path()).unwrap());
         assert_eq!(synced.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
-    }
-
-    #[test]
-    fn an_id_of_this_machine_that_cannot_be_read_is_not_taken_for_none() {
-        let place = tempfile::tempdir().unwrap();
-        let id = place.path().join("machine-id");
-        let name = sys::host_name();
-        assert_eq!(machine(&id).unwrap(), name);
-        fs::write(&id, "\n").unwrap();
-        assert_eq!(machine(&id).unwrap(), name);
-        fs::write(&id, "0123456789abcdef\n").unwrap();
-        assert_eq!(machine(&id).unwrap().as_deref(), Some("0123456789abcdef"));
-        machine(place.path()).unwrap_err();
     }
 }

@@ -5,37 +5,23 @@
 //!
 //! Not here: how plans and outcomes look (the command's business).
 
-mod agreed;
 pub mod by_hand;
 mod change;
 pub mod choose;
 pub mod copies;
-mod directory;
-pub mod foresee;
-mod held;
-mod journal;
-mod kept_time;
+mod dir_handle;
+mod hold;
+pub mod journal;
 mod name_state;
-pub mod origin;
-pub mod past;
-mod path_text;
-mod place;
 pub mod plan;
-mod prepare;
+mod prove;
 mod record;
 mod refusal;
-pub mod report;
 pub mod rules;
 mod run;
-mod run_record;
-mod session;
-mod settle;
 #[cfg(test)]
 mod tests;
-mod trash;
-mod twin;
 pub mod undo;
-mod undone;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,8 +32,8 @@ use serde::{Deserialize, Serialize};
 use crate::json;
 use crate::visible::visible_path;
 use choose::KeepReason;
-pub use directory::emptied;
-pub use prepare::{check, lacking};
+pub use choose::emptied;
+pub use prove::{check, lacking};
 pub use refusal::RefusalReason;
 use refusal::{cannot, of_kept};
 pub use run::run;
@@ -76,7 +62,8 @@ pub enum Action {
         to: PathBuf,
     },
     /// It is moved to a directory of this run beside it, because other processes cannot be kept out.
-    Aside,
+    #[serde(rename = "aside")]
+    Quarantine,
     /// It is moved to the trash: that of the user, or of the file's file system.
     Trash {
         /// The trash of the user; an absolute path.
@@ -90,19 +77,13 @@ impl Action {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Remove | Self::Names | Self::Aside => "remove",
+            Self::Remove | Self::Names | Self::Quarantine => "remove",
             Self::Hardlink => "hardlink",
             Self::Symlink { .. } => "symlink",
             Self::Reflink => "reflink",
             Self::Move { .. } => "move",
             Self::Trash { .. } => "trash",
         }
-    }
-
-    /// Whether equal directories may be acted on as a whole. Links and removal would leave empty ones.
-    #[must_use]
-    pub fn takes_directories(&self) -> bool {
-        matches!(self, Self::Reflink | Self::Move { .. })
     }
 
     /// Whether a file and the one kept for it must be on one file system.
@@ -119,12 +100,12 @@ impl Action {
     /// Whether files are moved elsewhere.
     #[must_use]
     pub fn moves(&self) -> bool {
-        matches!(self, Self::Move { .. } | Self::Trash { .. } | Self::Aside)
+        matches!(self, Self::Move { .. } | Self::Trash { .. } | Self::Quarantine)
     }
 
     /// Whether what is where a file is moved to can only be that file.
     pub(crate) fn moves_apart(&self) -> bool {
-        matches!(self, Self::Trash { .. } | Self::Aside)
+        matches!(self, Self::Trash { .. } | Self::Quarantine)
     }
 
     /// Whether nothing takes the place of a name.
@@ -184,18 +165,12 @@ pub struct KeptFile {
 /// How steps are done.
 #[derive(Clone, Debug)]
 pub struct ActingOptions {
-    /// Whether to act on files even if the system grants no lease, because they are open for writing or the file
-    /// system has no leases.
-    pub is_busy: bool,
-    /// Whether files are moved where no lease keeps other processes out, and where inode numbers do not identify files. They are
-    /// compared once more when they are moved.
+    /// Whether files are moved where no lease keeps other processes out, because the file system has none or they are open for
+    /// writing, and where inode numbers do not identify files. They are compared once more when they are moved.
     pub without_leases: bool,
     /// Whether root acts on files of other users, and below directories that others own or may write to; and whether symbolic
     /// links of any user may lead through such directories.
     pub unsafe_owner: bool,
-    /// Whether files of different owner, mode or extended attributes become hard links of one file, symbolic links may lead
-    /// to a file of another owner or with more rights, and files go whose owner, group or attributes only root could restore.
-    pub ignore_metadata: bool,
     /// Whether the steps are those of a search that just ended: then a file has the blocks of its own that the search found.
     pub is_fresh: bool,
     /// The directory for the state of programs: `dupes/` in it has the journals.
@@ -219,7 +194,7 @@ pub enum StepOutcome {
     /// There is nothing to gain; nothing was changed.
     Needless {
         /// Why.
-        why: Needless,
+        why: NothingToGain,
     },
     /// It could not be done, or not for all of its names.
     Failed {
@@ -252,6 +227,12 @@ impl StepOutcome {
     }
 }
 
+impl From<NothingToGain> for StepOutcome {
+    fn from(why: NothingToGain) -> Self {
+        Self::Needless { why }
+    }
+}
+
 impl From<RefusalReason> for StepOutcome {
     fn from(why: RefusalReason) -> Self {
         Self::Left { why }
@@ -261,7 +242,7 @@ impl From<RefusalReason> for StepOutcome {
 /// Why there is nothing to gain by a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Needless {
+pub enum NothingToGain {
     /// It shares all its blocks with the kept file.
     #[error("all blocks are shared with the file that stays")]
     Shared,
@@ -273,9 +254,9 @@ pub enum Needless {
     OtherNames,
 }
 
-/// How a killed run was settled when the next one began.
+/// How a killed run was recovered when the next one began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum Recovered {
     /// All its steps are done or put back. The path is that of its journal.
     Run {
         /// Steps that were done.
@@ -299,8 +280,8 @@ pub enum Settled {
 pub enum RunEvent<'a> {
     /// The outcome of a step, by its number.
     Step(usize, &'a StepOutcome),
-    /// How a file, or the journal, of a killed run was settled.
-    Settled(&'a Path, &'a Settled),
+    /// How a file, or the journal, of a killed run was recovered.
+    Recovered(&'a Path, &'a Recovered),
 }
 
 /// What a run did.
@@ -350,7 +331,7 @@ pub struct Error {
     pub source: io::Error,
 }
 
-/// Receives how killed runs were settled, then the outcome of each step, from any thread.
+/// Receives how killed runs were recovered, then the outcome of each step, from any thread.
 pub type Tell<'a> = &'a (dyn Fn(RunEvent<'_>) + Sync);
 
 /// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps. Small ones

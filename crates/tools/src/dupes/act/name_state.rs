@@ -1,10 +1,12 @@
-//! What a name leads to after a run or an undo that may have been killed; what was left half done is put back first.
+//! What a name leads to after a run or an undo that may have been killed; what was left half done is put back first. A new file may
+//! have the inode number of a removed one, and a file may have been edited since: those files are not touched.
 //!
-//! Not here: what follows from it (`settle`, `undo`).
+//! Not here: what follows from it (`undo`).
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::FileType;
@@ -13,11 +15,11 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::LeaseKind;
 
 use super::change::Replacement;
-use super::place::{Directories, ExaminedName};
-use super::record::{NameOf, StepRecord};
-use super::twin::{KnownFile, opened};
-use super::{Action, RefusalReason, cannot, kept_time, of_kept};
+use super::dir_handle::{self, DirEntryHandle, Directories};
+use super::record::{KnownFile, RunRecord, StepName, StepRecord, digest_of};
+use super::{Action, RefusalReason, cannot, of_kept};
 use crate::Stop;
+use crate::visible::visible_path;
 use crate::walk::StatFacts;
 
 /// What a name leads to.
@@ -26,10 +28,9 @@ pub(super) enum NameState {
     Old,
     /// The file that undo made for it.
     Restored(Arc<File>),
-    /// The same, without its bytes: the power was cut before they were on the device.
-    Torn(Arc<File>),
-    /// What the run made of it: nothing, or a link.
-    Acted,
+    /// What the run made of it: nothing, or a link; or the file that undo made, without its bytes: the power was cut before they were
+    /// on the device.
+    Acted(Option<Arc<File>>),
     /// Something else, and what.
     Other(RefusalReason),
     /// Something else, while the temporary name leads to what had the name before.
@@ -55,11 +56,21 @@ enum NamedFile {
     Other,
 }
 
+/// Where a file is that was moved.
+pub(super) enum MovedFile {
+    /// Where it was moved to.
+    There(DirEntryHandle),
+    /// At its old place.
+    Back,
+    /// Neither is known to be it, and why.
+    Lost(RefusalReason),
+}
+
 /// A name that a file gets.
 pub(super) struct WantedName {
     /// The number of the name.
     pub at: usize,
-    pub place: ExaminedName,
+    pub place: DirEntryHandle,
     /// The file without its bytes that has the name now.
     pub torn: Option<Arc<File>>,
 }
@@ -75,17 +86,47 @@ pub(super) struct Names<'a> {
 /// How much of a file that a power cut may have torn is compared at a time.
 const TORN_BLOCK_BYTES: usize = 64 << 10;
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    /// The names of a journal.
+    pub fn of(lines: &'a RunRecord, directories: &'a Directories, stop: &'a Stop, watch: &'a dyn Watch) -> Self {
+        Self {
+            action: &lines.header.action,
+            directories,
+            stop,
+            watch,
+        }
+    }
+
+    /// Where the file of a name is that was moved; `old` is its old place, if its directory is there.
+    ///
+    /// # Errors
+    /// It was stopped before that was known.
+    pub fn moved(&self, entry: &StepRecord, name: &StepName, old: Option<&DirEntryHandle>) -> io::Result<MovedFile> {
+        let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
+        let lost = match entry.place(to, self.directories) {
+            Ok(there) if entry.is_moved_to(self.action, &there, self.stop)? => return Ok(MovedFile::There(there)),
+            Ok(_) => RefusalReason::Of(to.to_owned(), RefusalReason::ChangedSince.into()),
+            // A killed undo may have removed the directory.
+            Err(error) => cannot(format!("open the directory of {}", visible_path(to)))(error),
+        };
+        let is_back = old.map_or(Ok(false), |old| entry.is_at(old, &old.name, self.stop))?;
+        Ok(if is_back {
+            MovedFile::Back
+        } else {
+            MovedFile::Lost(lost)
+        })
+    }
+
     /// What a name leads to, and whether that was just put back. `made` are the files that undo made for the step.
     pub fn state(
         &self,
         entry: &StepRecord,
-        name: &NameOf,
-        place: &ExaminedName,
+        name: &StepName,
+        place: &DirEntryHandle,
         made: &[KnownFile],
     ) -> io::Result<(NameState, bool)> {
         match self.put_back(entry, name, place, made)? {
-            Ok(is_put_back) => Ok((self.settled(entry, name, place, made)?, is_put_back)),
+            Ok(is_put_back) => Ok((self.state_now(entry, name, place, made)?, is_put_back)),
             Err(why) => Ok((NameState::Aside(why), false)),
         }
     }
@@ -94,8 +135,8 @@ impl Names<'_> {
     fn look(
         &self,
         entry: &StepRecord,
-        name: &NameOf,
-        place: &ExaminedName,
+        name: &StepName,
+        place: &DirEntryHandle,
         called: &OsStr,
         made: &[KnownFile],
     ) -> io::Result<NamedFile> {
@@ -148,30 +189,29 @@ impl Names<'_> {
     }
 
     /// What a name leads to, if nothing is left half done.
-    pub fn settled(
+    pub fn state_now(
         &self,
         entry: &StepRecord,
-        name: &NameOf,
-        place: &ExaminedName,
+        name: &StepName,
+        place: &DirEntryHandle,
         made: &[KnownFile],
     ) -> io::Result<NameState> {
         let other = |why| Ok(NameState::Other(why));
         match self.look(entry, name, place, &place.name, made)? {
-            NamedFile::Nothing if self.action.leaves_nothing() => Ok(NameState::Acted),
-            NamedFile::Nothing => other(RefusalReason::LinkGone),
+            NamedFile::Nothing if self.action.leaves_nothing() => Ok(NameState::Acted(None)),
+            NamedFile::Nothing => other(RefusalReason::Gone),
             NamedFile::ActedOn { is_as_old: true } => Ok(NameState::Old),
             NamedFile::Made(file) if entry.has_digest(&StatFacts::of(&file)?, &file, self.stop)? => {
                 Ok(NameState::Restored(file))
             }
-            NamedFile::Made(file) if self.is_torn(entry, &file)? => Ok(NameState::Torn(file)),
-            NamedFile::Made(_) => other(RefusalReason::RestoredChanged),
-            NamedFile::Link { is_unchanged: true, .. } => Ok(NameState::Acted),
-            NamedFile::Link { .. } => other(RefusalReason::LinkedChanged),
+            NamedFile::Made(file) if self.is_torn(entry, &file)? => Ok(NameState::Acted(Some(file))),
+            NamedFile::Link { is_unchanged: true, .. } => Ok(NameState::Acted(None)),
+            NamedFile::Made(_) | NamedFile::Link { .. } => other(RefusalReason::ChangedSince),
             NamedFile::ActedOn { .. } | NamedFile::Other => other(RefusalReason::NameTaken),
         }
     }
 
-    fn is_link(&self, entry: &StepRecord, name: &NameOf, place: &ExaminedName, called: &OsStr) -> bool {
+    fn is_link(&self, entry: &StepRecord, name: &StepName, place: &DirEntryHandle, called: &OsStr) -> bool {
         let found = self.look(entry, name, place, called, &[]);
         matches!(found, Ok(NamedFile::Link { is_unchanged: true, .. }))
     }
@@ -181,8 +221,8 @@ impl Names<'_> {
     fn put_back(
         &self,
         entry: &StepRecord,
-        name: &NameOf,
-        place: &ExaminedName,
+        name: &StepName,
+        place: &DirEntryHandle,
         made: &[KnownFile],
     ) -> io::Result<Result<bool, RefusalReason>> {
         let temporary = OsStr::new(&name.temporary);
@@ -210,15 +250,16 @@ impl Names<'_> {
             place.remove(temporary, self.watch)?;
             return Ok(Ok(false));
         }
+        let both = |aside| Ok(Err(RefusalReason::Several(vec![RefusalReason::Replaced, aside])));
         // It is the file that had the name, or its copy, or what another program had saved under it.
         if place.facts()?.is_none() {
             place.rename(temporary, place, &place.name, self.watch)?;
             return Ok(Ok(true));
         }
         if !self.is_link(entry, name, place, &place.name) {
-            return Ok(Err(RefusalReason::SavedMeanwhile(aside)));
+            return both(RefusalReason::NowAt(aside));
         }
-        let exchanged = kept_time::exchange(&Exchange {
+        let exchanged = dir_handle::exchange(&Exchange {
             directory: &place.directory,
             name: &place.name,
             path: &place.path,
@@ -233,7 +274,7 @@ impl Names<'_> {
             Ok(()) => {}
             Err(NotExchanged::Refused(error)) => return Err(error),
             Err(NotExchanged::Unavailable(reason)) => return Err(io::Error::other(reason)),
-            Err(_) => return Ok(Err(RefusalReason::LinkReplaced(aside))),
+            Err(_) => return both(RefusalReason::SavedAt(aside)),
         }
         place.remove(temporary, self.watch)?;
         Ok(Ok(true))
@@ -275,7 +316,7 @@ impl Names<'_> {
         let of_kept = of_kept(&entry.step.keep.path);
         let kept = self.kept(entry).map_err(cannot("open")).map_err(&of_kept)?;
         let is_it = entry.kept().is_open(&kept);
-        is_it.then_some(kept).ok_or_else(|| of_kept(RefusalReason::OtherInode))
+        is_it.then_some(kept).ok_or_else(|| of_kept(RefusalReason::OtherFile))
     }
 
     /// Gives a file a name that leads to nothing, to the link that the run made, or to a torn file. `is_temporary` says that the file
@@ -318,7 +359,7 @@ impl Names<'_> {
                 return Err(if is_stopped {
                     RefusalReason::Stopped
                 } else {
-                    RefusalReason::ReplacedNow
+                    RefusalReason::Replaced
                 });
             }
             place.remove(temporary, self.watch).map_err(cannot("remove the link"))
@@ -334,4 +375,73 @@ impl Names<'_> {
         let taken = replacement.take_name(&|| Ok(()), &remove);
         taken.or_else(|outcome| outcome.why().map_or(Ok(()), Err))
     }
+}
+
+impl KnownFile {
+    /// Whether a name leads to this file.
+    pub fn is_at(&self, place: &DirEntryHandle, called: &OsStr) -> bool {
+        opened(place, called).is_some_and(|(found, file)| self.is(&found, file.as_deref()))
+    }
+}
+
+impl StepRecord {
+    /// Whether a name leads to the file that was acted on, with the bytes and the time that it had, or to its copy that
+    /// undoing another journal made.
+    ///
+    /// # Errors
+    /// As [`Self::has_digest`].
+    pub fn is_at(&self, place: &DirEntryHandle, called: &OsStr, stop: &Stop) -> io::Result<bool> {
+        match opened(place, called) {
+            Some((found, Some(file))) if found.kind == FileType::RegularFile && self.is_as_old(&found) => {
+                Ok(self.acted_on().is(&found, Some(&file)) || self.has_digest(&found, &file, stop)?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether the file that was acted on is where it was moved to. In a place that only it can have, it may have changed since.
+    ///
+    /// # Errors
+    /// As [`Self::has_digest`].
+    pub fn is_moved_to(&self, action: &Action, there: &DirEntryHandle, stop: &Stop) -> io::Result<bool> {
+        let is_file = || matches!(there.facts(), Ok(Some(found)) if found.kind == FileType::RegularFile);
+        if action.moves_apart() {
+            Ok(is_file())
+        } else {
+            self.is_at(there, &there.name, stop)
+        }
+    }
+
+    /// Whether a file has the size and the time of the one that was acted on.
+    pub fn is_as_old(&self, found: &StatFacts) -> bool {
+        let was = &self.step.file.state;
+        (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns)
+    }
+
+    /// Whether a file has the bytes that both files had.
+    ///
+    /// # Errors
+    /// It was stopped before that was known.
+    pub fn has_digest(&self, found: &StatFacts, file: &File, stop: &Stop) -> io::Result<bool> {
+        if found.bytes != self.step.file.state.bytes {
+            return Ok(false);
+        }
+        match digest_of(file, found.bytes, &mut Vec::new(), &|| !stop.is_stopped()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            digest => Ok(digest.is_ok_and(|digest| digest == self.digest)),
+        }
+    }
+}
+
+/// Opens a regular file or a directory, which may be refused. Opening anything else may have effects.
+fn opened(place: &DirEntryHandle, called: &OsStr) -> Option<(StatFacts, Option<Arc<File>>)> {
+    let found = place.facts_of(called).ok()??;
+    if !matches!(found.kind, FileType::RegularFile | FileType::Directory) {
+        return None;
+    }
+    let Ok(file) = place.open_of(called) else {
+        return Some((found, None));
+    };
+    let now = StatFacts::of(&file).ok()?;
+    (now.id() == found.id()).then(|| (now, Some(Arc::new(file))))
 }

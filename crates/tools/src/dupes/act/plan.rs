@@ -1,32 +1,29 @@
 //! What is to be done, as a text that people may edit: a header, and a line for each name of a file.
 //!
-//! A line has a word, a mark and a path. The word is `keep` or that of the action, and may be changed: what is done with a file is what
-//! its line says. The mark names the group of the file, and tells whether the file is the one that was found: nothing is done with a
-//! file that the search did not find, that has changed since, or that stays whatever the rules are. Each file that is acted on relies on
-//! one of its group that a line keeps. Lines may be removed and put in another order; comments and blank lines are ignored.
+//! A line has a word and a path. The word is `keep` or that of the action, and may be changed: what a line keeps stays, and the others
+//! are acted on. A blank line ends a group, of which at least one file stays. Each file is compared with one that stays at the moment of
+//! acting: whatever a plan says, no content is lost.
 //!
 //! Not here: deciding what is done (`choose`), and doing it.
 
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::{FileId, FileState, hexadecimal};
+use seekless::files::{FileId, FileState, allocated_bytes, own_bytes};
 use seekless_method::visible;
+use seekless_sys::{Access, Directory};
 use serde_json::Value;
 
-use super::agreed::Agreed;
-use super::choose::{Chosen, GroupChoice, KeepReason, KeptCopy};
-use super::copies::CopyPlaces;
-use super::directory::unshared_bytes;
-use super::origin::SearchOrigin;
-use super::path_text::{path_of, written};
-use super::report::RefusedPart;
-use super::{ActedOn, Action, KeptFile, RefusalReason, Step, StepOutcome};
+use super::choose::{ActPlan, GroupChoice, RefusedPart};
+use super::copies::SearchOrigin;
+use super::rules::Rule;
+use super::{Action, RefusalReason, StepOutcome, cannot};
+use crate::dupes::{Equal, EqualFiles, FoundName, Proof};
 use crate::json;
 
 /// What the header begins with, before its JSON.
@@ -42,7 +39,7 @@ pub struct ReadPlan {
     /// What is done.
     pub action: Action,
     /// What is done with each group, and lines that were refused.
-    pub chosen: Chosen,
+    pub chosen: ActPlan,
     /// Where the search was made.
     pub origin: SearchOrigin,
 }
@@ -56,7 +53,7 @@ pub fn is_plan(file: &Path) -> bool {
     lines.next().is_some_and(|line| header_of(&line).is_ok())
 }
 
-/// Whether a line is more than a comment.
+/// Whether a line is neither blank nor a comment.
 fn is_said(line: &[u8]) -> bool {
     !matches!(line.trim_ascii().first(), None | Some(b'#'))
 }
@@ -67,408 +64,270 @@ fn header_of(line: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| format!("its header is not JSON: {error}"))
 }
 
-/// What identifies files in a plan.
-struct Marks {
-    /// The digest of its header: a mark of another plan is none of this one.
-    digest: String,
-}
-
-/// What a mark says of a file, apart from its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct MarkedFile {
-    /// What it was at the search.
-    state: FileState,
-    is_directory: bool,
-    /// Whether it stays whatever the rules are.
-    is_fixed: bool,
-}
-
-impl Marks {
-    fn of(&self, group: u64, file: &MarkedFile) -> String {
-        let MarkedFile {
-            state,
-            is_directory,
-            is_fixed,
-        } = file;
-        let mut text = format!(
-            "{} {group} {is_directory} {is_fixed} {} {}",
-            self.digest, state.device, state.inode
-        );
-        // The times of a directory change while the files in it are acted on.
-        if !is_directory {
-            let _ = write!(text, " {} {} {}", state.bytes, state.modified_ns, state.changed_ns);
-        }
-        let digest = blake3::derive_key("seekless dupes: mark of a file in a plan", text.as_bytes());
-        format!("{group}-{}", hexadecimal(&digest[..8]))
-    }
-}
-
 /// The text of a plan. Steps with an outcome are left out; `title` is the first comment, and `heading` one for each group.
 #[must_use]
 pub fn text(
     action: &Action,
     origin: &SearchOrigin,
-    chosen: &Chosen,
+    chosen: &ActPlan,
     left: &[Option<StepOutcome>],
     title: &str,
     heading: &dyn Fn(&GroupChoice) -> String,
 ) -> Vec<u8> {
     let header = origin.write(json::written(action));
-    let marks = Marks {
-        digest: header["digest"].as_str().unwrap_or_default().to_owned(),
-    };
     let word = action.word();
     let width = word.len().max(KEEP.len());
     let mut text = [HEADER, json::json_line(&header).as_bytes()].concat();
     let about = format!(
         "
 # {title}
-# Each line has a word, a mark and a path. You may change `{word}` to `{KEEP}` to leave a file
-# alone, `{KEEP}` to `{word}` if another file of the group is kept, and delete lines.
-# A group is what has the same number before the dash. The first file of a group that is kept is
-# the one that the others are compared with. Leave the marks and the line above as they are.
+# Each line has a word and a path. You may change `{word}` to `{KEEP}` to leave a file alone,
+# `{KEEP}` to `{word}` if another file of the group is kept, and delete lines.
+# A blank line ends a group. Leave the line above as it is.
 # In paths, `\\\\` is a backslash, and `\\x0a` the byte with these hexadecimal digits.
 "
     );
     text.extend_from_slice(about.as_bytes());
-    let (mut rest, mut group) = (left, 0);
+    let mut rest = left;
     for choice in &chosen.choices {
         let (outcomes, more) = rest.split_at(choice.steps.len());
         rest = more;
         let steps = choice.steps.iter().zip(outcomes);
-        let steps: Vec<&Step> = steps.filter(|(_, left)| left.is_none()).map(|(step, _)| step).collect();
-        for (kept, steps) in groups(choice, &steps) {
-            group += 1;
-            text.extend_from_slice(format!("\n# {}\n", heading(choice)).as_bytes());
-            let mut line = |word: &str, paths: &[PathBuf], file: &MarkedFile| {
-                for path in paths {
-                    text.extend_from_slice(format!("{word:width$} {} ", marks.of(group, file)).as_bytes());
-                    text.extend_from_slice(&written(path, file.is_directory));
-                    text.push(b'\n');
-                }
-            };
-            let is_directory = steps.first().is_some_and(|step| step.file.is_directory);
-            for kept in &kept {
-                let (state, is_fixed) = (kept.state, kept.is_fixed);
-                line(
-                    KEEP,
-                    &kept.paths,
-                    &MarkedFile {
-                        state,
-                        is_directory,
-                        is_fixed,
-                    },
-                );
-            }
-            for step in steps {
-                let (state, is_fixed) = (step.file.state, false);
-                line(
-                    word,
-                    &step.file.paths,
-                    &MarkedFile {
-                        state,
-                        is_directory,
-                        is_fixed,
-                    },
-                );
-            }
+        let mut steps = steps.filter(|(_, left)| left.is_none()).peekable();
+        if steps.peek().is_none() {
+            continue;
+        }
+        text.extend_from_slice(format!("\n# {}\n", heading(choice)).as_bytes());
+        let kept = choice.kept.iter().flat_map(|kept| &kept.paths).map(|path| (KEEP, path));
+        let acted_on = steps.flat_map(|(step, _)| &step.file.paths).map(|path| (word, path));
+        for (word, path) in kept.chain(acted_on) {
+            text.extend_from_slice(format!("{word:width$} ").as_bytes());
+            text.extend_from_slice(&written(path));
+            text.push(b'\n');
         }
     }
     text
 }
 
-/// The files that are kept and the steps that rely on them: all of a group of files, or those for each file in a directory.
-fn groups<'a>(choice: &GroupChoice, steps: &[&'a Step]) -> Vec<(Vec<KeptCopy>, Vec<&'a Step>)> {
-    if choice.files.is_none() {
-        let is_any = !steps.is_empty();
-        return is_any
-            .then(|| (choice.kept.clone(), steps.to_vec()))
-            .into_iter()
-            .collect();
-    }
-    let mut groups: Vec<(Vec<KeptCopy>, Vec<&Step>)> = Vec::new();
-    let mut numbers = HashMap::new();
-    for step in steps {
-        let keep = &step.keep;
-        let number = *numbers.entry(&keep.path).or_insert_with(|| {
-            let of = choice.kept.iter().find(|kept| keep.path.starts_with(&kept.paths[0]));
-            let kept = KeptCopy {
-                paths: vec![keep.path.clone()],
-                state: keep.state,
-                why: step.why.clone(),
-                is_fixed: of.is_some_and(|kept| kept.is_fixed),
-            };
-            groups.push((vec![kept], Vec::new()));
-            groups.len() - 1
-        });
-        groups[number].1.push(step);
-    }
-    groups
-}
-
-/// A line, as it says.
-struct PlanLine {
-    is_kept: bool,
-    group: u64,
-    mark: String,
-    path: PathBuf,
-    is_directory: bool,
-}
-
-impl PlanLine {
-    fn of(line: &[u8], action: &Action) -> Result<Self, RefusalReason> {
-        let part = |text: &mut &[u8]| {
-            let trimmed = text.trim_ascii();
-            let end = trimmed
-                .iter()
-                .position(u8::is_ascii_whitespace)
-                .unwrap_or(trimmed.len());
-            let (part, rest) = trimmed.split_at(end);
-            *text = rest;
-            String::from_utf8_lossy(part).into_owned()
-        };
-        let mut rest = line;
-        let (word, mark) = (part(&mut rest), part(&mut rest));
-        let is_kept = word == KEEP;
-        if !is_kept && word != action.word() {
-            return Err(RefusalReason::WrongWord(visible(&word).into_owned(), action.word()));
-        }
-        let group = mark.split_once('-').and_then(|(group, _)| group.parse().ok());
-        let text = rest.trim_ascii();
-        Ok(Self {
-            is_kept,
-            group: group.ok_or(RefusalReason::NoMark)?,
-            mark,
-            path: path_of(text.strip_suffix(b"/").unwrap_or(text))?,
-            is_directory: text.ends_with(b"/"),
-        })
-    }
-}
-
-/// A line whose file is what was found.
-struct ProvenLine {
-    number: usize,
-    is_kept: bool,
-    path: PathBuf,
-    /// With the number that its device has now.
-    state: FileState,
-    is_directory: bool,
-    is_fixed: bool,
-}
-
-/// What the lines of a group say.
-#[derive(Default)]
-struct PlanGroup {
-    kept: Vec<ProvenLine>,
-    /// Files that are acted on, each with its names.
-    files: Vec<Vec<ProvenLine>>,
-    /// Their numbers.
-    numbers: HashMap<FileId, usize>,
-}
-
-/// Reads a plan.
+/// Reads a plan. Its groups are decided anew by the rule that what its lines keep stays.
 ///
 /// # Errors
 /// What is wrong with it as a whole.
 pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
-    let lines = text.split(|byte| *byte == b'\n').enumerate();
-    let mut lines = lines.map(|(at, line)| (at + 1, line)).filter(|(_, line)| is_said(line));
-    let header = header_of(lines.next().map_or(&[][..], |(_, line)| line))?;
-    let origin = SearchOrigin::read(&header)?;
-    let marks = Marks {
-        digest: header["digest"].as_str().unwrap_or_default().to_owned(),
-    };
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
+    let mut lines = lines.filter(|(_, line)| !line.starts_with(b"#"));
+    let header = lines.find(|(_, line)| !line.is_empty());
+    let header = header_of(header.map_or(&[][..], |(_, line)| line))?;
+    let mut origin = SearchOrigin::read(&header)?;
+    // The paths of lines are absolute.
+    for root in &mut origin.roots {
+        root.given.clone_from(&root.path);
+    }
     let action: Action = json::read(header)?;
     if matches!(&action, Action::Move { to } | Action::Trash { home: to } if !to.is_absolute()) {
         return Err("its `to` or `home` is not an absolute path".to_owned());
     }
-    let mut reading = Reading {
-        action: &action,
-        origin: &origin,
-        places: CopyPlaces::new(&origin, &action),
-        marks,
-        kept: HashMap::new(),
-        agreed: Agreed::of(&action),
-        chosen: Chosen::default(),
-    };
-    let (mut groups, mut numbers): (Vec<PlanGroup>, HashMap<u64, usize>) = Default::default();
-    let mut paths = HashMap::new();
-    for (number, line) in lines {
-        let proven = PlanLine::of(line, &action).map_err(|why| (None, why)).and_then(|line| {
-            let (group, path) = (line.group, line.path.clone());
-            let proven = reading.prove(number, line).map_err(|why| (Some(path.clone()), why))?;
-            let before = *paths.entry((path.clone(), proven.is_kept)).or_insert(number);
-            if before != number {
-                return Err((Some(path), RefusalReason::OnLine(before)));
-            }
-            Ok((group, proven))
-        });
-        match proven {
-            Ok((group, line)) => {
-                let at = *numbers.entry(group).or_insert_with(|| {
-                    groups.push(PlanGroup::default());
-                    groups.len() - 1
-                });
-                groups[at].add(line, &mut reading.kept);
-            }
-            Err((path, why)) => reading.refuse(number, path, why),
+    let (mut groups, mut kept, mut acted_on, mut refused) = (Groups::default(), HashSet::new(), Vec::new(), Vec::new());
+    for (at, line) in lines {
+        if line.is_empty() {
+            groups.paragraph += 1;
+            continue;
+        }
+        let mut refuse = |path, why| {
+            let place = format!("line {}", at + 1);
+            refused.push(RefusedPart { place, path, why });
+        };
+        match line_of(line, action.word()) {
+            Err(why) => refuse(None, why),
+            Ok((is_kept, path)) => match found(&path, &origin) {
+                Err(why) => refuse(Some(path), why),
+                Ok((root, state)) => {
+                    groups.add(
+                        FoundName {
+                            path: path.clone(),
+                            root,
+                        },
+                        state,
+                    );
+                    if is_kept {
+                        kept.insert(path);
+                    } else {
+                        acted_on.push((at + 1, path, state.id()));
+                    }
+                }
+            },
         }
     }
-    for group in groups {
-        reading.choose(group);
+    let mut groups = groups.all;
+    for file in groups.iter_mut().flat_map(|group| &mut group.files) {
+        if !file.names.iter().any(|name| kept.contains(&name.path)) {
+            file.own_bytes = freed_bytes(&file.names);
+        }
     }
-    let chosen = reading.chosen;
+    let mut chosen = ActPlan::of_groups(&action, &[Rule::Chosen(kept)], &origin, &groups);
+    let done: HashSet<FileId> = chosen.steps().map(|step| step.file.state.id()).collect();
+    let is_told = |path: &PathBuf| chosen.refused.iter().any(|told| told.path.as_ref() == Some(path));
+    for (line, path, id) in acted_on {
+        if !done.contains(&id) && !is_told(&path) {
+            refused.push(RefusedPart {
+                place: format!("line {line}"),
+                path: Some(path),
+                why: RefusalReason::Stays,
+            });
+        }
+    }
+    chosen.refused.extend(refused);
     Ok(ReadPlan { action, chosen, origin })
 }
 
-impl PlanGroup {
-    fn add(&mut self, line: ProvenLine, kept: &mut HashMap<FileId, usize>) {
-        if line.is_kept {
-            kept.entry(line.state.id()).or_insert(line.number);
-            self.kept.push(line);
-            return;
-        }
-        let number = *self.numbers.entry(line.state.id()).or_insert(self.files.len());
-        if number == self.files.len() {
-            self.files.push(Vec::new());
-        }
-        self.files[number].push(line);
-    }
+/// The groups of a plan: files of one size between two blank lines.
+#[derive(Default)]
+struct Groups {
+    all: Vec<EqualFiles>,
+    /// The number of blank lines before.
+    paragraph: usize,
+    /// The numbers of groups, by paragraph and size.
+    numbers: HashMap<(usize, u64), usize>,
+    /// The numbers of files in their groups.
+    files: HashMap<(usize, FileId), usize>,
 }
 
-/// A plan that is being read.
-struct Reading<'a> {
-    action: &'a Action,
-    origin: &'a SearchOrigin,
-    places: CopyPlaces<'a>,
-    marks: Marks,
-    /// The files that are kept, and the first line that says so.
-    kept: HashMap<FileId, usize>,
-    agreed: Agreed,
-    chosen: Chosen,
-}
-
-impl Reading<'_> {
-    fn refuse(&mut self, line: usize, path: Option<PathBuf>, why: RefusalReason) {
-        self.chosen.refused.push(RefusedPart {
-            place: format!("line {line}"),
-            path,
-            why,
-        });
-    }
-
-    /// Proves that the file of a line is the one that was found.
-    fn prove(&mut self, number: usize, line: PlanLine) -> Result<ProvenLine, RefusalReason> {
-        if self.places.absolute(&line.path)?.as_os_str() != line.path.as_os_str() {
-            return Err(RefusalReason::NotPlain);
-        }
-        let (group, is_directory, is_fixed) = (line.group, line.is_directory, Cell::new(false));
-        let is_it = |state: FileState| {
-            [false, true].into_iter().any(|fixed| {
-                is_fixed.set(fixed);
-                let file = MarkedFile {
-                    state,
-                    is_directory,
-                    is_fixed: fixed,
-                };
-                self.marks.of(group, &file) == line.mark
-            })
-        };
-        Ok(ProvenLine {
-            number,
-            state: self.origin.recognise(&line.path, is_directory, is_it)?,
-            is_kept: line.is_kept,
-            path: line.path,
-            is_directory,
-            is_fixed: is_fixed.get(),
-        })
-    }
-
-    /// Decides what is done with the files of a group.
-    fn choose(&mut self, group: PlanGroup) {
-        let mut choice = GroupChoice::default();
-        for file in group.files {
-            let (line, path) = (file[0].number, file[0].path.clone());
-            let step = self.step(file, &group.kept);
-            match step.and_then(|step| self.agreed.add(&step).map(|()| step)) {
-                Ok(step) => choice.steps.push(step),
-                Err(why) => self.refuse(line, Some(path), why),
-            }
-        }
-        let Some(first) = choice.steps.first() else {
-            self.chosen.whole += u64::from(!group.kept.is_empty());
-            return;
-        };
-        choice.bytes = first.file.state.bytes;
-        for kept in group.kept.into_iter().filter(|kept| !kept.is_directory) {
-            match choice.kept.last_mut().filter(|copy| copy.state.id() == kept.state.id()) {
-                Some(copy) => copy.paths.push(kept.path),
-                None => choice.kept.push(KeptCopy {
-                    paths: vec![kept.path],
-                    state: kept.state,
-                    why: KeepReason::Planned,
-                    is_fixed: kept.is_fixed,
-                }),
-            }
-        }
-        self.chosen.choices.push(choice);
-    }
-
-    /// The step for a file that is acted on.
-    fn step(&mut self, file: Vec<ProvenLine>, kept: &[ProvenLine]) -> Result<Step, RefusalReason> {
-        let (state, is_directory) = (file[0].state, file[0].is_directory);
-        let is_of_names = *self.action == Action::Names;
-        if let Some(line) = self.kept.get(&state.id()).filter(|_| !is_of_names) {
-            return Err(RefusalReason::KeptByLine(*line));
-        }
-        let is_linked = self.action.is_on_one_file_system();
-        let file_system = |line: &ProvenLine| self.places.file_system(&line.path, is_directory, line.state.device);
-        let is_near = |keep: &&ProvenLine| !is_linked || file_system(keep) == file_system(&file[0]);
-        let near: Vec<&ProvenLine> = kept.iter().filter(is_near).collect();
-        let places = &mut self.places;
-        let mut is_poor = |line: &ProvenLine| !line.is_directory && places.is_poor(&line.path, line.state.device);
-        let fits = |keep: &&ProvenLine| {
-            let is_equal = keep.state.bytes == state.bytes && (!is_of_names || keep.state.id() == state.id());
-            keep.is_directory == is_directory && (is_directory || is_equal)
-        };
-        let fitting = || near.iter().copied().filter(fits);
-        let keep = fitting().find(|keep| !is_poor(keep)).or_else(|| fitting().next());
-        let keep = keep.ok_or(RefusalReason::NothingKept)?;
-        let is_keep_poor = is_poor(keep);
-        let why = if is_keep_poor && !file.iter().all(is_poor) {
-            RefusalReason::PoorKept
-        } else if is_directory && !self.action.takes_directories() {
-            RefusalReason::OnlyMoved
-        } else if file.iter().any(|line| line.is_fixed || places.is_reference(&line.path)) {
-            RefusalReason::AlwaysStays
-        } else if !file.iter().all(|line| places.is_below_a_root(&line.path)) {
-            RefusalReason::NotSearched
-        } else {
-            let mut paths: Vec<PathBuf> = file.into_iter().map(|line| line.path).collect();
-            let mut entries = HashSet::new();
-            // A bind mount shows one entry under two paths.
-            paths.retain(|path| self.places.entry(path).is_none_or(|entry| entries.insert(entry)));
-            return Ok(Step {
-                own_bytes: if is_directory { 0 } else { own_bytes(&paths) },
-                file: ActedOn {
-                    paths,
-                    state,
-                    is_directory,
-                },
-                keep: KeptFile {
-                    path: keep.path.clone(),
-                    state: keep.state,
-                },
-                why: KeepReason::Planned,
+impl Groups {
+    fn add(&mut self, name: FoundName, state: FileState) {
+        let number = *self
+            .numbers
+            .entry((self.paragraph, state.bytes))
+            .or_insert(self.all.len());
+        if number == self.all.len() {
+            self.all.push(EqualFiles {
+                bytes: state.bytes,
+                files_in_each: None,
+                proof: Proof::Bytes,
+                gain_bytes: 0,
+                files: Vec::new(),
             });
-        };
-        Err(why)
+        }
+        let files = &mut self.all[number].files;
+        let file = *self.files.entry((number, state.id())).or_insert(files.len());
+        if file == files.len() {
+            files.push(Equal {
+                names: Vec::new(),
+                state,
+                own_bytes: 0,
+                contents: None,
+            });
+        }
+        files[file].names.push(name);
     }
 }
 
-/// The space that is free if all names are removed.
-fn own_bytes(paths: &[PathBuf]) -> u64 {
-    let found = fs::symlink_metadata(&paths[0]);
-    let is_all = found.is_ok_and(|found| found.nlink() <= paths.len() as u64);
-    if is_all { unshared_bytes(&paths[0]) } else { 0 }
+/// Whether a line keeps a file, and the path of that.
+fn line_of(line: &[u8], word: &'static str) -> Result<(bool, PathBuf), RefusalReason> {
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let (own, path) = line.split_at(end);
+    let is_kept = own == KEEP.as_bytes();
+    if !is_kept && own != word.as_bytes() {
+        let own = visible(&String::from_utf8_lossy(own)).into_owned();
+        return Err(RefusalReason::WrongWord(own, word));
+    }
+    Ok((is_kept, path_of(path.trim_ascii())?))
+}
+
+/// The file that a path leads to, and the number of the searched path that it is below.
+fn found(path: &Path, origin: &SearchOrigin) -> Result<(u32, FileState), RefusalReason> {
+    let root = origin.roots.iter().position(|root| path.starts_with(&root.path));
+    let root = root.ok_or(RefusalReason::Stays)? as u32;
+    let found = fs::symlink_metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => RefusalReason::Gone,
+        _ => cannot("stat")(error),
+    })?;
+    let is_file = found.is_file();
+    is_file
+        .then(|| (root, FileState::of(&found)))
+        .ok_or(RefusalReason::NotRegular)
+}
+
+/// The space that is free if all names are removed, as far as the file system tells; 0 if that cannot be known.
+fn freed_bytes(names: &[FoundName]) -> u64 {
+    let open = || {
+        let path = &names.first()?.path;
+        let found = fs::symlink_metadata(path).ok()?;
+        let directory = (found.nlink() <= names.len() as u64).then(|| Directory::open(path.parent()?).ok())??;
+        directory.open_plain(path.file_name()?, Access::Read).ok()
+    };
+    let Some(file) = open() else { return 0 };
+    let own = own_bytes(&file).ok().flatten();
+    own.unwrap_or_else(|| file.metadata().map_or(0, |found| allocated_bytes(&found)))
+}
+
+/// A path as it is written: what is not printable UTF-8, a backslash, and a space at an end are escaped.
+fn written(path: &Path) -> Vec<u8> {
+    let mut text = Vec::new();
+    let escape = |text: &mut Vec<u8>, bytes: &[u8]| {
+        text.extend(bytes.iter().flat_map(|byte| format!("\\x{byte:02x}").into_bytes()));
+    };
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        let mut bytes = [0; 4];
+        for character in chunk.valid().chars() {
+            let shown = &*character.encode_utf8(&mut bytes);
+            match character {
+                '\\' => text.extend_from_slice(b"\\\\"),
+                _ if visible(shown) != shown => escape(&mut text, shown.as_bytes()),
+                _ => text.extend_from_slice(shown.as_bytes()),
+            }
+        }
+        escape(&mut text, chunk.invalid());
+    }
+    // An editor may cut it off.
+    if text.last() == Some(&b' ') {
+        text.pop();
+        escape(&mut text, b" ");
+    }
+    text
+}
+
+/// The reverse.
+fn path_of(text: &[u8]) -> Result<PathBuf, RefusalReason> {
+    let mut path = Vec::new();
+    let mut rest = text;
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        if *first != b'\\' {
+            path.push(*first);
+            continue;
+        }
+        let digits = more.strip_prefix(b"x").and_then(|more| more.get(..2));
+        let byte = digits.and_then(|digits| json::bytes_of(std::str::from_utf8(digits).ok()?));
+        match (more.first(), byte.as_deref()) {
+            (Some(b'\\'), _) => (path.push(b'\\'), rest = &more[1..]),
+            (_, Some(&[byte])) if byte != 0 => (path.push(byte), rest = &more[3..]),
+            _ => return Err(RefusalReason::WrongEscape),
+        };
+    }
+    if path.is_empty() || path.contains(&0) {
+        return Err(RefusalReason::NotPlain);
+    }
+    Ok(OsString::from_vec(path).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_path_is_read_back_as_it_was_written_on_one_printable_line(
+            bytes in prop::collection::vec(prop_oneof![1_u8.., Just(b'\\'), Just(b' '), Just(b'x')], 1..12),
+        ) {
+            let path = Path::new(OsStr::from_bytes(&bytes));
+            let text = written(path);
+            prop_assert_eq!(path_of(&text).unwrap(), path);
+            let text = std::str::from_utf8(&text).unwrap();
+            prop_assert!(visible(text) == text && !text.ends_with(' '), "{}", text);
+        }
+    }
 }

@@ -1,22 +1,36 @@
-//! What a journal says of a step: enough to undo it, or to settle it after a kill.
+//! What a journal says of a step, enough to undo it or to recover it after a kill; the lines of a journal, and what they say of its
+//! run when they are read.
 //!
-//! Not here: the file that holds it (`journal`).
+//! Not here: the file that holds them (`journal`), and what a name leads to (`name_state`).
 
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use seekless::files::{Attributes, FileRef, times};
+use seekless::files::{Attributes, FileId, FileRef, nanoseconds, read_full, times};
 use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::place::{Directories, ExaminedName, relative};
-use super::twin::{KnownFile, born_ns_of};
-use super::{Action, RefusalReason, Step, TEMPORARY, cannot, trash};
+use super::dir_handle::{DirEntryHandle, Directories, relative};
+use super::{Action, Ran, RefusalReason, Step, StepOutcome, TEMPORARY, cannot};
 use crate::json;
-use crate::walk::ASIDE;
+use crate::walk::{ASIDE, StatFacts};
+
+/// The directory of files in a trash.
+pub(super) const TRASHED_FILES: &str = "files";
+/// The directory of what is known of them.
+const TRASHED_INFO: &str = "info";
+/// How much of the end of a name is part of the name in the trash.
+const TRASHED_NAME_BYTES: usize = 150;
+
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// A step, and what is known of it before it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +56,7 @@ pub(super) struct StepRecord {
     #[serde(with = "json::paths", default, skip_serializing_if = "Vec::is_empty")]
     pub trash: Vec<PathBuf>,
     #[serde(skip)]
-    pub names: Vec<NameOf>,
+    pub names: Vec<StepName>,
 }
 
 /// What undoing gives to a new file, but for its bytes.
@@ -65,7 +79,7 @@ pub(super) struct OldFile {
 
 /// A name of a file, and what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NameOf {
+pub(super) struct StepName {
     pub path: PathBuf,
     /// The temporary name, in the same directory, of the file or of what takes its place.
     pub temporary: String,
@@ -84,11 +98,11 @@ pub(super) fn moved_to(to: &Path, path: &Path) -> PathBuf {
     to.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-impl NameOf {
+impl StepName {
     /// The names of a step.
     pub fn all(action: &Action, run: &str, number: u64, step: &Step, trash: Option<&PathBuf>) -> Vec<Self> {
         let temporary = |at| format!("{TEMPORARY}{run}-{number}-{at}");
-        let in_trash = |at, path: &Path| trash.map(|trash| trash::paths(trash, path, &temporary(at)));
+        let in_trash = |at, path: &Path| trash.map(|trash| in_trash_of(trash, path, &temporary(at)));
         let name = |(at, path): (usize, &PathBuf)| Self {
             path: path.clone(),
             temporary: temporary(at),
@@ -100,8 +114,9 @@ impl NameOf {
                 _ => None,
             },
             moved_to: match action {
+                _ if step.file.is_directory => None,
                 Action::Move { to } => Some(moved_to(to, path)),
-                Action::Aside => {
+                Action::Quarantine => {
                     let aside = path.with_file_name(format!("{ASIDE}{run}"));
                     Some(aside.join(path.file_name().unwrap_or_default()))
                 }
@@ -199,14 +214,14 @@ impl StepRecord {
 
     /// Names what is not written down.
     pub fn name(&mut self, action: &Action, run: &str) {
-        self.names = NameOf::all(action, run, self.number, &self.step, self.trash.first());
+        self.names = StepName::all(action, run, self.number, &self.step, self.trash.first());
         for (name, made) in self.names.iter_mut().zip(&self.made) {
             name.made = *made;
         }
     }
 
     /// The place that one of its paths names. Fails if the volume that it was on is not mounted there.
-    pub fn place(&self, path: &Path, directories: &Directories) -> io::Result<ExaminedName> {
+    pub fn place(&self, path: &Path, directories: &Directories) -> io::Result<DirEntryHandle> {
         let is_kept = *path == self.step.keep.path;
         let volume = if is_kept { &self.keep_volume } else { &self.volume };
         directories.place_on(path, volume.as_deref())
@@ -220,5 +235,339 @@ impl StepRecord {
     /// The file that was kept.
     pub fn kept(&self) -> KnownFile {
         KnownFile::new(self.step.keep.state.id(), self.keep_born_ns)
+    }
+}
+
+/// Where a file is in a trash, and the file that says where it was. `temporary` is a name that no other run uses.
+fn in_trash_of(trash: &Path, path: &Path, temporary: &str) -> (PathBuf, PathBuf) {
+    let own = path.file_name().unwrap_or_default().as_bytes();
+    let is_start = |at: &usize| own[*at] & 0xc0 != 0x80;
+    let start = (own.len().saturating_sub(TRASHED_NAME_BYTES)..own.len()).find(is_start);
+    let mut name = OsString::from(temporary.trim_start_matches('.').to_owned() + "-");
+    name.push(OsStr::from_bytes(&own[start.unwrap_or(0)..]));
+    let mut info = name.clone();
+    info.push(".trashinfo");
+    (
+        trash.join(TRASHED_FILES).join(name),
+        trash.join(TRASHED_INFO).join(info),
+    )
+}
+
+/// Birth time of a file, in ns since 1970, if its file system has it. A new file with the inode number of a removed one was
+/// made at another time.
+pub(super) fn born_ns(file: &File) -> Option<i64> {
+    born_ns_of(&file.metadata().ok()?)
+}
+
+/// The same, of its metadata.
+pub(super) fn born_ns_of(metadata: &Metadata) -> Option<i64> {
+    let born = metadata.created().ok()?;
+    let since = born.duration_since(UNIX_EPOCH).ok()?;
+    Some(nanoseconds(
+        i64::try_from(since.as_secs()).ok()?,
+        since.subsec_nanos().into(),
+    ))
+}
+
+/// What identifies a file in a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KnownFile {
+    device: u64,
+    inode: u64,
+    born_ns: Option<i64>,
+}
+
+impl KnownFile {
+    pub fn new(id: FileId, born_ns: Option<i64>) -> Self {
+        Self {
+            device: id.device,
+            inode: id.inode,
+            born_ns,
+        }
+    }
+
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::new(StatFacts::of(file)?.id(), born_ns(file)))
+    }
+
+    pub fn is_open(&self, file: &File) -> bool {
+        StatFacts::of(file).is_ok_and(|found| self.is(&found, Some(file)))
+    }
+
+    /// Whether a file is this one. A file system may have another device number after a restart, so the number decides
+    /// only if a birth time is missing; one that this user may not open has none.
+    pub fn is(&self, found: &StatFacts, file: Option<&File>) -> bool {
+        self.inode == found.inode
+            && match self.born_ns.zip(file.and_then(born_ns)) {
+                Some((was, now)) => was == now,
+                None => self.device == found.device,
+            }
+    }
+}
+
+/// BLAKE3 of the first bytes of a file, as digits.
+pub(super) fn digest_of(
+    file: &File,
+    bytes: u64,
+    block: &mut Vec<u8>,
+    goes_on: &dyn Fn() -> bool,
+) -> io::Result<String> {
+    // Room for a small file only: most are small, and a long block takes longer to clear than they take to read.
+    let wanted = bytes.min(BLOCK_BYTES as u64) as usize;
+    if block.len() < wanted {
+        block.resize(wanted, 0);
+    }
+    let mut digest = blake3::Hasher::new();
+    let mut at = 0;
+    while at < bytes {
+        if !goes_on() {
+            return Err(io::Error::new(
+                io::ErrorKind::Interrupted,
+                "stopped, or another process opens it for writing",
+            ));
+        }
+        let length = (bytes - at).min(block.len() as u64) as usize;
+        let read = read_full(file, &mut block[..length], at)?;
+        if read == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it is shorter than it was",
+            ));
+        }
+        digest.update(&block[..read]);
+        at += read as u64;
+    }
+    Ok(digest.finalize().to_hex().to_string())
+}
+
+/// A line of a journal.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(super) enum JournalLine {
+    Journal(JournalHeader),
+    Step(Box<StepRecord>),
+    Outcome {
+        step: u64,
+        #[serde(flatten)]
+        outcome: StepOutcome,
+    },
+    End {
+        #[serde(flatten)]
+        ran: Ran,
+        was_killed: bool,
+    },
+    /// A file was made to undo a step.
+    Restoring {
+        step: u64,
+        #[serde(flatten)]
+        file: KnownFile,
+    },
+    /// An undo tried a step.
+    Undone {
+        step: u64,
+        is_undone: bool,
+    },
+    /// An undo failed, and restored nothing.
+    Tried,
+}
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+pub(super) struct JournalHeader {
+    pub version: u64,
+    /// What distinguishes the temporary names of its run from those of others.
+    pub run: String,
+    pub machine: Option<String>,
+    /// How IDs of users and groups were mapped.
+    pub id_maps: Option<String>,
+    pub process: u32,
+    pub started_ns: u64,
+    #[serde(flatten)]
+    pub action: Action,
+}
+
+impl JournalHeader {
+    /// When the run began.
+    pub fn started(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_nanos(self.started_ns)
+    }
+}
+
+/// A journal that was read.
+pub(super) struct RunRecord {
+    pub header: JournalHeader,
+    pub entries: Vec<StepRecord>,
+    /// Outcomes of steps, by their numbers.
+    pub outcomes: BTreeMap<u64, StepOutcome>,
+    /// Files that were made to undo a step, the last one by the last undo.
+    pub restored: BTreeMap<u64, Vec<KnownFile>>,
+    /// Steps that an undo tried, and whether nothing is left to undo.
+    pub undone: BTreeMap<u64, bool>,
+    pub is_complete: bool,
+    /// Whether its run was stopped before its end, or killed and then recovered.
+    pub is_cut_short: bool,
+    /// Whether the last undo restored nothing and failed.
+    pub is_tried: bool,
+}
+
+impl JournalLine {
+    /// Whether temporary names of its run stay in their directories.
+    fn has_plain_run(&self) -> bool {
+        matches!(self, Self::Journal(header) if !header.run.contains('/'))
+    }
+
+    /// Reads a line; `None` if it is cut off.
+    pub fn of(text: &[u8]) -> Option<Self> {
+        json::read(serde_json::from_slice(text).ok()?).ok()
+    }
+}
+
+impl RunRecord {
+    /// The version of its form.
+    pub const VERSION: u64 = 1;
+
+    /// Reads a journal. Lines that are cut off are skipped: their steps were not begun.
+    pub fn of(text: &[u8]) -> io::Result<Self> {
+        let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default();
+        let header: Value = serde_json::from_slice(first).unwrap_or_default();
+        if header["kind"] != "journal" {
+            return Err(invalid("not a journal"));
+        }
+        if header["version"] != Self::VERSION {
+            let why = format!(
+                "it has version {}; this program reads version {}. Use the version of seekless that made it",
+                header["version"],
+                Self::VERSION
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        let Some(JournalLine::Journal(header)) = JournalLine::of(first).filter(JournalLine::has_plain_run) else {
+            return Err(invalid("a journal with a damaged first line"));
+        };
+        let mut read = Self {
+            header,
+            entries: Vec::new(),
+            outcomes: BTreeMap::new(),
+            restored: BTreeMap::new(),
+            undone: BTreeMap::new(),
+            is_complete: false,
+            is_cut_short: false,
+            is_tried: false,
+        };
+        for line in lines.filter_map(JournalLine::of) {
+            read.take(line);
+        }
+        Ok(read)
+    }
+
+    fn take(&mut self, line: JournalLine) {
+        match line {
+            JournalLine::Journal(_) => {}
+            JournalLine::Step(mut entry) => {
+                entry.name(&self.header.action, &self.header.run);
+                self.entries.push(*entry);
+            }
+            JournalLine::Outcome { step, outcome } => drop(self.outcomes.insert(step, outcome)),
+            JournalLine::Restoring { step, file } => self.restored.entry(step).or_default().push(file),
+            JournalLine::Undone { step, is_undone } => {
+                self.undone.insert(step, is_undone);
+                self.is_tried = false;
+            }
+            JournalLine::Tried => self.is_tried = true,
+            JournalLine::End { ran, was_killed } => {
+                self.is_complete = true;
+                self.is_cut_short = was_killed || ran.is_stopped;
+            }
+        }
+    }
+
+    /// The steps that may have changed something, the last one first.
+    pub fn undoable(&self) -> impl Iterator<Item = &StepRecord> {
+        let has_acted = |entry: &&StepRecord| self.outcomes.get(&entry.number).is_none_or(StepOutcome::has_acted);
+        self.entries.iter().rev().filter(has_acted)
+    }
+
+    /// Whether an undo left nothing to undo of a step.
+    pub fn is_undone(&self, entry: &StepRecord) -> bool {
+        self.undone.get(&entry.number) == Some(&true)
+    }
+
+    /// The files that were made to undo a step.
+    pub fn restored_for(&self, entry: &StepRecord) -> &[KnownFile] {
+        self.restored.get(&entry.number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The space that all steps freed.
+    pub fn gained_bytes(&self) -> u64 {
+        self.outcomes.values().map(StepOutcome::gained_bytes).sum()
+    }
+
+    /// Fails for a journal of another machine, and if this one has an ID that cannot be read.
+    pub fn require_own(&self) -> io::Result<()> {
+        let ours = machine(Path::new(MACHINE_ID));
+        let ours = ours.map_err(|error| io::Error::new(error.kind(), format!("cannot read {MACHINE_ID}: {error}")))?;
+        let differ = |one: &Option<String>, other: &Option<String>| one.is_some() && other.is_some() && one != other;
+        if differ(&self.header.machine, &ours) {
+            return Err(invalid("the journal was made on another machine"));
+        }
+        if differ(&self.header.id_maps, &sys::id_maps().map(|maps| maps.text)) {
+            return Err(invalid(
+                "the journal was made in another user namespace, where IDs of users and groups mean others; use it there",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Identifies this machine: its ID, or its name if it has none. An ID that cannot be read now is an error, because it may be
+/// readable when a journal is undone.
+pub(super) fn machine(id: &Path) -> io::Result<Option<String>> {
+    let id = String::from_utf8(machine_id(id)?).map_err(io::Error::other)?;
+    let id = Some(id).filter(|id| !id.is_empty());
+    Ok(id.or_else(sys::host_name))
+}
+
+fn invalid(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// Where this machine's ID is: machine-id(5).
+pub(super) const MACHINE_ID: &str = "/etc/machine-id";
+
+/// The machine's ID in this file; empty if it has none.
+pub(super) fn machine_id(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => Ok(read?.trim_ascii().to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_the_trash_keeps_its_end_and_is_never_too_long() {
+        let long = format!("/d/{}.jpg", "\u{e9}".repeat(120));
+        for path in ["/d/a.jpg", &long] {
+            let (file, info) = in_trash_of(Path::new("/t"), Path::new(path), ".seekless-dupes-1-0-0");
+            let name = info.file_name().unwrap().to_str().unwrap();
+            assert!(name.ends_with(".jpg.trashinfo") && name.len() < 255, "{name}");
+            assert_eq!(file.file_name().unwrap().to_str(), name.strip_suffix(".trashinfo"));
+        }
+    }
+
+    #[test]
+    fn an_id_of_this_machine_that_cannot_be_read_is_not_taken_for_none() {
+        let place = tempfile::tempdir().unwrap();
+        let id = place.path().join("machine-id");
+        let name = sys::host_name();
+        assert_eq!(machine(&id).unwrap(), name);
+        fs::write(&id, "\n").unwrap();
+        assert_eq!(machine(&id).unwrap(), name);
+        fs::write(&id, "0123456789abcdef\n").unwrap();
+        assert_eq!(machine(&id).unwrap().as_deref(), Some("0123456789abcdef"));
+        machine(place.path()).unwrap_err();
     }
 }

@@ -1,6 +1,6 @@
 //! A run: its steps are proven and written in the journal by one thread, batch by batch, and done by another.
 //!
-//! Not here: proving (`prepare`), and doing (`change`, `directory`).
+//! Not here: proving (`prove`), and doing (`change`).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -15,15 +15,16 @@ use seekless::files::{FileId, sync_file_system};
 use seekless::update::{StepKind, Watch};
 use seekless_sys as sys;
 
-use super::held::HeldKept;
+use super::change::{act, unmake};
+use super::dir_handle::Directories;
+use super::hold::{LockedKeeper, Session};
 use super::journal::{self, RunJournal, Written};
-use super::place::Directories;
-use super::prepare::ProvenStep;
-use super::run_record::JournalLine;
-use super::session::Session;
+use super::prove::{ProvenStep, prepare, prepare_directory};
+use super::record::JournalLine;
+use super::undo::recover_all;
 use super::{
     ActingOptions, Action, BATCH, BATCH_BYTES, Error, Ran, RefusalReason, RunEvent, Step, StepOutcome, Tell, Unwatched,
-    cannot, change, directory, past, prepare, settle,
+    cannot,
 };
 use crate::Stop;
 use crate::threads::in_threads;
@@ -31,7 +32,7 @@ use crate::threads::in_threads;
 /// Threads that close the files of a batch.
 const CLOSING_THREADS: usize = 8;
 
-/// Does all steps, each completely or not at all. Journals of killed runs are settled first.
+/// Does all steps, each completely or not at all. Journals of killed runs are recovered first.
 ///
 /// # Errors
 /// If the journal cannot be written: steps that are not in it are not begun.
@@ -55,13 +56,13 @@ pub(crate) fn run_watched(
     watch: &dyn Watch,
 ) -> Result<Ran, Error> {
     let directory = journal::directory(&options.state_directory);
-    settle::all(
+    recover_all(
         &directory,
         stop,
-        &|path, settled| tell(RunEvent::Settled(path, settled)),
+        &|path, recovered| tell(RunEvent::Recovered(path, recovered)),
         watch,
     )?;
-    past::expire(&options.state_directory, SystemTime::now())?;
+    journal::expire(&options.state_directory, SystemTime::now())?;
     let run = Run {
         session: Session::new(action, options, stop, watch),
         directory,
@@ -90,7 +91,7 @@ pub(crate) fn run_watched(
     // No file of a step is open any more.
     for name in run.session.take_unmade() {
         // They are empty: nothing is lost if they stay.
-        let _ = change::unmake(&name, &Directories::default());
+        let _ = unmake(&name, &Directories::default());
     }
     let next = next?;
     for number in next..steps.len() {
@@ -130,9 +131,9 @@ fn close(batch: Vec<ProvenStep>) {
 struct Proving {
     directories: Directories,
     /// Kept files, or why they cannot be relied on.
-    kept: HashMap<FileId, Result<Arc<HeldKept>, RefusalReason>>,
+    kept: HashMap<FileId, Result<Arc<LockedKeeper>, RefusalReason>>,
     /// Kept files that may still be held by the batch that is being done.
-    before: HashMap<FileId, Weak<HeldKept>>,
+    before: HashMap<FileId, Weak<LockedKeeper>>,
     /// The file systems that were synced.
     synced: HashSet<u64>,
 }
@@ -189,7 +190,7 @@ impl Run<'_> {
     /// Proves that a step may be done.
     fn prepare(&self, number: u64, step: &Step, proving: &mut Proving) -> Result<ProvenStep, StepOutcome> {
         if step.file.is_directory {
-            let proven = directory::prepare(number, step, &self.name, &self.session, &proving.directories);
+            let proven = prepare_directory(number, step, &self.name, &self.session, &proving.directories);
             return proven.map_err(StepOutcome::from);
         }
         let id = step.keep.state.id();
@@ -197,7 +198,7 @@ impl Run<'_> {
             return Err(RefusalReason::IsKept(step.keep.path.clone()).into());
         }
         let kept = proving.keep(id, |directories| self.session.keep(step, directories))?;
-        let prepared = prepare::prepare(number, step, &kept, &self.name, &self.session, &proving.directories)?;
+        let prepared = prepare(number, step, &kept, &self.name, &self.session, &proving.directories)?;
         if *self.session.action != Action::Reflink {
             self.sync_kept(step, &kept.held.file, proving)?;
         }
@@ -240,12 +241,12 @@ impl Run<'_> {
             directories.close_many();
             // Sharing blocks changes no name and no byte.
             if *session.action != Action::Reflink {
-                written.note_before(&one.places[0]);
+                written.note(&one.places[0], true);
             }
-            let outcome = match one {
-                _ if session.stop.is_stopped() => RefusalReason::Stopped.into(),
-                ProvenStep { files: Some(files), .. } => change::act(one, files, session, &directories),
-                ProvenStep { files: None, .. } => directory::act(one, session, &directories),
+            let outcome = if session.stop.is_stopped() {
+                RefusalReason::Stopped.into()
+            } else {
+                act(one, session, &directories)
             };
             let number = one.entry.number;
             self.count(number as usize, &outcome);
@@ -294,8 +295,8 @@ impl Proving {
     fn keep(
         &mut self,
         id: FileId,
-        open: impl FnOnce(&Directories) -> Result<HeldKept, RefusalReason>,
-    ) -> Result<Arc<HeldKept>, RefusalReason> {
+        open: impl FnOnce(&Directories) -> Result<LockedKeeper, RefusalReason>,
+    ) -> Result<Arc<LockedKeeper>, RefusalReason> {
         let (before, directories) = (&self.before, &self.directories);
         let kept = self.kept.entry(id).or_insert_with(|| {
             let held = before.get(&id).and_then(Weak::upgrade);

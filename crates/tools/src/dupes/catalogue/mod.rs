@@ -24,7 +24,7 @@ use seekless::files::{FileId, FileState, open_own};
 use seekless::plan::FIRST_BYTES;
 use seekless_sys::Access;
 
-use super::act::origin::SearchOrigin;
+use super::act::copies::SearchOrigin;
 use super::cache::{Cache, cache_of};
 use super::digest::whole_digest;
 use super::heads::{alike, all_heads};
@@ -408,7 +408,6 @@ impl Catalogue<'_> {
         for name in self.search.names_of(number) {
             let path = self.search.files.path(name);
             let path = std::path::absolute(&path).unwrap_or(path);
-            self.origin.meet(listed.device, &path);
             self.sum.names += 1;
             writer.push(Row {
                 path: path.as_os_str().as_bytes().to_vec(),

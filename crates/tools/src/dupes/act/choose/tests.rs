@@ -27,7 +27,6 @@ fn copy(inode: u64, modified_ns: i64, paths: &[&str]) -> Copy {
             modified_ns,
             changed_ns: modified_ns,
         },
-        files: None,
         own_bytes: 4096,
         fixed: None,
         file_system: 1,
@@ -211,7 +210,6 @@ fn some_copies() -> impl Strategy<Value = Vec<Copy>> {
                         modified_ns,
                         changed_ns: 0,
                     },
-                    files: None,
                     own_bytes: 1,
                     fixed,
                     file_system: device,
@@ -326,4 +324,49 @@ proptest! {
         turned.reverse();
         prop_assert_eq!(choose(&turned, &rules, is_linked), choice);
     }
+}
+
+/// A step for a file, by inode numbers.
+fn step(file: u64, keep: u64) -> Step {
+    let state = |inode| FileState {
+        device: 1,
+        inode,
+        bytes: 1,
+        modified_ns: 0,
+        changed_ns: 0,
+    };
+    Step {
+        file: ActedOn {
+            paths: vec![format!("/{file}").into()],
+            state: state(file),
+            is_directory: false,
+        },
+        keep: KeptFile {
+            path: format!("/{keep}").into(),
+            state: state(keep),
+        },
+        why: KeepReason::LastCopy,
+        own_bytes: 9,
+    }
+}
+
+#[test]
+fn no_file_is_acted_on_twice_or_kept_and_acted_on() {
+    let mut conflicts = Conflicts::default();
+    assert_eq!(conflicts.add(&step(1, 2)), Ok(()));
+    assert_eq!(conflicts.add(&step(3, 2)), Ok(()));
+    for (file, keep, why) in [
+        (4, 4, "it is the kept file"),
+        (1, 5, "already acted on"),
+        (2, 5, "already kept"),
+        (2, 1, "already kept"),
+        (4, 3, "the kept file /3: it is already acted on"),
+    ] {
+        let refused = conflicts.add(&step(file, keep)).unwrap_err().to_string();
+        assert!(refused.contains(why), "{file} {keep}: {refused}");
+    }
+    let mut other = step(6, 2);
+    other.file.paths = vec!["/1".into()];
+    assert!(conflicts.add(&other).is_err());
+    assert_eq!(conflicts.add(&step(4, 5)), Ok(()));
 }

@@ -5,11 +5,11 @@ use super::*;
 /// Removing where there are no leases, and the trash of the user.
 fn actions(tree: &Tree) -> [Action; 2] {
     let home = tree.path("home/Trash");
-    [Action::Aside, Action::Trash { home }]
+    [Action::Quarantine, Action::Trash { home }]
 }
 
 fn options(tree: &Tree, action: &Action) -> ActingOptions {
-    tree.with(|options| options.without_leases = *action == Action::Aside)
+    tree.with(|options| options.without_leases = *action == Action::Quarantine)
 }
 
 pub(super) fn job(tree: &Tree, number: usize) -> (Action, Vec<Step>, ActingOptions) {

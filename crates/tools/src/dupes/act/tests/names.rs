@@ -84,8 +84,11 @@ fn a_step_that_would_leave_no_name_is_refused() {
     let tree = tree();
     let (mut steps, before) = sample(&tree);
     steps[0].file.paths.push(tree.path("a/one"));
-    let mut all = agreed::Agreed::of(&Action::Names);
-    assert_eq!(all.add(&steps[0]), Err(RefusalReason::KeepsItself));
+    let mut all = choose::Conflicts::of(&Action::Names);
+    assert_eq!(
+        all.add(&steps[0]),
+        Err(RefusalReason::IsKept(steps[0].keep.path.clone()))
+    );
     assert_eq!(why(&tree.run(&Action::Names, &steps)[0]), "it has no other name");
     let (mut steps, _) = sample(&tree);
     steps[0].keep = step(&[tree.path("b/other")], &tree.path("b/other")).keep;

@@ -43,15 +43,14 @@ fn while_another_volume_is_where_files_were_nothing_is_undone_or_settled_and_the
                 let below = tree.snapshot();
                 if is_killed_run {
                     let settled = tree.settle();
-                    let [(_, Settled::Failed { why })] = &settled[..] else {
+                    let [(_, Recovered::Failed { why })] = &settled[..] else {
                         panic!("{settled:?}")
                     };
                     assert!(is_unmounted(why), "{why}");
                 } else {
                     let undone = tree.undo();
                     assert_eq!(undone.len(), 4);
-                    let is_left =
-                        |(_, undone): &(PathBuf, Undone)| matches!(undone, Undone::Failed { why } if is_unmounted(why));
+                    let is_left = |(_, undone): &(PathBuf, UndoOutcome)| matches!(undone, UndoOutcome::Failed { why } if is_unmounted(why));
                     assert!(undone.iter().all(is_left), "{action:?}: {undone:?}");
                 }
                 assert_eq!(tree.snapshot(), below, "{action:?}");
@@ -80,7 +79,7 @@ fn a_kept_file_of_another_volume_restores_nothing() {
     assert!(
         undone
             .iter()
-            .all(|(_, undone)| matches!(undone, Undone::Failed { why } if is_unmounted(why)))
+            .all(|(_, undone)| matches!(undone, UndoOutcome::Failed { why } if is_unmounted(why)))
     );
     // A journal of an earlier version does not say where files were.
     edit_journal(&tree.journals()[0].path, |line| {

@@ -1,33 +1,36 @@
-//! Directories of paths, opened name by name without following links, and what their file systems promise.
+//! Directories of paths, opened name by name without following links: who else may change names there, which volume they are on, and
+//! changing names so that the times of directories stay.
 //!
 //! Not here: what is done with the files in them.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::renameat;
-use seekless::files::{Exposed, Lease, NameInDirectory};
+use rustix::fs::{FileType, renameat};
+use seekless::files::{Exchange, Exposed, FileRef, Lease, NameInDirectory, NotExchanged, Time};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Directory, LeaseScope, Support, file_system_of};
 
-use super::kept_time::keeping_times;
+use super::{RefusalReason, cannot};
 use crate::dupes::cache::identity_of;
 use crate::volume::{is_volume, volume_of};
 use crate::walk::{StatFacts, System};
 
 /// A name in a directory of which is known who else may change it, and what it gives to new files.
 #[derive(Clone)]
-pub(super) struct ExaminedName {
+pub(super) struct DirEntryHandle {
     of: NameInDirectory,
     pub limits: DirectoryLimits,
 }
 
-impl Deref for ExaminedName {
+impl Deref for DirEntryHandle {
     type Target = NameInDirectory;
 
     fn deref(&self) -> &NameInDirectory {
@@ -36,7 +39,7 @@ impl Deref for ExaminedName {
 }
 
 /// Changes of names, after which the times of directories are what they were.
-impl ExaminedName {
+impl DirEntryHandle {
     /// As [`NameInDirectory::rename`]. Where the file system cannot refuse to replace a file, it is looked for right before, and one
     /// that another program makes at that moment is replaced.
     pub fn rename(&self, from: &OsStr, there: &Self, to: &OsStr, watch: &dyn Watch) -> io::Result<()> {
@@ -127,7 +130,7 @@ impl Directories {
     ///
     /// # Errors
     /// The system's; `ENOTDIR` or `ELOOP` for a path that leads through a link.
-    pub fn place(&self, path: &Path) -> io::Result<ExaminedName> {
+    pub fn place(&self, path: &Path) -> io::Result<DirEntryHandle> {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(not_plain());
         };
@@ -137,14 +140,24 @@ impl Directories {
             directory,
             name: name.to_owned(),
         };
-        Ok(ExaminedName { of, limits })
+        Ok(DirEntryHandle { of, limits })
+    }
+
+    /// The place that an absolute path names, and what it leads to.
+    ///
+    /// # Errors
+    /// As [`Self::place`], and that it leads to nothing.
+    pub fn found(&self, path: &Path) -> Result<(DirEntryHandle, StatFacts), RefusalReason> {
+        let place = self.place(path).map_err(cannot("open its directory"))?;
+        let facts = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
+        Ok((place, facts))
     }
 
     /// The place that a path of a journal names.
     ///
     /// # Errors
     /// As [`Self::place`]; also if the volume that it was on is not mounted there: its nearest directory that exists is on another one.
-    pub fn place_on(&self, path: &Path, volume: Option<&str>) -> io::Result<ExaminedName> {
+    pub fn place_on(&self, path: &Path, volume: Option<&str>) -> io::Result<DirEntryHandle> {
         let place = self.place(path);
         let Some(volume) = volume else { return place };
         let nearest = path.ancestors().skip(1).find_map(|above| match self.opened(above) {
@@ -236,9 +249,7 @@ impl Systems {
         systems.insert(device, behind.clone());
         Ok(behind)
     }
-}
 
-impl Systems {
     /// The same, if it was asked for before.
     pub fn known(&self, device: u64) -> Option<Behind> {
         let systems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,6 +270,51 @@ pub(super) fn relative(directory: &Path, to: &Path) -> PathBuf {
     let shared = shared.take_while(|(one, other)| one == other).count();
     let up = directory.components().skip(shared).map(|_| Component::ParentDir);
     up.chain(to.components().skip(shared)).collect()
+}
+
+// Times of directories in which names change are put back after each call, so a time that another process gave a directory between
+// two calls stays. One that changes a name during a call goes unnoticed.
+
+/// The mtime of a directory.
+fn time_of(directory: &Directory) -> Option<Time> {
+    StatFacts::of(directory).ok().map(|facts| facts.modified)
+}
+
+/// Puts the mtime of a directory back. Only its owner and root may; a time that cannot be set is no reason to undo what was done.
+fn put_back(directory: &Directory, was: Option<Time>) {
+    if let Some(was) = was.filter(|was| time_of(directory) != Some(*was)) {
+        let _ = FileRef::Handle(directory.as_fd(), FileType::Directory).set_times(None, was);
+    }
+}
+
+/// Makes a call that changes names in directories, and puts their times back.
+fn keeping_times<T>(directories: &[&Directory], call: impl FnOnce() -> T) -> T {
+    let before: Vec<_> = directories.iter().map(|directory| time_of(directory)).collect();
+    let done = call();
+    for (directory, was) in directories.iter().zip(before) {
+        put_back(directory, was);
+    }
+    done
+}
+
+/// Exchanges two names, and puts the time of their directory back.
+pub(super) fn exchange<E>(exchange: &Exchange<'_, E>) -> Result<(), NotExchanged<E>> {
+    let directory = exchange.directory;
+    let before = Cell::new(None);
+    let note = || before.set(time_of(directory));
+    let put_back = || put_back(directory, before.take());
+    let done = Exchange {
+        is_ready: &|| (exchange.is_ready)().inspect(|()| note()),
+        may_go: &|| {
+            put_back();
+            // The names may be exchanged back.
+            (exchange.may_go)().inspect_err(|_| note())
+        },
+        ..*exchange
+    }
+    .run();
+    put_back();
+    done
 }
 
 #[cfg(test)]

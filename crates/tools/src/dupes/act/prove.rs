@@ -1,31 +1,28 @@
 //! What is proven and recorded of a step before it is done, and which steps will not be done, before anything is done.
 //!
-//! Not here: doing it (`change`).
+//! Not here: holding files (`hold`), and doing it (`change`).
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use rustix::fs::{StatVfsMountFlags, fstatvfs};
+use rustix::fs::{Access, AtFlags, FileType, StatVfsMountFlags, accessat, fstatvfs};
+use rustix::io::Errno;
 use seekless::facts::ProcessFacts;
-use seekless::files::{self, Attributes, XattrRole, shared_bytes};
-use seekless_sys::{self as sys, Protection, Support};
+use seekless::files::{self, Attributes, XattrRole, make_new, shared_bytes};
+use seekless_sys::{self as sys, Directory, Protection, Support};
 
-use super::held::{HeldFile, HeldKept};
-use super::place::{Directories, ExaminedName};
-use super::record::{NameOf, OldFile, StepRecord};
-use super::session::{Session, require_project};
-use super::{
-    ActingOptions, Action, Needless, RefusalReason, Step, StepOutcome, Unwatched, cannot, directory, of_kept, trash,
-};
+use super::dir_handle::{DirEntryHandle, Directories};
+use super::hold::{LockedFile, LockedKeeper, Session};
+use super::record::{OldFile, StepName, StepRecord, TRASHED_FILES};
+use super::{ActingOptions, Action, NothingToGain, RefusalReason, Step, StepOutcome, Unwatched, cannot, of_kept};
 use crate::Stop;
 use crate::threads::in_parts;
 use crate::visible::visible_path;
-use crate::volume::directory_at;
 use crate::walk::StatFacts;
 
 /// btrfs stores files of up to a block with their metadata.
@@ -56,7 +53,9 @@ pub fn check(action: &Action, steps: &[Step], options: &ActingOptions) -> Vec<(u
 pub fn lacking(action: &Action, options: &ActingOptions, path: &Path) -> Option<RefusalReason> {
     let stop = Stop::default();
     let session = Session::new(action, options, &stop, &Unwatched);
-    let directory = directory_at(path).ok()?;
+    let directory = Directory::open(path)
+        .or_else(|_| Directory::open(path.parent().unwrap_or(path)))
+        .ok()?;
     let device = StatFacts::of(&directory).ok()?.device;
     session
         .require_ability(&session.systems.of(device, &directory).ok()?)
@@ -66,7 +65,7 @@ pub fn lacking(action: &Action, options: &ActingOptions, path: &Path) -> Option<
 /// Fails with the reason why a step will not be done.
 fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<(), StepOutcome> {
     if step.file.is_directory {
-        directory::examine(step, session, directories)?;
+        examine_directory(step, session, directories)?;
         return Ok(());
     }
     let examined = examine((0, ""), step, None, session, directories)?;
@@ -104,27 +103,24 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         ]
         .map(|(place, facts)| attributes(place, &facts));
         session.require_restorable(&own)?;
-        if !session.options.ignore_metadata {
-            keeps_rights(session.action, &own, &kept)?;
-        }
+        keeps_rights(session.action, &own, &kept)?;
     }
     // Whoever removes names wants them gone, whatever that frees.
     if session.action.makes_links() && examined.facts.names > step.file.paths.len() as u64 {
-        let why = Needless::OtherNames;
-        return Err(StepOutcome::Needless { why });
+        return Err(NothingToGain::OtherNames.into());
     }
     Ok(())
 }
 
 /// The names of a step, and what they lead to: the file that was found, and the kept one.
 struct Examined {
-    places: Vec<ExaminedName>,
+    places: Vec<DirEntryHandle>,
     /// How many directories are made for each.
     made: Vec<u64>,
     /// The trash that the file is moved to.
     trash: Option<PathBuf>,
     facts: StatFacts,
-    kept: ExaminedName,
+    kept: DirEntryHandle,
     kept_facts: StatFacts,
 }
 
@@ -133,16 +129,14 @@ struct Examined {
 fn examine(
     (number, run): (u64, &str),
     step: &Step,
-    open: Option<&HeldKept>,
+    open: Option<&LockedKeeper>,
     session: &Session<'_>,
     directories: &Directories,
 ) -> Result<Examined, StepOutcome> {
     let action = session.action;
     let found = |path: &Path| {
-        let place = directories.place(path).map_err(cannot("open its directory"))?;
-        let facts = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
-        let behind = session.systems.of(facts.device, &place.directory);
-        session.require_proof(&behind.map_err(cannot("examine its file system"))?)?;
+        let (place, facts) = directories.found(path)?;
+        session.require_proof(&session.behind(&place, &facts)?)?;
         Ok::<_, RefusalReason>((place, facts))
     };
     let of_kept = of_kept(&step.keep.path);
@@ -174,20 +168,20 @@ fn examine(
         };
         session.require_removable(&place, touched)?;
         if action.is_on_one_file_system() && !session.are_on_one_file_system(&facts, &kept_facts) {
-            return Err(RefusalReason::KeptOnOtherFileSystem.into());
+            return Err(RefusalReason::OtherFileSystem(step.keep.path.clone()).into());
         }
         places.push(place);
         first.get_or_insert(facts);
     }
-    let facts = first.ok_or(RefusalReason::NoPath)?;
+    let facts = first.ok_or(RefusalReason::NotPlain)?;
     let trash = match action {
-        Action::Trash { home } => Some(trash::of(home, &places[0], session, directories)?),
+        Action::Trash { home } => Some(trash_of(home, &places[0], session, directories)?),
         _ => None,
     };
     let mut made = Vec::with_capacity(places.len());
     for (place, name) in places
         .iter()
-        .zip(NameOf::all(action, run, number, step, trash.as_ref()))
+        .zip(StepName::all(action, run, number, step, trash.as_ref()))
     {
         made.push(match &name.moved_to {
             Some(path) => {
@@ -211,9 +205,7 @@ fn examine(
     for place in places.iter().filter(|_| *action != Action::Reflink) {
         require_project(place, place)?;
     }
-    if !session.options.ignore_metadata {
-        keeps_mount(action, &places[0], &kept)?;
-    }
+    keeps_mount(action, &places[0], &kept)?;
     Ok(Examined {
         places,
         made,
@@ -227,36 +219,38 @@ fn examine(
 /// Fails unless the kept name leads to the file, too.
 fn require_another_name(step: &Step, facts: &StatFacts, kept: &StatFacts) -> Result<(), RefusalReason> {
     if facts.id() != kept.id() {
-        return Err(of_kept(&step.keep.path)(RefusalReason::OtherInode));
+        return Err(of_kept(&step.keep.path)(RefusalReason::OtherFile));
     }
     let is_another = facts.names > step.file.paths.len() as u64;
     is_another.then_some(()).ok_or(RefusalReason::LastName)
 }
 
 /// The attributes of a file that is not open.
-fn attributes(place: &ExaminedName, facts: &StatFacts) -> Attributes {
+fn attributes(place: &DirEntryHandle, facts: &StatFacts) -> Attributes {
     let name = CString::new(place.name.as_bytes()).unwrap_or_default();
     let extended = sys::extended_attributes_at(place.directory.as_fd(), &name);
     Attributes::new(facts, extended.ok().and_then(Support::available))
 }
 
 /// Fails if undo would have to link names of a file across mounts, or a hard link would cross them.
-fn require_one_mount(action: &Action, places: &[ExaminedName], kept: &ExaminedName) -> Result<(), RefusalReason> {
-    let is_elsewhere = |place: &ExaminedName| place.limits.mount != places[0].limits.mount;
+fn require_one_mount(action: &Action, places: &[DirEntryHandle], kept: &DirEntryHandle) -> Result<(), RefusalReason> {
+    let is_elsewhere = |place: &DirEntryHandle| place.limits.mount != places[0].limits.mount;
     match action {
         // Two mounts may show one name.
         Action::Names if !places.iter().all(|place| place.limits.mount == kept.limits.mount) => {
-            Err(RefusalReason::KeptOnOtherMount)
+            Err(RefusalReason::OtherMount(kept.path.clone()))
         }
-        Action::Hardlink if is_elsewhere(kept) => Err(RefusalReason::KeptOnOtherMount),
-        _ if action.is_undone_by_copying() && places.iter().any(is_elsewhere) => Err(RefusalReason::SeveralMounts),
+        Action::Hardlink if is_elsewhere(kept) => Err(RefusalReason::OtherMount(kept.path.clone())),
+        _ if action.is_undone_by_copying() && places.iter().any(is_elsewhere) => {
+            Err(RefusalReason::OtherMount(places[0].path.clone()))
+        }
         _ => Ok(()),
     }
 }
 
 /// A step that is proven, and not done yet.
 pub(super) struct ProvenStep {
-    pub places: Vec<ExaminedName>,
+    pub places: Vec<DirEntryHandle>,
     pub entry: StepRecord,
     /// Its files; none if it removes a directory that is left empty.
     pub files: Option<ProvenFiles>,
@@ -264,8 +258,8 @@ pub(super) struct ProvenStep {
 
 /// A file that is proven to equal the kept one.
 pub(super) struct ProvenFiles {
-    pub held: Arc<HeldFile>,
-    pub kept: Arc<HeldKept>,
+    pub held: Arc<LockedFile>,
+    pub kept: Arc<LockedKeeper>,
     /// The space that is freed when all names of the file are removed, or when it shares all its blocks.
     pub own_bytes: u64,
 }
@@ -274,7 +268,7 @@ pub(super) struct ProvenFiles {
 pub(super) fn prepare(
     number: u64,
     step: &Step,
-    kept: &Arc<HeldKept>,
+    kept: &Arc<LockedKeeper>,
     run: &str,
     session: &Session<'_>,
     directories: &Directories,
@@ -291,9 +285,7 @@ pub(super) fn prepare(
     };
     let old = OldFile::of(&held.file)?;
     session.require_restorable(&old.attributes)?;
-    if !session.options.ignore_metadata {
-        keeps_rights(action, &old.attributes, &kept.attributes)?;
-    }
+    keeps_rights(action, &old.attributes, &kept.attributes)?;
     if *action != Action::Names {
         session.compare(kept, &held)?;
     }
@@ -328,28 +320,263 @@ pub(super) fn prepare(
     })
 }
 
+/// Opens the directory of a step. Fails with the reason why it will stay, as far as this is known while files are in it.
+fn examine_directory(
+    step: &Step,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> Result<(DirEntryHandle, File), RefusalReason> {
+    let [path] = &step.file.paths[..] else {
+        return Err(RefusalReason::NotPlain);
+    };
+    let (place, found) = directories.found(path)?;
+    if found.kind != FileType::Directory || found.id() != step.file.state.id() {
+        return Err(RefusalReason::OtherFile);
+    }
+    session.require_owner(&place, &found)?;
+    session.require_removable(&place, &[&found])?;
+    if session.behind(&place, &found)?.is_read_only {
+        return Err(RefusalReason::ReadOnly);
+    }
+    require_changeable(path)?;
+    require_changeable_directory(path)?;
+    let opened = place.directory.open_directory(&place.name);
+    let file = opened.and_then(|directory| directory.open_plain(OsStr::new("."), sys::Access::Read));
+    let file = file.map_err(cannot("open"))?;
+    if StatFacts::of(&file).map_err(cannot("stat"))?.id() != found.id() {
+        return Err(RefusalReason::OtherFile);
+    }
+    if seekless_sys::is_mount_root(&file) {
+        return Err(RefusalReason::OtherMount(path.parent().unwrap_or(path).to_owned()));
+    }
+    Ok((place, file))
+}
+
+/// Collects what the journal says of a directory.
+pub(super) fn prepare_directory(
+    number: u64,
+    step: &Step,
+    run: &str,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> Result<ProvenStep, RefusalReason> {
+    let (place, file) = examine_directory(step, session, directories)?;
+    let mut old = OldFile::of(&file)?;
+    // Files were moved out of it since.
+    let modified_ns = step.file.state.modified_ns;
+    let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
+    old.modified = (modified_ns.div_euclid(1_000_000_000), nanoseconds);
+    Ok(ProvenStep {
+        entry: StepRecord {
+            volume: Some(place.limits.volume.to_string()),
+            ..StepRecord::new(session.action, run, number, step, (vec![0], None), old)
+        },
+        places: vec![place],
+        files: None,
+    })
+}
+
+impl Session<'_> {
+    /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
+    /// leads to.
+    pub fn require_owner(&self, place: &DirEntryHandle, facts: &StatFacts) -> Result<(), RefusalReason> {
+        if !self.is_root || self.options.unsafe_owner {
+            return Ok(());
+        }
+        if facts.owner != 0 {
+            return Err(RefusalReason::OtherUser(facts.owner));
+        }
+        self.require_private(place)
+    }
+
+    /// Fails if root would use a directory in which another user decides what names lead to.
+    pub fn require_private(&self, place: &DirEntryHandle) -> Result<(), RefusalReason> {
+        match &place.limits.exposed {
+            Some(exposed) if self.is_root && !self.options.unsafe_owner => {
+                Err(RefusalReason::Told(exposed.to_string().into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a file would become a symbolic link whose path leads through a directory in which another user decides what
+    /// names lead to: that user would decide what its readers get.
+    pub fn require_own_target(&self, kept: &DirEntryHandle) -> Result<(), RefusalReason> {
+        let is_symlink = matches!(self.action, Action::Symlink { .. });
+        match &kept.limits.exposed {
+            Some(exposed) if is_symlink && !self.options.unsafe_owner => {
+                Err(RefusalReason::Told(exposed.to_string().into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if only root could give a new file what this one has, or if that is not known, as far as this is known without trying.
+    pub fn require_restorable(&self, own: &Attributes) -> Result<(), RefusalReason> {
+        if !self.action.is_undone_by_copying() {
+            return Ok(());
+        }
+        let named = |wanted: &dyn Fn(XattrRole) -> bool| {
+            let mut all = own.extended.iter().flatten().map(|(name, _)| name.as_slice());
+            let name = all.find(|name| wanted(XattrRole::of(name)))?;
+            Some(String::from_utf8_lossy(name).into_owned())
+        };
+        let unmapped = |why: &'static str| RefusalReason::UndoFails(RefusalReason::Told(why.into()).into());
+        if let Some(maps) = &self.id_maps {
+            let (owner, group) = maps.unmapped;
+            if own.owner == owner || own.group == group {
+                return Err(unmapped(
+                    "its owner or group may be one that has no ID in this user namespace",
+                ));
+            }
+            if named(&|role| role == XattrRole::Privileges).is_some() {
+                return Err(unmapped("file capabilities are others in this user namespace"));
+            }
+        }
+        if self.is_root {
+            return Ok(());
+        }
+        if own.owner != self.user {
+            return Err(RefusalReason::OnlyRoot(format!("owner (ID {})", own.owner)));
+        }
+        if !self.groups.contains(&own.group) {
+            return Err(RefusalReason::OnlyRoot(format!(
+                "group (ID {}), which this user is not in",
+                own.group
+            )));
+        }
+        let name = named(&|role| matches!(role, XattrRole::Privileges | XattrRole::Root))
+            .map(|name| RefusalReason::OnlyRoot(format!("extended attribute {name}")));
+        name.map_or(Ok(()), Err)
+    }
+
+    /// Fails if undo could not give a new file all that this one has, which is tried on a file without a name, once for each kind
+    /// of file.
+    pub fn require_trial(&self, place: &DirEntryHandle, entry: &StepRecord) -> Result<(), RefusalReason> {
+        let old = &entry.old;
+        let is_own = old.attributes.owner == self.user && self.groups.contains(&old.attributes.group);
+        if !self.action.is_undone_by_copying() || is_own && old.is_plain() {
+            return Ok(());
+        }
+        let kind = (entry.step.file.state.device, old.kind());
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = tried.entry(kind).or_insert_with(|| {
+            let temporary = OsStr::new(&entry.names[0].temporary);
+            let failed = cannot("test whether undo could restore it");
+            let made = place.change(|directory| make_new(directory, temporary));
+            let (file, unnamed) = made.map_err(&failed)?;
+            let given = old.give_flags(&file).and_then(|()| old.give_attributes(&file));
+            if unnamed.is_none() {
+                place
+                    .change(|directory| directory.remove_file(temporary))
+                    .map_err(&failed)?;
+            }
+            given.map_err(|why| RefusalReason::UndoFails(why.into()))
+        });
+        answer.clone()
+    }
+
+    /// Fails if this user may not make and remove names in a directory, or may not let a file of this owner share blocks: its owner
+    /// may, whatever its mode is (`ioctl_fideduperange(2)`, Linux 4.20).
+    pub fn require_access(&self, place: &DirEntryHandle, owner: u32) -> Result<(), RefusalReason> {
+        let (name, access) = match self.action {
+            Action::Reflink => (place.name.as_os_str(), Access::WRITE_OK),
+            _ => (OsStr::new("."), Access::WRITE_OK | Access::EXEC_OK),
+        };
+        match accessat(place.directory.as_fd(), name, access, AtFlags::EACCESS) {
+            Err(Errno::ROFS) => Err(RefusalReason::ReadOnly),
+            Err(Errno::ACCESS) if *self.action == Action::Reflink && owner == self.user => Ok(()),
+            Err(Errno::ACCESS | Errno::PERM) if *self.action == Action::Reflink => {
+                Err(RefusalReason::MayNot("write to it"))
+            }
+            Err(Errno::ACCESS | Errno::PERM) => Err(RefusalReason::MayNot("change names in its directory")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
+    /// again.
+    pub fn require_removable(&self, place: &DirEntryHandle, files: &[&StatFacts]) -> Result<(), RefusalReason> {
+        let is_free = self.is_root || place.limits.sticky_of.is_none_or(|owner| owner == self.user);
+        match files.iter().find(|file| !is_free && file.owner != self.user) {
+            Some(file) => Err(RefusalReason::Sticky(file.owner)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Fails if the file of a name could not get a name in a directory, because that gives its files another project.
+fn require_project(from: &DirEntryHandle, directory: &DirEntryHandle) -> Result<(), RefusalReason> {
+    let Some(project) = directory.limits.project else {
+        return Ok(());
+    };
+    let file = from.open().map_err(cannot("open"))?;
+    let own = sys::extended_flags(&file).map_err(cannot("read its extended flags"))?;
+    match own.available() {
+        Some([.., own]) if own != project => Err(RefusalReason::OtherProject {
+            own,
+            other: project,
+            directory: directory.path.parent().unwrap_or(&directory.path).to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The trash for a file: that of the user if it is on the same file system, else the one in the topmost directory of the file's.
+fn trash_of(
+    home: &Path,
+    place: &DirEntryHandle,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> Result<PathBuf, RefusalReason> {
+    if missing(&home.join(TRASHED_FILES).join("name"), place, session, directories).is_ok() {
+        return Ok(home.to_owned());
+    }
+    let device = |place: &DirEntryHandle| StatFacts::of(&*place.directory).ok().map(|facts| facts.device);
+    let mut top = place.path.parent().unwrap_or(&place.path);
+    while let Ok(inside) = directories.place(top) {
+        if inside.limits.mount != place.limits.mount || device(&inside) != device(place) {
+            break;
+        }
+        top = top.parent().unwrap_or(top);
+    }
+    let (user, shared) = (sys::effective_user(), top.join(".Trash"));
+    let found = directories.place(&shared).and_then(|place| place.facts());
+    // Everybody may write to it, so only the sticky bit keeps what is in it.
+    let is_safe = |facts: StatFacts| facts.kind == FileType::Directory && facts.mode & 0o1000 != 0;
+    let has_shared = found.map_err(cannot("stat"))?.is_some_and(is_safe);
+    if has_shared {
+        return Ok(shared.join(user.to_string()));
+    }
+    Ok(top.join(format!(".Trash-{user}")))
+}
+
 /// Fails if a file, once it is a name of the kept one or a link to it, would have other attributes, or would let somebody do
 /// more with its path.
-pub(super) fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes) -> Result<(), RefusalReason> {
+fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes) -> Result<(), RefusalReason> {
     let owners = |file: &Attributes| (file.owner, file.group);
     match action {
-        Action::Hardlink if owners(own) != owners(kept) => Err(RefusalReason::LinkChangesOwner),
-        Action::Hardlink if own.mode != kept.mode => Err(RefusalReason::LinkChangesMode),
-        Action::Hardlink if own.extended != kept.extended => Err(RefusalReason::LinkChangesAttributes),
-        Action::Symlink { .. } if own.owner != kept.owner => Err(RefusalReason::LinkGivesOwner),
-        Action::Symlink { .. } if gives_more(own, kept) => Err(RefusalReason::LinkGivesMode),
+        Action::Hardlink if owners(own) != owners(kept) => Err(RefusalReason::LinkChanges("owner or group")),
+        Action::Hardlink if own.mode != kept.mode => Err(RefusalReason::LinkChanges("mode")),
+        Action::Hardlink if own.extended != kept.extended => Err(RefusalReason::LinkChanges(
+            "access control list or another extended attribute",
+        )),
+        Action::Symlink { .. } if own.owner != kept.owner => Err(RefusalReason::LinkGives("owner")),
+        Action::Symlink { .. } if gives_more(own, kept) => Err(RefusalReason::LinkGives("mode or access control list")),
         _ => Ok(()),
     }
 }
 
 /// Fails if a symbolic link would lead from a mount where programs get no privileges to one where they do.
-fn keeps_mount(action: &Action, own: &ExaminedName, kept: &ExaminedName) -> Result<(), RefusalReason> {
-    let is_limited = |place: &ExaminedName| {
+fn keeps_mount(action: &Action, own: &DirEntryHandle, kept: &DirEntryHandle) -> Result<(), RefusalReason> {
+    let is_limited = |place: &DirEntryHandle| {
         let found = fstatvfs(&*place.directory);
         found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::NOSUID))
     };
     if matches!(action, Action::Symlink { .. }) && is_limited(own) && !is_limited(kept) {
-        return Err(RefusalReason::LinkGivesPrivileges);
+        return Err(RefusalReason::LinkGives(
+            "mount, where programs get privileges (no nosuid)",
+        ));
     }
     Ok(())
 }
@@ -383,23 +610,23 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
 /// How many of the last directories are missing of a path to which a file is moved, the one that was named as target among them. Fails
 /// if it cannot be moved there: on another file system or mount, where something has that path, and for root where another user
 /// decides what names lead to.
-pub(super) fn missing(
+fn missing(
     path: &Path,
-    from: &ExaminedName,
+    from: &DirEntryHandle,
     session: &Session<'_>,
     directories: &Directories,
 ) -> Result<u64, RefusalReason> {
-    let device = |place: &ExaminedName| StatFacts::of(&*place.directory).map(|facts| facts.device);
+    let device = |place: &DirEntryHandle| StatFacts::of(&*place.directory).map(|facts| facts.device);
     let mut count = 0;
     for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
         match directories.place(path) {
             Ok(place) => {
                 let failed = cannot(format!("stat {}", visible_path(above)));
                 if device(&place).map_err(&failed)? != device(from).map_err(failed)? {
-                    return Err(RefusalReason::TargetOnOtherFileSystem(above.to_owned()));
+                    return Err(RefusalReason::OtherFileSystem(above.to_owned()));
                 }
                 if place.limits.mount != from.limits.mount {
-                    return Err(RefusalReason::TargetOnOtherMount(above.to_owned()));
+                    return Err(RefusalReason::OtherMount(above.to_owned()));
                 }
                 session.require_private(&place)?;
                 return Ok(count);
@@ -414,7 +641,7 @@ pub(super) fn missing(
 /// Fails if a file cannot get the name to which it is moved.
 fn require_room(
     path: &Path,
-    place: &ExaminedName,
+    place: &DirEntryHandle,
     made: u64,
     session: &Session<'_>,
     directories: &Directories,
@@ -422,7 +649,7 @@ fn require_room(
     let existing = path.ancestors().nth(made as usize).unwrap_or(path);
     let there = directories.place(existing).map_err(cannot("open its new directory"))?;
     if made == 0 && there.facts().map_err(cannot("stat"))?.is_some() {
-        return Err(RefusalReason::Exists(path.to_owned()));
+        return Err(RefusalReason::Of(path.to_owned(), RefusalReason::NameTaken.into()));
     }
     require_project(place, &there)?;
     session
@@ -437,7 +664,7 @@ fn is_doubtful(step: &Step) -> bool {
 }
 
 /// Fails if a file has no blocks that it could give up by sharing those of another, as far as the file system tells.
-pub(super) fn require_own_blocks(file: &File, kept: &File) -> Result<u64, StepOutcome> {
+fn require_own_blocks(file: &File, kept: &File) -> Result<u64, StepOutcome> {
     let Ok(Some(bytes)) = files::own_bytes(file) else {
         return Ok(0);
     };
@@ -447,16 +674,14 @@ pub(super) fn require_own_blocks(file: &File, kept: &File) -> Result<u64, StepOu
     // btrfs takes longer the more files share the blocks, so the kept file comes last.
     let layout = files::shared_layout(file).ok().flatten();
     match layout {
-        None => Err(StepOutcome::Needless {
-            why: Needless::NoBlocks,
-        }),
-        own if files::shared_layout(kept).ok().flatten() == own => Err(StepOutcome::Needless { why: Needless::Shared }),
+        None => Err(NothingToGain::NoBlocks.into()),
+        own if files::shared_layout(kept).ok().flatten() == own => Err(NothingToGain::Shared.into()),
         _ => Ok(0),
     }
 }
 
 /// Fails for what is immutable or append-only.
-pub(super) fn require_changeable(path: &Path) -> Result<(), RefusalReason> {
+fn require_changeable(path: &Path) -> Result<(), RefusalReason> {
     require_unprotected(path, |_| false)
 }
 
@@ -467,20 +692,20 @@ pub(super) fn require_changeable_directory(path: &Path) -> Result<(), RefusalRea
 
 fn require_unprotected_directory(path: &Path, may_be: impl Fn(&Protection) -> bool) -> Result<(), RefusalReason> {
     let above = path.parent().unwrap_or(Path::new("/"));
-    require_unprotected(above, may_be).map_err(|why| RefusalReason::OfDirectory(why.into()))
+    require_unprotected(above, may_be).map_err(|why| RefusalReason::Of(above.to_owned(), why.into()))
 }
 
 fn require_unprotected(path: &Path, may_be: impl Fn(&Protection) -> bool) -> Result<(), RefusalReason> {
     match sys::protection(path) {
         Ok(Support::Available(Some(protection))) if !may_be(&protection) => {
-            Err(RefusalReason::Protected(protection.about))
+            Err(RefusalReason::Told(protection.about.into()))
         }
         _ => Ok(()),
     }
 }
 
 /// Fails if flags keep a name from being given back. The directories of links are checked before.
-pub(super) fn require_undoable(action: &Action, name: &NameOf) -> Result<(), RefusalReason> {
+pub(super) fn require_undoable(action: &Action, name: &StepName) -> Result<(), RefusalReason> {
     if !action.makes_links() {
         require_unprotected_directory(&name.path, |protection| protection.takes_names)?;
     }

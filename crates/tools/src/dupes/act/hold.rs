@@ -1,39 +1,169 @@
-//! The files of a step, open and held: they are what was searched, nobody writes to them, and their bytes are equal.
+//! What all steps of a run share, and their files, open and held: they are what was found, nobody writes to them, and their bytes are
+//! equal.
 //!
-//! Not here: what is done with them.
+//! Not here: what keeps a step from being done (`prove`), and what is done with the files (`change`).
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
-use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Held, Lease, read_full};
-use seekless_sys::{LeaseKind, SharedMappings};
+use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileId, FileState, Held, Lease, read_full};
+use seekless::update::Watch;
+use seekless_sys::{self as sys, IdMaps, LeaseKind, SharedMappings};
 
-use super::place::{Behind, Directories, ExaminedName};
-use super::session::Session;
-use super::twin::born_ns;
-use super::{Action, RefusalReason, Step, cannot, of_kept};
+use super::dir_handle::{Behind, DirEntryHandle, Directories, Systems};
+use super::record::{StepName, born_ns, digest_of};
+use super::{ActingOptions, Action, RefusalReason, Step, cannot, of_kept};
+use crate::Stop;
 use crate::tree::TreeFinding;
+use crate::tree::large::Large;
 use crate::walk::StatFacts;
 
 /// Contents of kept files up to this size stay in memory, to be compared with several files.
 const IN_MEMORY_BYTES: u64 = 128 << 10;
-const BLOCK_BYTES: usize = 1 << 20;
 
 /// How long to wait for a lock that another process holds, perhaps only while it starts a child process.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// What all steps of a run share.
+pub(super) struct Session<'a> {
+    pub action: &'a Action,
+    pub options: &'a ActingOptions,
+    pub stop: &'a Stop,
+    pub watch: &'a dyn Watch,
+    pub systems: Systems,
+    pub large: Large,
+    pub user: u32,
+    pub is_root: bool,
+    /// The groups that this user may give files to.
+    pub groups: Vec<u32>,
+    /// How IDs are mapped, unless every ID means what it means to the kernel.
+    pub id_maps: Option<IdMaps>,
+    /// What undo can give new files, by file system and attributes.
+    pub tried: Mutex<HashMap<(u64, String), Result<(), RefusalReason>>>,
+    /// The facts of kept files after our own links changed them.
+    renewed: Mutex<HashMap<FileId, StatFacts>>,
+    /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
+    unmade: Mutex<Vec<StepName>>,
+    /// A block of a file that is read.
+    pub block: Mutex<Vec<u8>>,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(action: &'a Action, options: &'a ActingOptions, stop: &'a Stop, watch: &'a dyn Watch) -> Self {
+        let user = sys::effective_user();
+        Self {
+            action,
+            options,
+            stop,
+            watch,
+            systems: Systems::default(),
+            large: Large::default(),
+            user,
+            is_root: user == 0,
+            groups: sys::effective_groups().unwrap_or_default(),
+            id_maps: sys::id_maps().filter(|maps| !maps.is_whole),
+            tried: Mutex::default(),
+            renewed: Mutex::default(),
+            unmade: Mutex::default(),
+            block: Mutex::default(),
+        }
+    }
+
+    /// Fails if this user may not take a lease on a file: only its owner may, and root.
+    pub fn require_lease(&self, facts: &StatFacts) -> Result<(), RefusalReason> {
+        let may = self.options.without_leases || self.is_root || facts.owner == self.user || sys::may_lease_all();
+        may.then_some(())
+            .ok_or(RefusalReason::MayNot("take a lease on it: only its owner and root may"))
+    }
+
+    /// Fails where nothing can be proven about files of a file system, unless files are moved and compared again.
+    pub fn require_proof(&self, behind: &Behind) -> Result<(), RefusalReason> {
+        match &behind.leases {
+            _ if self.options.without_leases && self.action.moves() => Ok(()),
+            _ if !behind.system.inodes_identify => Err(RefusalReason::InodesDoNotIdentify),
+            Err(why) => Err(RefusalReason::NoLeases(why.clone())),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Fails where a file system lacks what the action needs.
+    pub fn require_ability(&self, behind: &Behind) -> Result<(), RefusalReason> {
+        self.require_proof(behind)?;
+        let is_able = *self.action != Action::Reflink || behind.system.may_share;
+        is_able.then_some(()).ok_or(RefusalReason::CannotShare)
+    }
+
+    /// What the file system of a file is like.
+    pub fn behind(&self, place: &DirEntryHandle, facts: &StatFacts) -> Result<Behind, RefusalReason> {
+        let behind = self.systems.of(facts.device, &place.directory);
+        behind.map_err(cannot("examine its file system"))
+    }
+
+    /// Whether a file is shown by an overlay. Its file system is known.
+    pub fn is_overlay(&self, facts: &StatFacts) -> bool {
+        self.systems
+            .known(facts.device)
+            .is_some_and(|behind| behind.system.is_overlay)
+    }
+
+    /// Whether two files may be hard links of one file or, if that is asked for, share blocks. Their file systems are known.
+    pub fn are_on_one_file_system(&self, one: &StatFacts, other: &StatFacts) -> bool {
+        let sharing = |facts: &StatFacts| self.systems.known(facts.device).map(|behind| behind.sharing);
+        one.device == other.device || *self.action == Action::Reflink && sharing(one) == sharing(other)
+    }
+
+    /// Whether a file is what it was at the search, but for what our own links changed.
+    pub fn is_expected(&self, expected: &FileState, now: &StatFacts) -> bool {
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        match renewed.get(&expected.id()) {
+            Some(renewed) => renewed.is_same(now),
+            None if self.is_unnumbered(now.device) => {
+                (expected.bytes, expected.modified_ns) == (now.bytes, now.modified_ns)
+            }
+            None => *expected == now.state,
+        }
+    }
+
+    /// Whether numbers do not identify the files of a file system, and this is known and accepted.
+    pub fn is_unnumbered(&self, device: u64) -> bool {
+        let behind = || self.systems.known(device);
+        self.options.without_leases && behind().is_some_and(|behind| !behind.system.inodes_identify)
+    }
+
+    /// Notes directories to remove at the end, if removing them failed.
+    pub fn unmake_later(&self, name: &StepName, unmade: &io::Result<()>) {
+        if unmade.is_err() {
+            let mut names = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
+            names.push(name.clone());
+        }
+    }
+
+    /// Takes the noted directories.
+    pub fn take_unmade(&self) -> Vec<StepName> {
+        std::mem::take(&mut self.unmade.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Remembers the facts of a kept file after our own links changed it.
+    pub fn remember(&self, kept: &LockedFile) {
+        let facts = kept.facts();
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.insert(facts.id(), facts);
+    }
+}
+
 /// A file that is open, locked and leased.
-pub(super) struct HeldFile {
+pub(super) struct LockedFile {
     held: Held,
     pub behind: Behind,
 }
 
-impl Deref for HeldFile {
+impl Deref for LockedFile {
     type Target = Held;
 
     fn deref(&self) -> &Held {
@@ -42,9 +172,9 @@ impl Deref for HeldFile {
 }
 
 /// A file that is kept.
-pub(super) struct HeldKept {
-    pub held: Arc<HeldFile>,
-    pub place: ExaminedName,
+pub(super) struct LockedKeeper {
+    pub held: Arc<LockedFile>,
+    pub place: DirEntryHandle,
     pub attributes: Attributes,
     /// When it was made, if its file system records this.
     pub born_ns: Option<i64>,
@@ -53,12 +183,12 @@ pub(super) struct HeldKept {
     pub digest: String,
 }
 
-impl HeldFile {
+impl LockedFile {
     /// Fails if the file is not what it was, or somebody wants to write to it.
     pub fn require_unchanged(&self) -> Result<(), RefusalReason> {
         match self.is_unchanged().map_err(cannot("stat"))? {
-            false => Err(RefusalReason::ChangedSinceCompared),
-            true if !self.is_alone() => Err(RefusalReason::Opening),
+            false => Err(RefusalReason::ChangedMeanwhile),
+            true if !self.is_alone() => Err(RefusalReason::OPENING),
             true => Ok(()),
         }
     }
@@ -69,18 +199,18 @@ impl HeldFile {
     /// Something else changed, too.
     pub fn renew(&self) -> Result<(), RefusalReason> {
         let is_ours = self.held.renew().map_err(cannot("stat"))?;
-        is_ours.then_some(()).ok_or(RefusalReason::ChangedSinceLinked)
+        is_ours.then_some(()).ok_or(RefusalReason::ChangedMeanwhile)
     }
 }
 
-impl HeldKept {
+impl LockedKeeper {
     /// Fails unless the file has a name and the bytes that were compared, and nobody wants to write to it.
     pub fn require_bytes(&self) -> Result<(), RefusalReason> {
         let why = match StatFacts::of(&self.held.file) {
             Err(error) => cannot("stat")(error),
-            Ok(now) if now.names == 0 => RefusalReason::RemovedNow,
-            Ok(now) if !now.is_but_for_names(&self.held.facts()) => RefusalReason::ChangedNow,
-            Ok(_) if !self.held.is_alone() => RefusalReason::Opening,
+            Ok(now) if now.names == 0 => RefusalReason::Replaced,
+            Ok(now) if !now.is_but_for_names(&self.held.facts()) => RefusalReason::ChangedMeanwhile,
+            Ok(_) if !self.held.is_alone() => RefusalReason::OPENING,
             Ok(_) => return Ok(()),
         };
         Err(of_kept(&self.place.path)(why))
@@ -100,25 +230,25 @@ impl Session<'_> {
     /// that has ended its mapping since may have written.
     pub fn require_unmapped(
         &self,
-        kept: &HeldKept,
-        held: &HeldFile,
+        kept: &LockedKeeper,
+        held: &LockedFile,
         mappings: &mut Option<SharedMappings>,
     ) -> Result<(), RefusalReason> {
-        let is_blind = |held: &&HeldFile| held.lease().is_some_and(Lease::may_be_mapped);
-        if self.options.is_busy || ![&*kept.held, held].iter().any(is_blind) {
+        let is_blind = |held: &&LockedFile| held.lease().is_some_and(Lease::may_be_mapped);
+        if ![&*kept.held, held].iter().any(is_blind) {
             return Ok(());
         }
         let of_kept = of_kept(&kept.place.path);
-        let unmapped = |held: &HeldFile, mappings: &mut Option<SharedMappings>| match held.lease() {
+        let unmapped = |held: &LockedFile, mappings: &mut Option<SharedMappings>| match held.lease() {
             Some(lease) => lease
                 .require_unmapped(mappings)
-                .map_err(|why| RefusalReason::InUse(why.to_string())),
+                .map_err(|why| RefusalReason::InUse(why.to_string().into())),
             None => Ok(()),
         };
         unmapped(held, mappings)?;
         unmapped(&kept.held, mappings).map_err(&of_kept)?;
         if self.digest(&kept.held).map_err(&of_kept)?.1 != kept.digest {
-            return Err(of_kept(RefusalReason::ChangedSinceCompared));
+            return Err(of_kept(RefusalReason::ChangedMeanwhile));
         }
         self.compare(kept, held)
     }
@@ -126,16 +256,15 @@ impl Session<'_> {
     /// Opens a file that was found with these facts, and keeps writers out. Fails if the file has changed.
     pub fn hold(
         &self,
-        place: &ExaminedName,
+        place: &DirEntryHandle,
         found: &StatFacts,
         expected: &FileState,
-    ) -> Result<HeldFile, RefusalReason> {
+    ) -> Result<LockedFile, RefusalReason> {
         // It was looked at before: opening a device may have effects, and opening a file breaks leases.
         if found.kind != FileType::RegularFile {
             return Err(RefusalReason::NotRegular);
         }
-        let behind = self.systems.of(found.device, &place.directory);
-        let behind = behind.map_err(cannot("examine its file system"))?;
+        let behind = self.behind(place, found)?;
         if !self.is_expected(expected, found) {
             return Err(RefusalReason::Changed);
         }
@@ -148,33 +277,29 @@ impl Session<'_> {
             Held::lock(file, PATIENCE)
         };
         let held = held.map_err(cannot("lock"))?;
-        let mut held = held.ok_or(RefusalReason::Locked)?;
+        let mut held = held.ok_or(RefusalReason::LOCKED)?;
         // Mappings are asked for in `require_unmapped`, for many files at once.
         let scope = behind.leases.as_ref().ok().filter(|_| !self.options.without_leases);
         let kept_out = scope.map(|scope| held.keep_out(LeaseKind::AgainstWriters, Some(*scope)));
         match kept_out.transpose() {
             Ok(_) => {}
-            Err(_) if self.options.is_busy => {}
-            Err(why @ NotAlone::OpenForWriting) => return Err(RefusalReason::InUse(why.to_string())),
+            Err(why @ NotAlone::OpenForWriting) => return Err(RefusalReason::InUse(why.to_string().into())),
             Err(why) => return Err(cannot("keep other processes out")(why)),
         }
         let facts = held.facts();
         if facts.kind != FileType::RegularFile || !self.is_expected(expected, &facts) {
             return Err(RefusalReason::Changed);
         }
-        Ok(HeldFile { held, behind })
+        Ok(LockedFile { held, behind })
     }
 
     /// Opens the file that a step keeps.
-    pub fn keep(&self, step: &Step, directories: &Directories) -> Result<HeldKept, RefusalReason> {
+    pub fn keep(&self, step: &Step, directories: &Directories) -> Result<LockedKeeper, RefusalReason> {
         self.keep_unnamed(step, directories).map_err(of_kept(&step.keep.path))
     }
 
-    fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<HeldKept, RefusalReason> {
-        let place = directories
-            .place(&step.keep.path)
-            .map_err(cannot("open its directory"))?;
-        let found = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
+    fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<LockedKeeper, RefusalReason> {
+        let (place, found) = directories.found(&step.keep.path)?;
         let held = Arc::new(self.hold(&place, &found, &step.keep.state)?);
         let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
         // Names are removed whatever the bytes are.
@@ -182,7 +307,7 @@ impl Session<'_> {
             Action::Names => (None, String::new()),
             _ => self.digest(&held)?,
         };
-        Ok(HeldKept {
+        Ok(LockedKeeper {
             born_ns: born_ns(&held.file),
             held,
             place,
@@ -193,7 +318,7 @@ impl Session<'_> {
     }
 
     /// The digest of a file, and its bytes if they are few.
-    fn digest(&self, held: &HeldFile) -> Result<(Option<Vec<u8>>, String), RefusalReason> {
+    fn digest(&self, held: &LockedFile) -> Result<(Option<Vec<u8>>, String), RefusalReason> {
         let bytes = held.facts().bytes;
         let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes <= IN_MEMORY_BYTES {
@@ -209,11 +334,12 @@ impl Session<'_> {
     }
 
     /// Fails unless the bytes of a file equal those of the kept one. Gives up if somebody wants to write to one of them.
-    pub fn compare(&self, kept: &HeldKept, held: &HeldFile) -> Result<(), RefusalReason> {
+    pub fn compare(&self, kept: &LockedKeeper, held: &LockedFile) -> Result<(), RefusalReason> {
         let bytes = held.facts().bytes;
         let differs = |at: u64| Err(RefusalReason::DiffersAt(at));
-        if bytes != kept.held.facts().bytes {
-            return Err(RefusalReason::DiffersInSize);
+        let of_kept = kept.held.facts().bytes;
+        if bytes != of_kept {
+            return differs(bytes.min(of_kept));
         }
         if let Some(content) = &kept.content {
             let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +365,7 @@ impl Session<'_> {
         if self.stop.is_stopped() {
             return RefusalReason::Stopped;
         }
-        RefusalReason::Opening
+        RefusalReason::OPENING
     }
 }
 
@@ -252,47 +378,12 @@ fn read_whole<'b>(file: &File, bytes: u64, block: &'b mut Vec<u8>) -> Result<&'b
     }
 }
 
-/// BLAKE3 of the first bytes of a file, as digits.
-pub(super) fn digest_of(
-    file: &File,
-    bytes: u64,
-    block: &mut Vec<u8>,
-    goes_on: &dyn Fn() -> bool,
-) -> io::Result<String> {
-    // Room for a small file only: most are small, and a long block takes longer to clear than they take to read.
-    let wanted = bytes.min(BLOCK_BYTES as u64) as usize;
-    if block.len() < wanted {
-        block.resize(wanted, 0);
-    }
-    let mut digest = blake3::Hasher::new();
-    let mut at = 0;
-    while at < bytes {
-        if !goes_on() {
-            return Err(io::Error::new(
-                io::ErrorKind::Interrupted,
-                "stopped, or another process opens it for writing",
-            ));
-        }
-        let length = (bytes - at).min(block.len() as u64) as usize;
-        let read = read_full(file, &mut block[..length], at)?;
-        if read == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it is shorter than it was",
-            ));
-        }
-        digest.update(&block[..read]);
-        at += read as u64;
-    }
-    Ok(digest.finalize().to_hex().to_string())
-}
-
 impl Session<'_> {
     /// Why two names, with what they lead to, may be of one file, whether or not their numbers differ. Their file systems are known.
     pub fn one_file(
         &self,
-        (kept, kept_facts): (&ExaminedName, &StatFacts),
-        (place, facts): (&ExaminedName, &StatFacts),
+        (kept, kept_facts): (&DirEntryHandle, &StatFacts),
+        (place, facts): (&DirEntryHandle, &StatFacts),
     ) -> Option<RefusalReason> {
         let keep = || kept.path.clone();
         if kept_facts.id() == facts.id() {
@@ -304,7 +395,7 @@ impl Session<'_> {
         }
         // An overlay shows files of its layers, perhaps with metadata of its own.
         if self.is_overlay(kept_facts) || self.is_overlay(facts) {
-            return Some(RefusalReason::MayBeKeptInOverlay(keep()));
+            return Some(RefusalReason::MayBeKept(keep()));
         }
         // One image may be mounted through two devices. Then one may show what was there before the other changed it.
         let identity = |facts: &StatFacts| self.systems.known(facts.device).and_then(|behind| behind.identity);
@@ -320,6 +411,6 @@ impl Session<'_> {
             _ => true,
         };
         let is_alike = (kept_facts.inode, kept_facts.bytes) == (facts.inode, facts.bytes);
-        (is_one_system() || is_alike && is_made_at_once()).then(|| RefusalReason::MayBeKeptOnDevice(keep()))
+        (is_one_system() || is_alike && is_made_at_once()).then(|| RefusalReason::MayBeKept(keep()))
     }
 }
