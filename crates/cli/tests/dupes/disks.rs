@@ -42,6 +42,7 @@ pub fn search(place: &Place, arguments: &[&str]) -> Seen {
         words
             .map(|part| part.trim_start_matches(|letter: char| letter.is_ascii_digit()))
             .collect::<String>()
+            .replace(THROUGH_MAP, OF_SYSTEM)
     };
     for other in others {
         assert_eq!((other.code, told(&other)), (first.code, told(&first)));
@@ -51,6 +52,10 @@ pub fn search(place: &Place, arguments: &[&str]) -> Seen {
     }
     Seen::of(&first)
 }
+
+/// How an error of the device is named where a pair is compared through a map, and elsewhere.
+const THROUGH_MAP: &str = "cannot read through the map : input/output error, or the file was shorter for a moment";
+const OF_SYSTEM: &str = "cannot read : Input/output error (os error 5)";
 
 /// What is on standard error, without the method by which a pair was compared.
 fn said(ended: &Ended) -> String {

@@ -208,7 +208,6 @@ fn no_output_takes_the_place_of_what_is_read_by_any_of_its_names() {
     };
     place.file("experiment.toml", EXPERIMENT);
     place.file("changes", b"{\"offset\": 0, \"text\": \"x\"}\n");
-    place.file("faults", b"");
     for (input, words) in [
         (saved("first"), "bench --rounds 1 --like first --export-csv"),
         (saved("first"), "bench --resume first --export-json"),
@@ -226,10 +225,6 @@ fn no_output_takes_the_place_of_what_is_read_by_any_of_its_names() {
         (saved("second"), "runs compare first second --report"),
         (saved("second"), "runs export first second --output"),
         (place.path("trace"), "sim show --virtual trace hdd-2009 --picture"),
-        (
-            place.path("faults"),
-            "sim start null --size 64M --fs none --faults faults --trace",
-        ),
         (place.path("changes"), "update --from changes"),
     ] {
         let again = place.path("again");
