@@ -84,7 +84,7 @@ fn body(mechanism: UpdateMechanism) -> Prepare<UpdateTarget> {
 /// Applies updates to a file, with the durability that the method names. A journal and a new file are always synced.
 ///
 /// # Errors
-/// Every [`UpdateErrorKind`], and those of all operations.
+/// Every [`UpdateErrorKind`](crate::error::UpdateErrorKind), and those of all operations.
 pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Result<Updated> {
     commit_watched(path.as_ref(), updates, commit, &Unwatched)
 }
