@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use seekless_lab::store::Document;
 use seekless_record::Run;
 use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::ContestRegret;
@@ -40,21 +39,33 @@ pub fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
             Ok(to_html(&run.shown, &run.alone, &run.regrets)?)
         }),
     ];
-    let earlier = arguments.like.iter().chain(&arguments.resume);
-    let documents = earlier.map(|name| Ok(config::store()?.find(name)?));
-    let documents: Vec<Document> = documents.collect::<anyhow::Result<_>>()?;
+    let wanted = wanted
+        .into_iter()
+        .filter_map(|(path, form)| Some((path.as_ref()?, form)));
+    let wanted: Vec<(&PathBuf, Form)> = wanted.collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let inputs = inputs_of(arguments)?;
     let mut exports: Vec<(Output, Form)> = Vec::new();
     for (path, form) in wanted {
-        let Some(path) = path else { continue };
-        let experiments = arguments.experiments.iter().map(Path::new);
-        let earlier = documents.iter().map(|document| document.path.as_path());
-        let output = Output::prepare(path, experiments.chain(arguments.file.as_deref()).chain(earlier))?;
+        let output = Output::prepare(path, inputs.iter().map(PathBuf::as_path))?;
         if exports.iter().any(|(other, _)| other.is_same(&output)) {
             bail!("{}: is named twice; each export needs a file of its own", output.name());
         }
         exports.push((output, form));
     }
     Ok(exports)
+}
+
+/// The files that a run reads.
+fn inputs_of(arguments: &Arguments) -> anyhow::Result<Vec<PathBuf>> {
+    let mut inputs: Vec<PathBuf> = arguments.experiments.iter().map(PathBuf::from).collect();
+    inputs.extend(arguments.file.clone());
+    for name in arguments.like.iter().chain(&arguments.resume) {
+        inputs.push(config::store()?.find(name)?.path);
+    }
+    Ok(inputs)
 }
 
 /// Writes the page of a saved run beside it.
