@@ -258,7 +258,7 @@ impl Copying<'_> {
                 self.forget(at, &source);
                 let is_known =
                     self.options.existing == Existing::ReplacedIfOlder || self.is_done(at, &found, &source, &metadata);
-                if is_known || self.may_have_more_names(&metadata) && self.is_alike(at, &found, &metadata) {
+                if is_known || self.may_have_more_names(metadata.nlink()) && self.is_alike(at, &found, &metadata) {
                     self.keep_name(at, file, metadata.nlink(), (&found, is_known), worker);
                 }
                 return true;
@@ -268,7 +268,7 @@ impl Copying<'_> {
                 return true;
             }
         };
-        let is_linked = self.may_have_more_names(&metadata);
+        let is_linked = self.may_have_more_names(metadata.nlink());
         // Elsewhere two files may have one number.
         let has_links = is_linked && is_sure(&source);
         if is_linked && !has_links && metadata.nlink() > 1 {
@@ -358,9 +358,9 @@ impl Copying<'_> {
         Ok(made.id())
     }
 
-    /// Whether another name may be met that becomes one of the copy.
-    fn may_have_more_names(&self, source: &Metadata) -> bool {
-        self.options.preserved.links && (source.nlink() > 1 || self.options.followed != FollowedLinks::None)
+    /// Whether another name of a source with so many names may be met, which becomes a name of the copy.
+    pub fn may_have_more_names(&self, names: u64) -> bool {
+        self.options.preserved.links && (names > 1 || self.options.followed != FollowedLinks::None)
     }
 
     /// Tells the checksum of a copy, and keeps it for further names.
@@ -375,7 +375,7 @@ impl Copying<'_> {
             let checksum = self.checksum(source, kind, worker);
             let checksum = checksum.map_err(|error| ("compute the checksum", error))?;
             self.watch.checksum(&checksum, &at.copy_path());
-            if self.may_have_more_names(metadata) {
+            if self.may_have_more_names(metadata.nlink()) {
                 lock(&self.links.checksums).insert(copy, checksum);
             }
         }

@@ -11,10 +11,10 @@ use rustix::fs::{AtFlags, FileType, linkat};
 use seekless::files::FileId;
 use seekless::walk::{StatFacts, is_sure};
 
+use super::Existing;
 use super::copying::{Copying, Worker};
 use super::pair::{At, Pair};
 use super::queue::lock;
-use super::{Existing, FollowedLinks};
 
 /// A name in the target.
 #[derive(Clone)]
@@ -242,8 +242,7 @@ impl Copying<'_> {
         (copy, is_known): (&StatFacts, bool),
         worker: &mut Worker,
     ) {
-        let may_be_met_again = names > 1 || self.options.followed != FollowedLinks::None;
-        if !self.options.preserved.links || !may_be_met_again || !is_sure(at.handles[0]) {
+        if !self.may_have_more_names(names) || !is_sure(at.handles[0]) {
             return;
         }
         let mut name = Name::of(at);

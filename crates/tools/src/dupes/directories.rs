@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use seekless::files::FileState;
+
 use super::contained::{contained_directories, overlap};
 use super::contents::{Contents, Inside, Inventory};
 use super::trees::{DirectoryNode, TreeSum, directory_key, freed_by, own, trees};
-use seekless::files::FileState;
-
 use super::{Class, ContainedDirectory, Equal, EqualFiles, FoundName, Met, Proof, Search, TreeOverlap};
 use crate::walk::Visited;
 

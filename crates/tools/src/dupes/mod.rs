@@ -54,10 +54,8 @@ pub use found::{
     ContainedDirectory, DuplicatesSum, Equal, EqualFiles, FoundDuplicates, FoundName, Proof, ReportedGroup,
     TreeOverlap, links_elsewhere,
 };
-use heads::Beginnings;
-use heads::by_heads;
-use opened::Layouts;
-use opened::{forget, sort_out};
+use heads::{Beginnings, by_heads};
+use opened::{Layouts, forget, sort_out};
 use order::PathOrder;
 use place::look_at_devices;
 use prove::{prove_all, with_twins};

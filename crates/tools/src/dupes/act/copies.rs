@@ -13,7 +13,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use seekless::Mounts;
 use seekless::files::{FileId, FileState, hexadecimal};
-use seekless_sys::Directory;
+use seekless_sys::{Directory, FileSystemTrait};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -437,7 +437,7 @@ fn directory_of(path: &Path, is_directory: bool) -> &Path {
 
 /// Whether the files of a directory are gone after a restart.
 fn is_in_memory(directory: &Path) -> bool {
-    seekless_sys::file_system(directory).is_ok_and(|found| ["tmpfs", "ramfs"].contains(&found.type_name.as_str()))
+    seekless_sys::file_system(directory).is_ok_and(|found| found.has(FileSystemTrait::InMemory))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{FileType, renameat};
 use seekless::files::{Exchange, Exposed, FileRef, Lease, NameInDirectory, NotExchanged, Time};
 use seekless::update::{StepKind, Watch};
-use seekless_sys::{self as sys, Access, Directory, LeaseScope, Support, file_system_of};
+use seekless_sys::{self as sys, Access, Directory, FileSystemTrait, LeaseScope, Support, file_system_of};
 
 use super::{RefusalReason, cannot};
 use crate::dupes::cache::identity_of;
@@ -234,7 +234,7 @@ impl Systems {
         }
         let found = file_system_of(directory)?;
         let readable = directory.open_plain(OsStr::new("."), Access::Read).ok();
-        let btrfs = readable.as_ref().filter(|_| found.type_name == "btrfs");
+        let btrfs = readable.as_ref().filter(|_| found.has(FileSystemTrait::Subvolumes));
         let uuid = btrfs.and_then(|btrfs| sys::file_system_uuid(btrfs).ok()?.available());
         let mut system = System::of(&found);
         system.may_share &= !readable.as_ref().is_some_and(sys::is_xfs_without_reflinks);
