@@ -1,23 +1,30 @@
-//! The threads that copy what is in the queue, and what they share.
+//! What the threads of a copy share: the queue, the copies of files with several names, and what is known of devices.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
-use rustix::fs::FileType;
-use seekless::files::FileId;
+use seekless::Job;
+use seekless::files::{FileId, FileRef, NotGiven, Own, Time};
+use seekless::method::Method;
+use seekless::walk::{Handles, Listing, StatFacts};
+use seekless_sys::{Support, effective_user};
 
-use super::data::Data;
+use super::data::LARGE_BYTES;
+use super::entry::Copied;
 use super::journal::CopyJournal;
-use super::links::Links;
-use super::pair::{At, copy_path};
-use super::queue::{CopyBatch, CopyJob, Queue, Work, lock};
-use super::stored_times::StoredTimes;
-use super::{CpFailure, CpOptions, CpSummary, CpWatch};
+use super::pair::{At, Pair, SourceFacts};
+use super::roots::{COLD_THREADS, Named};
+use super::{
+    CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES, UNSTORED_TIMES,
+};
 use crate::Stop;
-use crate::threads::in_threads;
 
 /// What all threads share.
 pub(super) struct Copying<'a> {
@@ -56,9 +63,6 @@ pub(super) struct Worker {
     pub buffer: Vec<u8>,
 }
 
-/// While files that are not in memory are copied, threads wait for the device most of the time: so many work for each one.
-const COLD_THREADS: usize = 4;
-
 impl<'a> Copying<'a> {
     pub fn new(options: &'a CpOptions, stop: &'a Stop, watch: &'a dyn CpWatch) -> Self {
         Self {
@@ -80,19 +84,6 @@ impl<'a> Copying<'a> {
             queue: Mutex::default(),
             changed: Condvar::new(),
         }
-    }
-
-    /// Does what is queued, and all that follows from it. Of trees, files that are not in memory are copied by more threads.
-    pub fn run(&self, has_trees: bool) -> CpSummary {
-        let mut all = CpSummary {
-            threads: self.threads as u64,
-            ..CpSummary::default()
-        };
-        let most = self.threads * if has_trees { COLD_THREADS } else { 1 };
-        for worker in in_threads(most, || self.work()) {
-            all.add(&worker.done);
-        }
-        all
     }
 
     /// How many threads may work.
@@ -119,71 +110,6 @@ impl<'a> Copying<'a> {
         }
     }
 
-    fn work(&self) -> Worker {
-        let mut worker = Worker::default();
-        while let Some(work) = self.next() {
-            let mut copied = None;
-            match work {
-                Work::Job(CopyJob::Enter(directory)) => self.enter(&directory, &mut worker),
-                Work::Job(CopyJob::List(directory, from)) => self.list(&directory, from, &mut worker),
-                Work::Job(CopyJob::Named(directory, from, to)) => {
-                    if let Some(handles) = self.handles(&directory, &mut worker) {
-                        let at = At {
-                            to: &to,
-                            ..At::of(&directory, handles.borrowed(), &from)
-                        };
-                        self.copy_named(&at, &mut worker);
-                    }
-                }
-                Work::Batch(batch) => {
-                    copied = Some(Arc::clone(&batch.listed));
-                    self.copy_files(batch, &mut worker);
-                }
-                Work::Fetch(mut batches) => {
-                    let rest = self.fetch(&mut batches);
-                    let mut queue = self.lock();
-                    queue.fetched.extend(batches);
-                    rest.into_iter().rev().for_each(|batch| queue.batches.push_front(batch));
-                    queue.is_fetching = false;
-                    self.changed.notify_all();
-                }
-            }
-            let mut queue = self.lock();
-            if let Some(copied) = copied
-                && let Some(busy) = queue.busy.iter().position(|busy| Arc::ptr_eq(busy, &copied))
-            {
-                queue.busy.swap_remove(busy);
-            }
-            queue.at_work -= 1;
-            if queue.at_work == 0 && queue.is_empty() {
-                self.changed.notify_all();
-            }
-        }
-        worker
-    }
-
-    fn next(&self) -> Option<Work> {
-        let mut queue = self.lock();
-        loop {
-            if self.stop.is_stopped() {
-                self.changed.notify_all();
-                return None;
-            }
-            if queue.at_work < self.threads_max()
-                && let Some(work) = queue.take(self.is_by_place())
-            {
-                queue.at_work += 1;
-                return Some(work);
-            }
-            if queue.at_work == 0 {
-                return None;
-            }
-            queue.asleep += 1;
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.asleep -= 1;
-        }
-    }
-
     /// Queues jobs; the last is done first.
     pub fn push(&self, jobs: impl IntoIterator<Item = CopyJob>) {
         self.lock().jobs.extend(jobs);
@@ -205,39 +131,6 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Copies what is not a directory among entries.
-    fn copy_files(&self, mut batch: CopyBatch, worker: &mut Worker) {
-        let listed = Arc::clone(&batch.listed);
-        let entries = listed.listing.entries();
-        let numbers = batch.range.clone().map(|number| (number, &entries[number]));
-        let files = numbers.filter(|(_, entry)| entry.kind != FileType::Directory);
-        let Some(handles) = self.handles(&listed.directory, worker) else {
-            self.finish(&listed.directory, files.count(), worker);
-            return;
-        };
-        let (mut finished, mut ahead) = (0, 0);
-        for (number, entry) in files {
-            if self.stop.is_stopped() {
-                return;
-            }
-            if self.meets_cold() {
-                self.fetch_ahead(&mut batch, number, &mut ahead);
-            }
-            let name = listed.listing.c_str(entry);
-            let at = At {
-                was_fetched: batch.fetched.contains(&number),
-                ..At::of(&listed.directory, handles.borrowed(), name)
-            };
-            finished += usize::from(self.copy_entry(&at, Some(entry.kind), worker));
-        }
-        self.watch.entries(finished);
-        self.finish(&listed.directory, finished, worker);
-        if let Some(Err(error)) = self.journal.as_ref().map(CopyJournal::checkpoint) {
-            let path = copy_path(&listed.directory);
-            self.fail(worker, path, "sync what was copied so far", &error);
-        }
-    }
-
     /// Reports a failure.
     pub fn fail(&self, worker: &mut Worker, path: PathBuf, action: &'static str, error: &io::Error) {
         if error.kind() == io::ErrorKind::Interrupted && self.stop.is_stopped() {
@@ -255,9 +148,481 @@ impl<'a> Copying<'a> {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         lock(&self.queue)
     }
+
+    /// Whether files are fetched in the order of their places.
+    pub fn is_by_place(&self) -> bool {
+        matches!(self.by_place.get(), Some(Some(_)))
+    }
+
+    /// Whether another name of a source with so many names may be met, which becomes a name of the copy.
+    pub fn may_have_more_names(&self, names: u64) -> bool {
+        self.options.preserved.links && (names > 1 || self.options.followed != FollowedLinks::None)
+    }
+
+    /// Notes that something was copied, and tells it if that is wanted.
+    pub fn tell_copied(&self, at: &At<'_>, bytes: u64) {
+        let journal = self.journal.as_ref();
+        if let Some(journal) = journal.filter(|_| !at.directory.own.is_own.load(Ordering::Relaxed)) {
+            journal.note(at.key(), bytes >= LARGE_BYTES);
+        }
+        if self.watch.wants_names() {
+            self.watch.copied(&at.source_path(), &at.copy_path());
+        }
+    }
+
+    /// Makes a copy like its source, counts what that cannot get, and returns what it is then.
+    pub fn give(
+        &self,
+        origin: &SourceFacts,
+        copy: FileRef<'_>,
+        (own, is_new): (&Own, bool),
+        path: impl Fn() -> PathBuf,
+        worker: &mut Worker,
+    ) -> io::Result<StatFacts> {
+        let preserved = self.options.preserved;
+        let mut not_given = if preserved == Preserved::ALL && is_new {
+            origin.attributes.give_possible(copy, own)
+        } else {
+            origin.some(copy, own, is_new, self.options).give_possible(copy, own)
+        };
+        let [accessed, modified] = origin.times;
+        let set = preserved.timestamps.then(|| copy.set_times(Some(accessed), modified));
+        let facts = copy.facts()?;
+        match set {
+            Some(Err(error)) => not_given.push(("times", error)),
+            Some(Ok(())) => {
+                if let Some(what) = lost(modified, facts.modified) {
+                    *worker.done.not_preserved.entry(what).or_default() += 1;
+                }
+            }
+            None => {}
+        }
+        self.count_not_given(not_given, path, worker);
+        Ok(facts)
+    }
+
+    /// Counts what a copy could not get, and tells it.
+    pub fn count_not_given(&self, not_given: Vec<NotGiven>, path: impl Fn() -> PathBuf, worker: &mut Worker) {
+        for (what, error) in not_given {
+            let is_expected = what == OWNER_OF_OTHERS && effective_user() != 0;
+            *worker.done.not_preserved.entry(what).or_default() += 1;
+            if !is_expected {
+                self.watch.failed(&CpFailure {
+                    path: path(),
+                    action: "preserve all attributes",
+                    reason: format!("{what}: {error}"),
+                });
+            }
+        }
+    }
+
+    /// The open directories, or a failure.
+    pub fn handles(&self, directory: &Arc<Pair>, worker: &mut Worker) -> Option<Arc<Handles<2>>> {
+        let opened = directory.handles();
+        let failed = |(tree, error): (usize, io::Error)| {
+            self.fail(
+                worker,
+                [source_path, copy_path][tree](directory),
+                "reopen the directory",
+                &error,
+            );
+        };
+        opened.map_err(failed).ok()
+    }
 }
 
 /// Whether the target has no space left.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Entries of a directory that were listed together.
+pub(super) struct ListedEntries {
+    pub directory: Arc<Pair>,
+    pub listing: Listing,
+}
+
+impl ListedEntries {
+    /// The name of an entry.
+    pub fn name(&self, number: usize) -> &CStr {
+        self.listing.c_str(&self.listing.entries()[number])
+    }
+}
+
+/// Files of a directory that one thread copies in a row: others would wait for the directory that it changes.
+pub(super) struct CopyBatch {
+    pub listed: Arc<ListedEntries>,
+    pub range: Range<usize>,
+    /// The numbers of those of which nothing was in memory before they were fetched.
+    pub fetched: HashSet<usize>,
+}
+
+/// Something to do.
+pub(super) enum CopyJob {
+    /// Make the copy of a directory, and list it.
+    Enter(Arc<Pair>),
+    /// List a directory from a position.
+    List(Arc<Pair>, u64),
+    /// Copy a file with a name of its own.
+    Named(Arc<Pair>, CString, CString),
+}
+
+/// What is to be done.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub jobs: Vec<CopyJob>,
+    pub batches: VecDeque<CopyBatch>,
+    /// Batches that were fetched in the order of their places, where that is done.
+    pub fetched: VecDeque<CopyBatch>,
+    pub is_fetching: bool,
+    /// The directories whose files are copied.
+    pub busy: Vec<Arc<ListedEntries>>,
+    pub at_work: usize,
+    pub asleep: usize,
+}
+
+/// Entries that are listed before those listed are copied.
+pub(super) const LISTED: usize = 16 << 10;
+/// Files in a batch.
+pub(super) const BATCH: usize = 512;
+/// Batches that wait, before no more directories are listed.
+const BATCHES: usize = LISTED / BATCH;
+
+/// What a thread does next.
+pub(super) enum Work {
+    Job(CopyJob),
+    Batch(CopyBatch),
+    /// Fetch these in the order of their places.
+    Fetch(Vec<CopyBatch>),
+}
+
+impl Queue {
+    /// What is to be done next. Two threads that make files in one directory would wait for each other, so files of a directory in
+    /// which nobody works come first, then a job that may bring some, unless many files wait. On a device with a head, directories are
+    /// listed until many files wait; these are fetched together, while nothing else moves the head.
+    pub fn take(&mut self, is_by_place: bool) -> Option<Work> {
+        if !is_by_place {
+            let free = self.free(|queue| &queue.batches);
+            if free.is_none()
+                && self.batches.len() < BATCHES
+                && let Some(job) = self.jobs.pop()
+            {
+                return Some(Work::Job(job));
+            }
+            return self.batches.remove(free.unwrap_or(0)).map(|batch| self.begin(batch));
+        }
+        if !self.is_fetching {
+            if self.batches.len() < BATCHES
+                && let Some(job) = self.jobs.pop()
+            {
+                return Some(Work::Job(job));
+            }
+            if !self.batches.is_empty() && self.fetched.len() < BATCHES {
+                self.is_fetching = true;
+                return Some(Work::Fetch(self.batches.drain(..).collect()));
+            }
+        }
+        let free = self.free(|queue| &queue.fetched);
+        self.fetched.remove(free.unwrap_or(0)).map(|batch| self.begin(batch))
+    }
+
+    /// The first batch of a directory in which nobody works.
+    fn free(&self, batches: impl Fn(&Self) -> &VecDeque<CopyBatch>) -> Option<usize> {
+        let is_busy = |batch: &CopyBatch| {
+            let mut busy = self.busy.iter();
+            busy.any(|busy| Arc::ptr_eq(&busy.directory, &batch.listed.directory))
+        };
+        batches(self).iter().position(|batch| !is_busy(batch))
+    }
+
+    fn begin(&mut self, batch: CopyBatch) -> Work {
+        self.busy.push(Arc::clone(&batch.listed));
+        Work::Batch(batch)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.batches.is_empty() && self.fetched.is_empty()
+    }
+}
+
+/// A name in the target.
+#[derive(Clone)]
+pub(super) struct Name {
+    pub directory: Arc<Pair>,
+    pub to: CString,
+    /// What its source is called.
+    pub from: CString,
+    /// Whether the file, which stays, is only alike its source: before it gets another name, their bytes are compared.
+    is_unproven: bool,
+}
+
+impl Name {
+    pub fn of(at: &At<'_>) -> Self {
+        Self {
+            directory: Arc::clone(at.directory),
+            to: at.to.to_owned(),
+            from: at.from.to_owned(),
+            is_unproven: false,
+        }
+    }
+
+    /// The name in its open directories.
+    fn at<'a>(&'a self, handles: [BorrowedFd<'a>; 2]) -> At<'a> {
+        At {
+            to: &self.to,
+            ..At::of(&self.directory, handles, &self.from)
+        }
+    }
+}
+
+/// The copies of files with several names, by their sources.
+#[derive(Default)]
+pub(super) struct Links {
+    copies: Mutex<HashMap<FileId, Link>>,
+    /// The sources of files of the target with several names that are their copies already.
+    claims: Mutex<HashMap<FileId, FileId>>,
+    /// The checksums of copies that may get further names.
+    pub checksums: Mutex<HashMap<FileId, String>>,
+    /// Whether files may be met more often than they have names, because sources overlap or links are followed.
+    pub are_met_again: AtomicBool,
+}
+
+pub(super) struct Link {
+    /// The names of the source that were not met yet.
+    left: u64,
+    /// Whether none was met before.
+    is_first: bool,
+    state: LinkState,
+    /// The names of a new copy. They become names of a copy that stays, if one is met later.
+    given: Vec<Name>,
+    /// A copy that stays, met while a new one is made.
+    kept: Option<(Name, FileId)>,
+}
+
+enum LinkState {
+    /// A thread copies it. These names wait for it.
+    Copying(Vec<Name>),
+    /// The first name of the copy, and which file it is.
+    Copied(Name, FileId),
+}
+
+/// What is to be done with a name of a file that has several.
+pub(super) enum LinkTurn {
+    /// Copy the file.
+    Copy,
+    /// Link it to this copy.
+    Link(Name, FileId),
+    /// The thread that copies the file links it.
+    Wait,
+}
+
+impl Links {
+    /// Whose turn it is at a name of a file with `names` of them.
+    pub fn turn(&self, file: FileId, names: u64, at: &At<'_>) -> LinkTurn {
+        let mut links = lock(&self.copies);
+        let link = links.entry(file).or_insert(Link {
+            left: names,
+            is_first: true,
+            state: LinkState::Copied(Name::of(at), file),
+            given: Vec::new(),
+            kept: None,
+        });
+        let is_first = std::mem::take(&mut link.is_first);
+        link.left = link.left.saturating_sub(1);
+        match &mut link.state {
+            state if is_first => {
+                *state = LinkState::Copying(Vec::new());
+                LinkTurn::Copy
+            }
+            LinkState::Copying(waiting) => {
+                waiting.push(Name::of(at));
+                LinkTurn::Wait
+            }
+            LinkState::Copied(first, copy) => {
+                let turn = LinkTurn::Link(first.clone(), *copy);
+                if !link.given.is_empty() {
+                    link.given.push(Name::of(at));
+                }
+                if link.left == 0 && !self.are_met_again.load(Ordering::Relaxed) {
+                    links.remove(&file);
+                }
+                turn
+            }
+        }
+    }
+
+    /// Whether a name of a file was met before.
+    pub fn is_met(&self, file: FileId) -> bool {
+        lock(&self.copies).contains_key(&file)
+    }
+
+    /// Whether a file of the target is the copy of this source, and not also that of another one, which needs a file of its own.
+    pub fn claim(&self, copy: &StatFacts, source: FileId) -> bool {
+        copy.names < 2 || *lock(&self.claims).entry(copy.id()).or_insert(source) == source
+    }
+
+    /// Notes a name whose copy stays. Returns the names of a new copy, which become names of this one; fails with the first name of
+    /// another copy that stays, too.
+    fn keep(&self, file: FileId, names: u64, copy: FileId, name: &Name) -> Result<Vec<Name>, (Name, FileId)> {
+        let mut links = lock(&self.copies);
+        let link = links.entry(file).or_insert_with(|| Link {
+            left: names,
+            is_first: false,
+            state: LinkState::Copied(name.clone(), copy),
+            given: Vec::new(),
+            kept: None,
+        });
+        link.left = link.left.saturating_sub(1);
+        let new = (name.clone(), copy);
+        match &mut link.state {
+            LinkState::Copied(_, known) if *known == copy => return Ok(Vec::new()),
+            LinkState::Copied(first, known) if link.given.is_empty() => return Err((first.clone(), *known)),
+            LinkState::Copied(first, known) => (*first, *known) = new,
+            LinkState::Copying(_) => match &link.kept {
+                Some(kept) if kept.1 != copy => return Err(kept.clone()),
+                _ => link.kept = Some(new),
+            },
+        }
+        Ok(std::mem::take(&mut link.given))
+    }
+
+    /// The copy of a file, by its first name.
+    fn copy_of(&self, file: FileId) -> Option<(Name, FileId)> {
+        match &lock(&self.copies).get(&file)?.state {
+            LinkState::Copied(first, copy) => Some((first.clone(), *copy)),
+            LinkState::Copying(_) => None,
+        }
+    }
+
+    /// A file was copied to a name, or could not be. Returns the names that wait, and what they are to be linked to: a copy that stays,
+    /// if one was met meanwhile. `may_stay` says that one may still be met.
+    pub fn copied(
+        &self,
+        file: FileId,
+        copy: Option<FileId>,
+        may_stay: bool,
+        at: &At<'_>,
+    ) -> (Vec<Name>, Option<(Name, FileId)>) {
+        let mut links = lock(&self.copies);
+        let new = copy.map(|copy| (Name::of(at), copy));
+        let Some(link) = links.get_mut(&file) else {
+            return (Vec::new(), new);
+        };
+        let waiting = match &mut link.state {
+            LinkState::Copying(waiting) => std::mem::take(waiting),
+            LinkState::Copied(..) => Vec::new(),
+        };
+        let kept = link.kept.take();
+        if may_stay && kept.is_none() && new.is_some() {
+            link.given.clone_from(&waiting);
+            link.given.push(Name::of(at));
+        }
+        let first = kept.or(new);
+        match first.clone() {
+            Some((first, copy)) if link.left > 0 || self.are_met_again.load(Ordering::Relaxed) => {
+                link.state = LinkState::Copied(first, copy);
+            }
+            // The next name is copied itself.
+            _ => drop(links.remove(&file)),
+        }
+        (waiting, first)
+    }
+}
+
+/// What is known of copying from one device to another.
+#[derive(Default)]
+pub(super) struct Data(Mutex<Vec<(u64, u64, Arc<Devices>)>>);
+
+#[derive(Default)]
+pub(super) struct Devices {
+    sharing: Attempts,
+    in_kernel: Attempts,
+    /// How large files are copied that are in memory, and others.
+    planned: [OnceLock<Option<(Method, String)>>; 2],
+    /// Held while a large file that is not in memory is read.
+    cold: Mutex<()>,
+}
+
+/// Attempts at something that some files may refuse, and two file systems always.
+#[derive(Default)]
+pub(super) struct Attempts {
+    succeeded: AtomicU32,
+    refused: AtomicU32,
+}
+
+/// So many refusals without a success mean that it never works.
+const REFUSALS: u32 = 3;
+
+impl Attempts {
+    fn may_work(&self) -> bool {
+        self.succeeded.load(Ordering::Relaxed) > 0 || self.refused.load(Ordering::Relaxed) < REFUSALS
+    }
+
+    /// Counts an attempt, and returns what it gave.
+    fn count<T>(&self, attempt: Support<T>) -> Option<T> {
+        let (counter, given) = match attempt {
+            Support::Available(given) => (&self.succeeded, Some(given)),
+            Support::Unavailable(_) => (&self.refused, None),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        given
+    }
+}
+
+/// No file system rounds more: FAT stores every second second.
+const ROUNDED_MAX_NS: i128 = 2_000_000_000;
+
+/// What a copy lacks that was to have a time and has another one.
+pub(super) fn lost(wanted: Time, stored: Time) -> Option<&'static str> {
+    let [wanted, stored] =
+        [wanted, stored].map(|(seconds, more)| i128::from(seconds) * 1_000_000_000 + i128::from(more));
+    let is_rounded = wanted.abs_diff(stored) < ROUNDED_MAX_NS.unsigned_abs();
+    (wanted != stored).then_some(if is_rounded { ROUNDED_TIMES } else { UNSTORED_TIMES })
+}
+
+/// For each file system of targets, a file without a name that shows what becomes of times there.
+#[derive(Default)]
+pub(super) struct StoredTimes(Mutex<HashMap<u64, Option<File>>>);
+
+impl StoredTimes {
+    /// Returns what the file system of a device, on which `make` makes a file, makes of a time of
+    /// modification; the time itself if that cannot be found out.
+    pub fn of(&self, time: Time, device: u64, make: impl FnOnce() -> Option<File>) -> Time {
+        let mut files = lock(&self.0);
+        let file = files.entry(device).or_insert_with(make);
+        let stored = file.as_ref().and_then(|file| {
+            let file = FileRef::Open(file.as_fd());
+            // FUSE may ignore a time of modification alone.
+            file.set_times(Some(time), time).ok()?;
+            Some(file.facts().ok()?.modified)
+        });
+        stored.unwrap_or(time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_time_that_is_rounded_is_told_from_one_that_cannot_be_stored(
+            seconds in prop_oneof![any::<i64>(), -10..10_i64, 9_223_372_030..9_223_372_040_i64],
+            more in prop_oneof![Just(0), Just(999_999_999), 0..1_000_000_000_u32],
+            unit in prop_oneof![Just(1), Just(100), Just(10_000_000), Just(1_000_000_000)],
+            away in 3..i64::MAX,
+        ) {
+            let rounded = (seconds, more - more % unit);
+            prop_assert_eq!(lost((seconds, more), rounded), (rounded.1 != more).then_some(ROUNDED_TIMES));
+            let even = (seconds & !1, 0);
+            prop_assert_eq!(lost((seconds, more), even), (even != (seconds, more)).then_some(ROUNDED_TIMES));
+            let last = (seconds.saturating_sub(away), 0);
+            prop_assert_eq!(lost((seconds, more), last).is_some(), last != (seconds, more));
+            if last.0 < seconds.saturating_sub(2) {
+                prop_assert_eq!(lost((seconds, more), last), Some(UNSTORED_TIMES));
+            }
+        }
+    }
 }

@@ -1,64 +1,28 @@
 //! Moving the bytes of a file to its copy: blocks are shared where the file system can do that, or the kernel copies them, or they are
 //! read and written. What two file systems can do is found out once, by the first files.
 
+use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use seekless::files::data_ranges;
+use rustix::fs::{FileType, Mode, openat, readlinkat};
+use seekless::files::{Attributes, data_ranges, first_data, hexadecimal, read_full};
 use seekless::method::{Durability, Method};
+use seekless::walk::{FOUND_FILE, StatFacts};
 use seekless::{Copier, Destination, Job, Part};
 use seekless_sys::{self as sys, Advice, Support};
+use sha2::Sha256;
 
-use super::copying::{Copying, Worker};
+use super::copying::{Attempts, Copying, Data, Devices, Worker};
+use super::names::Failed;
 use super::pair::At;
-use super::queue::lock;
-use super::{CpDurability, CpSummary, When};
+use super::{Checksum, CpDurability, CpSummary, When};
 use crate::handle::path_of;
 use crate::place::resident_bytes;
-
-/// What is known of copying from one device to another.
-#[derive(Default)]
-pub(super) struct Data(Mutex<Vec<(u64, u64, Arc<Devices>)>>);
-
-#[derive(Default)]
-struct Devices {
-    sharing: Attempts,
-    in_kernel: Attempts,
-    /// How large files are copied that are in memory, and others.
-    planned: [OnceLock<Option<(Method, String)>>; 2],
-    /// Held while a large file that is not in memory is read.
-    cold: Mutex<()>,
-}
-
-/// Attempts at something that some files may refuse, and two file systems always.
-#[derive(Default)]
-struct Attempts {
-    succeeded: AtomicU32,
-    refused: AtomicU32,
-}
-
-/// So many refusals without a success mean that it never works.
-const REFUSALS: u32 = 3;
-
-impl Attempts {
-    fn may_work(&self) -> bool {
-        self.succeeded.load(Ordering::Relaxed) > 0 || self.refused.load(Ordering::Relaxed) < REFUSALS
-    }
-
-    /// Counts an attempt, and returns what it gave.
-    fn count<T>(&self, attempt: Support<T>) -> Option<T> {
-        let (counter, given) = match attempt {
-            Support::Available(given) => (&self.succeeded, Some(given)),
-            Support::Unavailable(_) => (&self.refused, None),
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        given
-    }
-}
 
 /// How the bytes of a file moved.
 #[derive(Default)]
@@ -394,4 +358,142 @@ fn copy_without_zeros(
         at += read as u64;
     }
     Ok(zeros)
+}
+
+/// The offset from which on a file has no holes: its size if it has some, else 0.
+fn end_of_holes(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    Ok(if has_holes(&metadata) { metadata.len() } else { 0 })
+}
+
+/// Compares a copy with its source, as it is read from the device.
+pub(super) fn verify(shared: &Copying<'_>, source: &File, new: &File, worker: &mut Worker) -> Result<(), Failed> {
+    let metadata = new.metadata().map_err(|error| ("stat the copy", error))?;
+    // In pieces, so that a signal does not wait long.
+    for at in (0..metadata.len()).step_by(DROPPED_BYTES as usize) {
+        if shared.stop.is_stopped() {
+            return Err(("verify the copy", stopped()));
+        }
+        sys::write_back(new, at, DROPPED_BYTES).map_err(|error| ("write the copy to the device", error))?;
+        let _ = sys::advise(new, Advice::DontNeed, at, DROPPED_BYTES);
+    }
+    sys::drop_from_cache(new).map_err(|error| ("evict the copy from the page cache", error))?;
+    if let Some(at) = first_difference(shared, source, new, worker)? {
+        let reason = format!("the copy differs at or after byte {at}");
+        return Err(("verify the copy", io::Error::other(reason)));
+    }
+    worker.done.verified += 1;
+    Ok(())
+}
+
+/// The offset of the block in which two files differ. What is a hole in both is not read.
+pub(super) fn first_difference(
+    shared: &Copying<'_>,
+    source: &File,
+    copy: &File,
+    worker: &mut Worker,
+) -> Result<Option<u64>, Failed> {
+    let (mut other, mut at) = (vec![0; BLOCK_BYTES], 0);
+    worker.buffer.resize(BLOCK_BYTES, 0);
+    let end_of_holes = end_of_holes(source).map_err(|error| ("stat", error))?;
+    loop {
+        if shared.stop.is_stopped() {
+            return Err(("compare the copy", stopped()));
+        }
+        if at < end_of_holes {
+            at = first_data(&[source, copy], at..end_of_holes).map_err(|error| ("find data", error))?;
+        }
+        let length = read_full(source, &mut worker.buffer, at).map_err(|error| ("read", error))?;
+        let copied = read_full(copy, &mut other, at).map_err(|error| ("read the copy", error))?;
+        if worker.buffer[..length] != other[..copied] {
+            return Ok(Some(at));
+        }
+        if length == 0 {
+            return Ok(None);
+        }
+        at += length as u64;
+    }
+}
+
+/// Whether two entries of this kind have the same bytes, or lead to the same path. What was not in memory is not left there.
+pub(super) fn have_equal_content(
+    shared: &Copying<'_>,
+    names: [(BorrowedFd<'_>, &CStr); 2],
+    kind: FileType,
+    worker: &mut Worker,
+) -> bool {
+    match kind {
+        FileType::RegularFile => {
+            let open = |(directory, name)| openat(directory, name, FOUND_FILE, Mode::empty()).map(File::from);
+            let [Ok(one), Ok(other)] = names.map(open) else {
+                return false;
+            };
+            let is_dropped = |file: &File| !shared.options.keep_cached && is_cold(file, true).unwrap_or(false);
+            let dropped = [&one, &other].map(|file| is_dropped(file).then_some(file));
+            let first = first_difference(shared, &one, &other, worker);
+            for file in dropped.into_iter().flatten() {
+                let _ = sys::drop_from_cache(file);
+            }
+            matches!(first, Ok(None))
+        }
+        FileType::Symlink => {
+            let [one, other] = names.map(|(directory, name)| readlinkat(directory, name, Vec::new()));
+            one.is_ok_and(|one| other.is_ok_and(|other| one == other))
+        }
+        _ => true,
+    }
+}
+
+/// Whether two entries differ in nothing but their names and their times of access and change.
+pub(super) fn are_equal(shared: &Copying<'_>, names: [(BorrowedFd<'_>, &CStr); 2], worker: &mut Worker) -> bool {
+    let facts = |(directory, name)| -> io::Result<_> {
+        let found = StatFacts::at(directory, name)?;
+        let extended = sys::extended_attributes_at(directory, name)?.available();
+        let attributes = Attributes::new(&found, extended);
+        Ok((attributes, found.kind, found.number, found.bytes, found.modified))
+    };
+    let [Ok(one), Ok(other)] = names.map(facts) else {
+        return false;
+    };
+    one == other && have_equal_content(shared, names, one.1, worker)
+}
+
+/// The checksum of a file, in hexadecimal. Holes count as zeros, without reading them.
+pub(super) fn file_checksum(
+    shared: &Copying<'_>,
+    file: &File,
+    kind: Checksum,
+    worker: &mut Worker,
+) -> io::Result<String> {
+    let (mut blake3, mut sha256, mut at) = (blake3::Hasher::new(), Sha256::new(), 0);
+    let zeros = vec![0; BLOCK_BYTES];
+    worker.buffer.resize(BLOCK_BYTES, 0);
+    let end_of_holes = end_of_holes(file)?;
+    let mut data = 0;
+    loop {
+        if shared.stop.is_stopped() {
+            return Err(stopped());
+        }
+        if (data..end_of_holes).contains(&at) {
+            data = first_data(&[file], at..end_of_holes)?;
+        }
+        let bytes = match data.saturating_sub(at).min(BLOCK_BYTES as u64) as usize {
+            0 => {
+                let read = read_full(file, &mut worker.buffer, at)?;
+                &worker.buffer[..read]
+            }
+            hole => &zeros[..hole],
+        };
+        match kind {
+            Checksum::Blake3 => _ = blake3.update(bytes),
+            Checksum::Sha256 => sha256.update(bytes),
+        }
+        if bytes.is_empty() {
+            return Ok(match kind {
+                Checksum::Blake3 => blake3.finalize().to_hex().to_string(),
+                Checksum::Sha256 => hexadecimal(&sha256.finalize()),
+            });
+        }
+        at += bytes.len() as u64;
+    }
 }

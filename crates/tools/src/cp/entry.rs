@@ -1,20 +1,27 @@
-//! Copying what is not a regular file, and finding out what an entry is.
+//! Copying an entry that is not a directory: what the target has by its name, the bytes, what it has beside them, and its further names.
 
+use std::cell::Cell;
 use std::ffi::CStr;
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use rustix::fs::{AtFlags, FileType, readlinkat, statat, symlinkat};
-use seekless::files::{FileRef, Own};
-use seekless::walk::{StatFacts, is_sure};
-use seekless_sys as sys;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, linkat, openat, readlinkat, statat, symlinkat};
+use rustix::io::{Errno, retry_on_intr};
+use seekless::files::{FileId, FileRef, FileState, Own, Time, times, with_article};
+use seekless::walk::{Directory, FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
+use seekless_sys::{self as sys, without_atime};
 
-use super::copying::{Copying, Worker};
-use super::file::{Failed, Found, NewFile};
-use super::given::SourceFacts;
-use super::links::LinkTurn;
-use super::pair::At;
-use super::{Existing, FollowedLinks};
+use super::copying::{Copying, Link, LinkTurn, Name, Worker, is_full};
+use super::data::{LARGE_BYTES, Moved, are_equal, file_checksum, first_difference, have_equal_content, verify};
+use super::directories::{complete, enter_at, finish};
+use super::journal::PIECE_SYNCED;
+use super::names::{Failed, Staged};
+use super::new_file::{NewFile, Place};
+use super::pair::{At, SourceFacts, UMASK};
+use super::roots::Named;
+use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
 /// What became of an entry.
 #[derive(PartialEq, Eq)]
@@ -30,183 +37,220 @@ enum EntryCopy {
     Kept,
 }
 
-impl Copying<'_> {
-    /// Copies an entry that is not a directory; its kind is not known if it was named. Returns false if another thread finishes it.
-    pub fn copy_entry(&self, at: &At<'_>, kind: Option<FileType>, worker: &mut Worker) -> bool {
-        if self.journal.as_ref().is_some_and(|journal| journal.is_called(at.from)) {
-            return true;
-        }
-        let is_followed = match self.options.followed {
-            FollowedLinks::None => false,
-            FollowedLinks::Named => kind.is_none(),
-            FollowedLinks::All => true,
-        };
-        let kind = match kind {
-            Some(kind) if kind != FileType::Symlink || !is_followed => kind,
-            _ => match stat(at, is_followed) {
-                Ok(found) => StatFacts::of_stat(&found).kind,
-                Err((action, error)) => {
-                    self.fail(worker, at.source_path(), action, &error);
-                    return true;
-                }
-            },
-        };
-        if self.options.dry_run && kind != FileType::Directory {
-            self.count_only(at, kind, is_followed, worker);
-            return true;
-        }
-        let copied = match kind {
-            FileType::RegularFile => return self.copy_file(at, is_followed, worker),
-            FileType::Directory => {
-                self.enter_at(at, is_followed);
-                return false;
-            }
-            FileType::Symlink => self.copy_link(at, worker),
-            FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => {
-                self.copy_special(at, is_followed, worker)
-            }
-            FileType::Unknown => Err(("copy", io::Error::other("unknown file type"))),
-        };
-        match copied {
-            Ok(EntryCopy::New) => self.tell_copied(at, 0),
-            Ok(EntryCopy::Linked { is_over }) => return is_over,
-            Ok(EntryCopy::Same) => worker.done.resumed += 1,
-            Ok(EntryCopy::Kept) => worker.done.kept += 1,
-            Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
-        }
-        true
-    }
+/// A copy that is only without what its source has beside the bytes, and without its name.
+pub(super) struct Copied<'a> {
+    new: NewFile<'a>,
+    /// What it has of its own.
+    own: Own,
+    origin: SourceFacts,
+    moved: Moved,
+    /// What the source is by now, if it changed meanwhile.
+    changed: Option<Metadata>,
+}
 
-    /// Counts what would be copied.
-    fn count_only(&self, at: &At<'_>, kind: FileType, is_followed: bool, worker: &mut Worker) {
-        match stat(at, is_followed).map(|found| StatFacts::of_stat(&found)) {
-            Ok(facts) if self.is_met_again(&facts, at) => worker.done.hard_links += 1,
-            Ok(facts) if facts.is_file() => {
-                worker.done.files += 1;
-                worker.done.bytes += facts.bytes;
-                worker.done.hole_bytes += facts.bytes.saturating_sub(facts.allocated_bytes);
-            }
-            Ok(_) if kind == FileType::Symlink => worker.done.symbolic_links += 1,
-            Ok(_) => worker.done.special += 1,
-            Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
-        }
-        self.tell_copied(at, 0);
-    }
+/// What the target has under the name of a copy.
+pub(super) enum Found {
+    Nothing,
+    /// Something that stays as it is.
+    Stays(StatFacts),
+    Replaced(StatFacts),
+}
 
-    /// Whether a file whose copy is counted would get another name.
-    fn is_met_again(&self, facts: &StatFacts, at: &At<'_>) -> bool {
-        if facts.names < 2 || !self.options.preserved.links {
+/// Copies an entry that is not a directory; its kind is not known if it was named. Returns false if another thread finishes it.
+pub(super) fn copy_entry(shared: &Copying<'_>, at: &At<'_>, kind: Option<FileType>, worker: &mut Worker) -> bool {
+    if shared
+        .journal
+        .as_ref()
+        .is_some_and(|journal| journal.is_called(at.from))
+    {
+        return true;
+    }
+    let is_followed = match shared.options.followed {
+        FollowedLinks::None => false,
+        FollowedLinks::Named => kind.is_none(),
+        FollowedLinks::All => true,
+    };
+    let kind = match kind {
+        Some(kind) if kind != FileType::Symlink || !is_followed => kind,
+        _ => match stat(at, is_followed) {
+            Ok(found) => StatFacts::of_stat(&found).kind,
+            Err((action, error)) => {
+                shared.fail(worker, at.source_path(), action, &error);
+                return true;
+            }
+        },
+    };
+    if shared.options.dry_run && kind != FileType::Directory {
+        count_only(shared, at, kind, is_followed, worker);
+        return true;
+    }
+    let copied = match kind {
+        FileType::RegularFile => return copy_file(shared, at, is_followed, worker),
+        FileType::Directory => {
+            enter_at(shared, at, is_followed);
             return false;
         }
-        let turn = self.links.turn(facts.id(), facts.names, at);
-        if matches!(turn, LinkTurn::Copy) {
-            self.links.copied(facts.id(), Some(facts.id()), false, at);
+        FileType::Symlink => copy_link(shared, at, worker),
+        FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => {
+            copy_special(shared, at, is_followed, worker)
         }
-        !matches!(turn, LinkTurn::Copy)
+        FileType::Unknown => Err(("copy", io::Error::other("unknown file type"))),
+    };
+    match copied {
+        Ok(EntryCopy::New) => shared.tell_copied(at, 0),
+        Ok(EntryCopy::Linked { is_over }) => return is_over,
+        Ok(EntryCopy::Same) => worker.done.resumed += 1,
+        Ok(EntryCopy::Kept) => worker.done.kept += 1,
+        Err((action, error)) => shared.fail(worker, at.source_path(), action, &error),
     }
+    true
+}
 
-    fn copy_link(&self, at: &At<'_>, worker: &mut Worker) -> Result<EntryCopy, Failed> {
-        let target =
-            readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the symbolic link", error.into()))?;
-        let make = |name: &CStr| Ok(symlinkat(&target, at.handles[1], name)?);
-        let entry = self.make(at, false, &make, worker)?;
-        worker.done.symbolic_links += u64::from(entry == EntryCopy::New);
-        Ok(entry)
+/// Counts what would be copied.
+fn count_only(shared: &Copying<'_>, at: &At<'_>, kind: FileType, is_followed: bool, worker: &mut Worker) {
+    match stat(at, is_followed).map(|found| StatFacts::of_stat(&found)) {
+        Ok(facts) if is_met_again(shared, &facts, at) => worker.done.hard_links += 1,
+        Ok(facts) if facts.is_file() => {
+            worker.done.files += 1;
+            worker.done.bytes += facts.bytes;
+            worker.done.hole_bytes += facts.bytes.saturating_sub(facts.allocated_bytes);
+        }
+        Ok(_) if kind == FileType::Symlink => worker.done.symbolic_links += 1,
+        Ok(_) => worker.done.special += 1,
+        Err((action, error)) => shared.fail(worker, at.source_path(), action, &error),
     }
+    shared.tell_copied(at, 0);
+}
 
-    fn copy_special(&self, at: &At<'_>, is_followed: bool, worker: &mut Worker) -> Result<EntryCopy, Failed> {
-        let facts = StatFacts::of_stat(&stat(at, is_followed)?);
-        let make = |name: &CStr| sys::make_node(at.handles[1], name, facts.kind, facts.number)?.required();
-        let entry = self.make(at, is_followed, &make, worker)?;
-        worker.done.special += u64::from(entry == EntryCopy::New);
-        Ok(entry)
+/// Whether a file whose copy is counted would get another name.
+fn is_met_again(shared: &Copying<'_>, facts: &StatFacts, at: &At<'_>) -> bool {
+    if facts.names < 2 || !shared.options.preserved.links {
+        return false;
     }
+    let turn = shared.links.turn(facts.id(), facts.names, at);
+    if matches!(turn, LinkTurn::Copy) {
+        shared.links.copied(facts.id(), Some(facts.id()), false, at);
+    }
+    !matches!(turn, LinkTurn::Copy)
+}
 
-    /// Makes a copy by `make`, with what its source has.
-    fn make(
-        &self,
-        at: &At<'_>,
-        is_followed: bool,
-        make: &dyn Fn(&CStr) -> io::Result<()>,
-        worker: &mut Worker,
-    ) -> Result<EntryCopy, Failed> {
-        let facts = StatFacts::of_stat(&stat(at, is_followed)?);
-        let existing = match self.existing(at, facts.id(), facts.modified)? {
-            Found::Stays(found) => {
-                let is_older = self.options.existing == Existing::ReplacedIfOlder;
-                if is_older || facts.names > 1 && self.is_equal_entry(at, &found, &facts, worker) {
-                    self.keep_name(at, facts.id(), facts.names, (&found, true), worker);
-                }
-                return Ok(EntryCopy::Kept);
+fn copy_link(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) -> Result<EntryCopy, Failed> {
+    let target =
+        readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the symbolic link", error.into()))?;
+    let make = |name: &CStr| Ok(symlinkat(&target, at.handles[1], name)?);
+    let entry = make_copy(shared, at, false, &make, worker)?;
+    worker.done.symbolic_links += u64::from(entry == EntryCopy::New);
+    Ok(entry)
+}
+
+fn copy_special(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    is_followed: bool,
+    worker: &mut Worker,
+) -> Result<EntryCopy, Failed> {
+    let facts = StatFacts::of_stat(&stat(at, is_followed)?);
+    let make = |name: &CStr| sys::make_node(at.handles[1], name, facts.kind, facts.number)?.required();
+    let entry = make_copy(shared, at, is_followed, &make, worker)?;
+    worker.done.special += u64::from(entry == EntryCopy::New);
+    Ok(entry)
+}
+
+/// Makes a copy by `make`, with what its source has.
+fn make_copy(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    is_followed: bool,
+    make: &dyn Fn(&CStr) -> io::Result<()>,
+    worker: &mut Worker,
+) -> Result<EntryCopy, Failed> {
+    let facts = StatFacts::of_stat(&stat(at, is_followed)?);
+    let existing = match existing(shared, at, facts.id(), facts.modified)? {
+        Found::Stays(found) => {
+            let is_older = shared.options.existing == Existing::ReplacedIfOlder;
+            if is_older || facts.names > 1 && is_equal_entry(shared, at, &found, &facts, worker) {
+                keep_name(shared, at, facts.id(), facts.names, (&found, true), worker);
             }
-            Found::Replaced(found) => {
-                let is_link = facts.kind == FileType::Symlink;
-                if is_link && StatFacts::behind(at.handles[0], at.from).is_ok_and(|end| end.id() == found.id()) {
-                    let reason = "the link leads to it, and would be all that is left";
-                    return Err(("replace it by the link", io::Error::other(reason)));
-                }
-                Some(found)
+            return Ok(EntryCopy::Kept);
+        }
+        Found::Replaced(found) => {
+            let is_link = facts.kind == FileType::Symlink;
+            if is_link && StatFacts::behind(at.handles[0], at.from).is_ok_and(|end| end.id() == found.id()) {
+                let reason = "the link leads to it, and would be all that is left";
+                return Err(("replace it by the link", io::Error::other(reason)));
             }
-            Found::Nothing => None,
-        };
-        let is_linked = self.options.preserved.links && facts.names > 1;
-        // Elsewhere two files may have one number.
-        let has_links = is_linked && is_sure(at.handles[0]);
-        if is_linked && !has_links {
-            *worker.done.not_preserved.entry("hard links").or_default() += 1;
+            Some(found)
         }
-        if has_links && let Some(is_over) = self.link_or_wait(at, facts.id(), facts.names, existing.as_ref(), worker) {
-            return Ok(EntryCopy::Linked { is_over });
-        }
-        let same = existing.filter(|found| {
-            self.options.same.is_some()
-                && self.is_equal_entry(at, found, &facts, worker)
-                && self.links.claim(found, facts.id())
-        });
-        if let Some(found) = same {
-            let given = self.give_equal(at, &facts, &found, worker);
-            if has_links {
-                self.link_waiting(at, facts.id(), Some(found.id()), facts.kind, worker);
-            }
-            return given.map(|()| EntryCopy::Same);
-        }
-        let new = NewFile::make_entry(at, facts.kind, make, self).map_err(|error| ("create the copy", error));
-        let given = new.and_then(|mut new| {
-            let origin = SourceFacts::of_entry(at.handles[0], at.from, &facts, self.options);
-            let copy = FileRef::Handle(new.file.as_fd(), facts.kind);
-            let own = copy.facts().map(|own| Own::of(&own));
-            let given = own.and_then(|own| self.give(&origin, copy, (&own, true), || at.copy_path(), worker));
-            let given = given.map_err(|error| ("stat the copy", error))?;
-            new.publish(at, existing.is_some(), self.journal.as_ref())?;
-            Ok(given)
-        });
+        Found::Nothing => None,
+    };
+    let is_linked = shared.options.preserved.links && facts.names > 1;
+    // Elsewhere two files may have one number.
+    let has_links = is_linked && is_sure(at.handles[0]);
+    if is_linked && !has_links {
+        *worker.done.not_preserved.entry("hard links").or_default() += 1;
+    }
+    if has_links && let Some(is_over) = link_or_wait(shared, at, facts.id(), facts.names, existing.as_ref(), worker) {
+        return Ok(EntryCopy::Linked { is_over });
+    }
+    let same = existing.filter(|found| {
+        shared.options.same.is_some()
+            && is_equal_entry(shared, at, found, &facts, worker)
+            && shared.links.claim(found, facts.id())
+    });
+    if let Some(found) = same {
+        let given = give_equal(shared, at, &facts, &found, worker);
         if has_links {
-            let copy = given.as_ref().ok().map(|copy| copy.id());
-            self.link_waiting(at, facts.id(), copy, facts.kind, worker);
+            link_waiting(shared, at, facts.id(), Some(found.id()), facts.kind, worker);
         }
-        given.map(|_| EntryCopy::New)
+        return given.map(|()| EntryCopy::Same);
     }
+    let new = NewFile::make_entry(at, facts.kind, make, shared).map_err(|error| ("create the copy", error));
+    let given = new.and_then(|mut new| {
+        let origin = SourceFacts::of_entry(at.handles[0], at.from, &facts, shared.options);
+        let copy = FileRef::Handle(new.file.as_fd(), facts.kind);
+        let own = copy.facts().map(|own| Own::of(&own));
+        let given = own.and_then(|own| shared.give(&origin, copy, (&own, true), || at.copy_path(), worker));
+        let given = given.map_err(|error| ("stat the copy", error))?;
+        new.publish(at, existing.is_some(), shared.journal.as_ref())?;
+        Ok(given)
+    });
+    if has_links {
+        let copy = given.as_ref().ok().map(|copy| copy.id());
+        link_waiting(shared, at, facts.id(), copy, facts.kind, worker);
+    }
+    given.map(|_| EntryCopy::New)
+}
 
-    /// Gives an entry of the target that is what its source is the attributes of that.
-    fn give_equal(&self, at: &At<'_>, facts: &StatFacts, found: &StatFacts, worker: &mut Worker) -> Result<(), Failed> {
-        let failed = |error| ("open the copy", error);
-        let file = sys::open_entry(at.handles[1], at.to).map_err(failed)?;
-        let now = StatFacts::of(&file).map_err(|error| failed(error.into()))?;
-        if now.id() != found.id() {
-            return Err(failed(io::Error::other("another process replaced it")));
-        }
-        let origin = SourceFacts::of_entry(at.handles[0], at.from, facts, self.options);
-        let copy = FileRef::Handle(file.as_fd(), facts.kind);
-        let given = self.give(&origin, copy, (&Own::of(&now), true), || at.copy_path(), worker);
-        given.map(drop).map_err(|error| ("stat the copy", error))
+/// Gives an entry of the target that is what its source is the attributes of that.
+fn give_equal(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    facts: &StatFacts,
+    found: &StatFacts,
+    worker: &mut Worker,
+) -> Result<(), Failed> {
+    let failed = |error| ("open the copy", error);
+    let file = sys::open_entry(at.handles[1], at.to).map_err(failed)?;
+    let now = StatFacts::of(&file).map_err(|error| failed(error.into()))?;
+    if now.id() != found.id() {
+        return Err(failed(io::Error::other("another process replaced it")));
     }
+    let origin = SourceFacts::of_entry(at.handles[0], at.from, facts, shared.options);
+    let copy = FileRef::Handle(file.as_fd(), facts.kind);
+    let given = shared.give(&origin, copy, (&Own::of(&now), true), || at.copy_path(), worker);
+    given.map(drop).map_err(|error| ("stat the copy", error))
+}
 
-    /// Whether an entry of the target is what its source is, but for attributes.
-    fn is_equal_entry(&self, at: &At<'_>, found: &StatFacts, source: &StatFacts, worker: &mut Worker) -> bool {
-        let names = [(at.handles[0], at.from), (at.handles[1], at.to)];
-        (found.kind, found.number) == (source.kind, source.number)
-            && self.have_equal_content(names, source.kind, worker)
-    }
+/// Whether an entry of the target is what its source is, but for attributes.
+fn is_equal_entry(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    found: &StatFacts,
+    source: &StatFacts,
+    worker: &mut Worker,
+) -> bool {
+    let names = [(at.handles[0], at.from), (at.handles[1], at.to)];
+    (found.kind, found.number) == (source.kind, source.number) && have_equal_content(shared, names, source.kind, worker)
 }
 
 fn stat(at: &At<'_>, is_followed: bool) -> Result<rustix::fs::Stat, Failed> {
@@ -216,4 +260,511 @@ fn stat(at: &At<'_>, is_followed: bool) -> Result<rustix::fs::Stat, Failed> {
         AtFlags::SYMLINK_NOFOLLOW
     };
     statat(at.handles[0], at.from, flags).map_err(|error| ("stat", error.into()))
+}
+
+/// Copies a regular file. Returns false if the name waits for another thread.
+pub(super) fn copy_file(shared: &Copying<'_>, at: &At<'_>, is_followed: bool, worker: &mut Worker) -> bool {
+    let path = || at.source_path();
+    let (source, metadata) = match open_source(at, is_followed) {
+        Ok(opened) => opened,
+        Err((action, error)) => {
+            shared.fail(worker, path(), action, &error);
+            return true;
+        }
+    };
+    let file = FileId::of(&metadata);
+    let existing = match existing(shared, at, file, times(&metadata)[1]) {
+        Ok(Found::Nothing) => None,
+        Ok(Found::Replaced(found)) if !matches!(found.kind, FileType::RegularFile | FileType::Symlink) => {
+            let reason = format!("it is {}; to write into it, use `cat`", with_article(found.kind));
+            shared.fail(worker, at.copy_path(), "replace it", &io::Error::other(reason));
+            return true;
+        }
+        Ok(Found::Replaced(found)) => Some(found),
+        Ok(Found::Stays(found)) => {
+            worker.done.kept += 1;
+            shared.watch.progress(metadata.len());
+            forget(shared, at, &source);
+            let is_known =
+                shared.options.existing == Existing::ReplacedIfOlder || is_done(shared, at, &found, &source, &metadata);
+            if is_known || shared.may_have_more_names(metadata.nlink()) && is_alike(shared, at, &found, &metadata) {
+                keep_name(shared, at, file, metadata.nlink(), (&found, is_known), worker);
+            }
+            return true;
+        }
+        Err((action, error)) => {
+            shared.fail(worker, at.copy_path(), action, &error);
+            return true;
+        }
+    };
+    let is_linked = shared.may_have_more_names(metadata.nlink());
+    // Elsewhere two files may have one number.
+    let has_links = is_linked && is_sure(&source);
+    if is_linked && !has_links && metadata.nlink() > 1 {
+        *worker.done.not_preserved.entry("hard links").or_default() += 1;
+    }
+    if has_links && let Some(is_over) = link_or_wait(shared, at, file, metadata.nlink(), existing.as_ref(), worker) {
+        forget(shared, at, &source);
+        return is_over;
+    }
+    let done = existing.filter(|found| {
+        (is_done(shared, at, found, &source, &metadata) || is_same(shared, at, found, &source, &metadata, worker))
+            && shared.links.claim(found, file)
+    });
+    let copied = match done.filter(|found| give_again(shared, at, found, &source, &metadata, worker)) {
+        Some(done) => {
+            worker.done.resumed += 1;
+            shared.watch.progress(metadata.len());
+            forget(shared, at, &source);
+            let told = tell_checksum(shared, at, (&source, &metadata), done.id(), worker);
+            told.map(|()| done.id())
+        }
+        None => copy_twice(shared, at, &source, metadata, existing.is_some(), worker),
+    };
+    if let Err((action, error)) = &copied {
+        let path = if is_full(error) { at.copy_path() } else { path() };
+        shared.fail(worker, path, action, error);
+    }
+    if has_links {
+        link_waiting(shared, at, file, copied.ok(), FileType::RegularFile, worker);
+    }
+    true
+}
+
+/// Drops from the page cache what was fetched of a file that is not copied.
+fn forget(shared: &Copying<'_>, at: &At<'_>, source: &File) {
+    if at.was_fetched && !shared.options.keep_cached {
+        let _ = sys::drop_from_cache(source);
+    }
+}
+
+/// Copies a file, and once more if it changed meanwhile.
+fn copy_twice(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    source: &File,
+    mut metadata: Metadata,
+    replaces: bool,
+    worker: &mut Worker,
+) -> Result<FileId, Failed> {
+    let mut first = copy_once(shared, at, source, &metadata, worker);
+    let changed = match &mut first {
+        Ok(copied) => copied.changed.take(),
+        Err(_) if shared.stop.is_stopped() => None,
+        // It became shorter, for example.
+        Err(_) => source
+            .metadata()
+            .ok()
+            .filter(|after| FileState::of(after) != FileState::of(&metadata)),
+    };
+    let copied = match changed {
+        Some(after) => {
+            drop(first);
+            metadata = after;
+            copy_once(shared, at, source, &metadata, worker)?
+        }
+        None => first?,
+    };
+    if copied.changed.is_some() {
+        worker.done.changed += 1;
+        let reason = io::Error::other("it changed during both attempts; the copy may mix versions");
+        shared.fail(worker, at.source_path(), "make a consistent copy", &reason);
+    }
+    // Only now: of a staged file, the times of its source say that it is whole.
+    let Copied { mut new, origin, .. } = copied;
+    let copy = FileRef::Open(new.file.as_fd());
+    let made = shared.give(&origin, copy, (&copied.own, true), || at.copy_path(), worker);
+    let made = made.map_err(|error| ("stat the copy", error))?;
+    if shared.options.durability == CpDurability::Each {
+        sys::sync(&new.file).map_err(|error| ("sync", error))?;
+    }
+    tell_checksum(shared, at, (source, &metadata), made.id(), worker)?;
+    new.publish(at, replaces, shared.journal.as_ref())?;
+    copied.moved.count(&mut worker.done);
+    worker.done.files += 1;
+    worker.done.bytes += metadata.len();
+    shared.tell_copied(at, metadata.len());
+    Ok(made.id())
+}
+
+/// Tells the checksum of a copy, and keeps it for further names.
+fn tell_checksum(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    (source, metadata): (&File, &Metadata),
+    copy: FileId,
+    worker: &mut Worker,
+) -> Result<(), Failed> {
+    if let Some(kind) = shared.options.checksum {
+        let checksum = file_checksum(shared, source, kind, worker);
+        let checksum = checksum.map_err(|error| ("compute the checksum", error))?;
+        shared.watch.checksum(&checksum, &at.copy_path());
+        if shared.may_have_more_names(metadata.nlink()) {
+            lock(&shared.links.checksums).insert(copy, checksum);
+        }
+    }
+    Ok(())
+}
+
+fn copy_once<'h>(
+    shared: &'h Copying<'_>,
+    at: &At<'h>,
+    source: &File,
+    metadata: &Metadata,
+    worker: &mut Worker,
+) -> Result<Copied<'h>, Failed> {
+    let origin = SourceFacts::of(source, metadata, shared.options).map_err(|error| ("read the attributes", error))?;
+    let large = shared.journal.as_ref().filter(|_| metadata.len() >= LARGE_BYTES);
+    let large_source = large.map(|journal| (journal, &origin.state));
+    let made = NewFile::make(at, origin.first_mode(), large_source, shared);
+    let mut new = made.map_err(|error| ("create the copy", error))?;
+    let all = at.new_files(&new.file).map_err(|error| ("stat the copy", error))?;
+    let saved = Cell::new(Instant::now());
+    let save = |bytes| match large {
+        Some(journal) if saved.get().elapsed() >= PIECE_SYNCED => {
+            saved.set(Instant::now());
+            journal.save_piece(&new.file, at.from, &origin.state, bytes)
+        }
+        _ => Ok(()),
+    };
+    let pieces = (new.right_bytes, &save as &dyn Fn(u64) -> _);
+    let moved = shared
+        .data
+        .copy([source, &new.file], metadata, all.device, pieces, at, shared, worker);
+    let moved = moved.map_err(|error| ("copy", error)).and_then(|moved| {
+        if shared.options.verify {
+            verify(shared, source, &new.file, worker)?;
+        }
+        Ok(moved)
+    });
+    let moved = match moved {
+        Ok(moved) => moved,
+        Err((action, error)) => {
+            // The same copy goes on with it.
+            if (shared.stop.is_stopped() || is_full(&error))
+                && let Some(journal) = large
+                && StatFacts::of(&new.file).is_ok_and(|found| journal.goes_on_with(&found, at.handles[0]))
+            {
+                new.place = Place::Given;
+            }
+            return Err((action, error));
+        }
+    };
+    let own = Own {
+        owner: all.owner,
+        group: all.group,
+        mode: match new.place {
+            Place::Unnamed | Place::Staged(..) => origin.first_mode() & !*UMASK,
+            Place::Temporary(_) | Place::Given => 0o600,
+        },
+        may_have_extended: all.inherit,
+    };
+    let after = source.metadata().map_err(|error| ("stat", error))?;
+    let changed = (FileState::of(&after) != origin.state).then_some(after);
+    Ok(Copied {
+        new,
+        own,
+        origin,
+        moved,
+        changed,
+    })
+}
+
+/// What the target has under a name.
+pub(super) fn existing(shared: &Copying<'_>, at: &At<'_>, source: FileId, modified: Time) -> Result<Found, Failed> {
+    if at.is_in_new() {
+        return Ok(Found::Nothing);
+    }
+    let found = match StatFacts::at(at.handles[1], at.to) {
+        Err(Errno::NOENT) => return at.claim(None).map(|()| Found::Nothing),
+        found => found.map_err(|error| ("stat", error.into()))?,
+    };
+    let stays = stays(shared, at, &found, source, modified)?;
+    if found.kind == FileType::Directory {
+        return Err(("overwrite the directory with a non-directory", Errno::ISDIR.into()));
+    }
+    at.claim(Some(&found))?;
+    Ok(if stays {
+        Found::Stays(found)
+    } else {
+        Found::Replaced(found)
+    })
+}
+
+/// Whether what the target has stays. Fails if that is the source.
+pub(super) fn stays(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    found: &StatFacts,
+    source: FileId,
+    modified: Time,
+) -> Result<bool, Failed> {
+    if found.id() == source {
+        return Err(("copy to it", io::Error::other("source and target are the same file")));
+    }
+    Ok(match shared.options.existing {
+        Existing::Replaced => false,
+        Existing::Kept => true,
+        Existing::ReplacedIfOlder => found.modified >= modified || has_time(shared, at, found, modified),
+    })
+}
+
+/// Whether an interrupted copy has copied a file. Another file may have its name now in a directory that changed since, behind a
+/// link, or by a mount.
+fn is_done(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, source: &File, metadata: &Metadata) -> bool {
+    let is_unchanged = at.directory.own.is_unchanged.load(Ordering::Relaxed);
+    let journal = shared.journal.as_ref().filter(|_| is_unchanged);
+    journal.is_some_and(|journal| {
+        journal.is_done(found, metadata)
+            && at.is_own(journal)
+            && has_time(shared, at, found, times(metadata)[1])
+            && StatFacts::at(at.handles[0], at.from).is_ok_and(|entry| entry.is(metadata))
+            && !sys::is_mount_root(source)
+    })
+}
+
+/// Whether a file of the target has a time of modification, as exactly as its file system
+/// stores it.
+fn has_time(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, wanted: Time) -> bool {
+    let without_name = || NewFile::make(at, 0o600, None, shared).ok()?.file.try_clone().ok();
+    found.modified == wanted || found.modified == shared.stored_times.of(wanted, found.device, without_name)
+}
+
+/// Whether a file of the target has the size and the time of modification of its source.
+fn is_alike(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, source: &Metadata) -> bool {
+    found.is_file() && found.bytes == source.len() && has_time(shared, at, found, times(source)[1])
+}
+
+/// Whether a file of the target is the same as its source, if that is asked for.
+fn is_same(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    found: &StatFacts,
+    source: &File,
+    metadata: &Metadata,
+    worker: &mut Worker,
+) -> bool {
+    if !found.is_file() || found.bytes != metadata.len() {
+        return false;
+    }
+    match shared.options.same {
+        None => false,
+        Some(Sameness::Time) => has_time(shared, at, found, times(metadata)[1]),
+        Some(Sameness::Bytes) => openat(at.handles[1], at.to, FOUND_FILE, Mode::empty())
+            .is_ok_and(|copy| matches!(first_difference(shared, source, &copy.into(), worker), Ok(None))),
+    }
+}
+
+/// Gives a copy by an interrupted one what it may not have got. Returns false if that cannot be done: then it is copied again.
+fn give_again(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    found: &StatFacts,
+    source: &File,
+    metadata: &Metadata,
+    worker: &mut Worker,
+) -> bool {
+    let Ok(copy) = openat(at.handles[1], at.to, FOUND_FILE, Mode::empty()) else {
+        return false;
+    };
+    let copy = File::from(copy);
+    let is_it = StatFacts::of(&copy).is_ok_and(|copy| copy.id() == found.id());
+    let Some(origin) = SourceFacts::of(source, metadata, shared.options).ok().filter(|_| is_it) else {
+        return false;
+    };
+    let own = (&Own::of(found), true);
+    shared
+        .give(&origin, FileRef::Open(copy.as_fd()), own, || at.copy_path(), worker)
+        .is_ok()
+}
+
+/// Notes that something was copied, and tells it if that is wanted.
+pub(super) fn tell_copied(shared: &Copying<'_>, at: &At<'_>, bytes: u64) {
+    let journal = shared.journal.as_ref();
+    if let Some(journal) = journal.filter(|_| !at.directory.own.is_own.load(Ordering::Relaxed)) {
+        journal.note(at.key(), bytes >= LARGE_BYTES);
+    }
+    if shared.watch.wants_names() {
+        shared.watch.copied(&at.source_path(), &at.copy_path());
+    }
+}
+
+/// Opens a file of the source. It may be of another kind by now.
+fn open_source(at: &At<'_>, is_followed: bool) -> Result<(File, Metadata), Failed> {
+    let flags = OFlags::RDONLY | if is_followed { NAMED_FILE } else { FOUND_FILE };
+    let open = |more| retry_on_intr(|| openat(at.handles[0], at.from, flags | more, Mode::empty()));
+    let file = File::from(without_atime(open).map_err(|error| ("open", error.into()))?);
+    let metadata = file.metadata().map_err(|error| ("stat", error))?;
+    if metadata.is_file() {
+        Ok((file, metadata))
+    } else {
+        Err(("copy", io::Error::other("no longer a regular file")))
+    }
+}
+
+/// Links a name of a file with several to its copy, if there is one; `existing` is what has the name. Returns whether the name is
+/// done, or false if another thread links it; `None` if it must be copied.
+pub(super) fn link_or_wait(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    file: FileId,
+    names: u64,
+    existing: Option<&StatFacts>,
+    worker: &mut Worker,
+) -> Option<bool> {
+    match shared.links.turn(file, names, at) {
+        LinkTurn::Copy => None,
+        LinkTurn::Wait => Some(false),
+        LinkTurn::Link(mut first, mut copy) => loop {
+            if existing.is_some_and(|found| found.id() == copy) {
+                tell_linked(shared, at, copy);
+                return Some(true);
+            }
+            if link_name(shared, &first, copy, at, false, worker) {
+                return Some(true);
+            }
+            // A copy that stays may have been met meanwhile.
+            let Some(now) = shared.links.copy_of(file).filter(|(_, now)| *now != copy) else {
+                *worker.done.not_preserved.entry("hard links").or_default() += 1;
+                return None;
+            };
+            (first, copy) = now;
+        },
+    }
+}
+
+/// Notes a name whose copy stays, so that all names of its file become names of that copy. `is_known` says that the copy needs no
+/// proof.
+pub(super) fn keep_name(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    file: FileId,
+    names: u64,
+    (copy, is_known): (&StatFacts, bool),
+    worker: &mut Worker,
+) {
+    if !shared.may_have_more_names(names) || !is_sure(at.handles[0]) {
+        return;
+    }
+    let mut name = Name::of(at);
+    name.is_unproven = !is_known;
+    match shared.links.keep(file, names, copy.id(), &name) {
+        Ok(given) => {
+            for given in &given {
+                link_again(shared, given, &name, copy.id(), worker);
+            }
+        }
+        // A kill came between two names.
+        Err((first, copy)) if may_be_joined(shared, &first, at, worker) => {
+            link_again(shared, &name, &first, copy, worker);
+        }
+        Err(_) => count_apart(shared, at, worker),
+    }
+}
+
+/// Whether a name that stays may become one of another file that stays: nothing is lost then.
+fn may_be_joined(shared: &Copying<'_>, first: &Name, at: &At<'_>, worker: &mut Worker) -> bool {
+    shared.options.existing == Existing::ReplacedIfOlder
+        && first.directory.handles().is_ok_and(|handles| {
+            let first = (handles.borrowed()[1], first.to.as_c_str());
+            are_equal(shared, [first, (at.handles[1], at.to)], worker)
+        })
+}
+
+/// Makes a name of a copy one of a copy that stays.
+fn link_again(shared: &Copying<'_>, name: &Name, first: &Name, copy: FileId, worker: &mut Worker) {
+    let Ok(handles) = name.directory.handles() else {
+        return;
+    };
+    let at = name.at(handles.borrowed());
+    if !link_name(shared, first, copy, &at, true, worker) {
+        count_apart(shared, &at, worker);
+    }
+    // It may have had its times already.
+    if name.directory.own.unfinished.load(Ordering::Acquire) == 0 {
+        complete(shared, &name.directory, worker);
+    }
+}
+
+/// Tells the checksum of a copy that has one more name.
+fn tell_linked(shared: &Copying<'_>, at: &At<'_>, copy: FileId) {
+    if let Some(checksum) = lock(&shared.links.checksums).get(&copy) {
+        shared.watch.checksum(checksum, &at.copy_path());
+    }
+}
+
+fn count_apart(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) {
+    let reason = io::Error::other("another name of the same source has a copy of its own in the target");
+    shared.count_not_given(vec![("hard links", reason)], || at.copy_path(), worker);
+}
+
+/// Links the names that waited for a copy, or copies each if there is no copy.
+pub(super) fn link_waiting(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    file: FileId,
+    copy: Option<FileId>,
+    kind: FileType,
+    worker: &mut Worker,
+) {
+    let may_stay = shared.options.existing != Existing::Replaced;
+    let (waiting, first) = shared.links.copied(file, copy, may_stay, at);
+    if let Some((first, kept)) = first
+        .as_ref()
+        .filter(|(_, first)| Some(*first) != copy && copy.is_some())
+    {
+        link_again(shared, &Name::of(at), first, *kept, worker);
+    }
+    for name in waiting {
+        if let Ok(handles) = name.directory.handles() {
+            let waited = name.at(handles.borrowed());
+            let is_linked = first
+                .as_ref()
+                .is_some_and(|(first, copy)| link_name(shared, first, *copy, &waited, false, worker));
+            if !is_linked && !copy_entry(shared, &waited, Some(kind), worker) {
+                continue;
+            }
+        }
+        finish(shared, &name.directory, 1, worker);
+    }
+}
+
+/// Gives a copy another name. Returns false if it must be copied again, because the file system has no links for it. `is_given` says
+/// that this run gave the name to another copy.
+fn link_name(
+    shared: &Copying<'_>,
+    first: &Name,
+    copy: FileId,
+    at: &At<'_>,
+    is_given: bool,
+    worker: &mut Worker,
+) -> bool {
+    let Ok(handles) = first.directory.handles() else {
+        return false;
+    };
+    let there = handles.borrowed()[1];
+    let is_copy = |worker: &mut Worker| {
+        let names = [(there, first.to.as_c_str()), (at.handles[0], at.from)];
+        !first.is_unproven || have_equal_content(shared, names, FileType::RegularFile, worker)
+    };
+    // Another process may have given the name to another file.
+    if StatFacts::at(there, &first.to).is_ok_and(|found| found.id() == copy) && is_copy(worker) {
+        let make = |name: &std::ffi::CStr| -> io::Result<()> {
+            Ok(linkat(there, &first.to, at.handles[1], name, AtFlags::empty())?)
+        };
+        let journal = shared.journal.as_ref();
+        let placed = if is_given {
+            at.replace(&make, journal)
+        } else {
+            at.place(&make, journal)
+        };
+        // It fails where a file system has no links, or no more for this file.
+        if placed.is_ok() {
+            worker.done.hard_links += 1;
+            tell_linked(shared, at, copy);
+            shared.tell_copied(at, 0);
+            return true;
+        }
+    }
+    false
 }

@@ -58,25 +58,17 @@
 //!
 //! Not here: what is printed (the command), and how the bytes of large files move (the engine).
 
-mod checks;
 mod copying;
 mod data;
 mod directories;
 mod entry;
-mod file;
-mod given;
+mod fetch;
 mod journal;
-mod links;
 mod names;
+mod new_file;
 mod pair;
-mod piece;
-mod place;
-mod queue;
 mod roots;
-mod staged;
-mod stored_times;
 mod stream;
-mod survey;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,23 +1,21 @@
 //! A directory of the source with its copy, and a name in both.
 
 use std::ffi::CStr;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use rustix::io::Errno;
+use seekless::files::{Attributes, FileRef, FileState, Own, Time, XattrRole, times, without_group_rights};
 use seekless::walk::{Directory, StatFacts};
-use seekless_sys as sys;
+use seekless_sys::{self as sys, Support};
 
-use super::file::Failed;
-use super::given::SourceFacts;
-use super::journal::CopyJournal;
-use super::names::TargetNames;
-use super::queue::lock;
-use super::staged::{Staged, is_append_only};
+use super::CpOptions;
+use super::journal::{CopyJournal, is_append_only, mixed};
+use super::names::{Failed, Staged, TargetNames};
 
 /// A directory of the source and its copy.
 pub(super) type Pair = Directory<2, PairState>;
@@ -110,12 +108,6 @@ fn key_of(above: u64, name: &CStr) -> u64 {
         word[..bytes.len()].copy_from_slice(bytes);
         mixed(key, u64::from_le_bytes(word))
     })
-}
-
-/// Mixes two numbers as wyhash does: by the halves of a product. Nobody gains by numbers that make the same one.
-pub(super) fn mixed(one: u64, other: u64) -> u64 {
-    let product = u128::from(one ^ 0xa076_1d64_78bd_642f) * u128::from(other ^ 0xe703_7ed1_a0b4_28db);
-    product as u64 ^ (product >> 64) as u64
 }
 
 /// A name in a directory of the source, and what its copy is called.
@@ -221,4 +213,109 @@ pub(super) fn copy_path(directory: &Pair) -> PathBuf {
     } else {
         to.join(below)
     }
+}
+
+/// What is known of a source.
+pub(super) struct SourceFacts {
+    pub state: FileState,
+    is_directory: bool,
+    attributes: Attributes,
+    times: [Time; 2],
+}
+
+/// The permissions that a new file does not get: umask(2), which cannot be read without changing it for a moment.
+pub(super) static UMASK: LazyLock<u32> = LazyLock::new(|| {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    umask
+        .and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok())
+        .unwrap_or(0o022)
+});
+
+impl SourceFacts {
+    /// Of an open directory.
+    pub fn of_directory(directory: BorrowedFd<'_>, options: &CpOptions) -> io::Result<Self> {
+        let directory = File::from(directory.try_clone_to_owned()?);
+        Self::of(&directory, &directory.metadata()?, options)
+    }
+
+    /// Of an open file.
+    pub fn of(file: &File, metadata: &Metadata, options: &CpOptions) -> io::Result<Self> {
+        let mut mode = metadata.mode() & 0o7777;
+        let extended = if options.preserved.xattr {
+            sys::extended_attributes(file.as_fd())?.available()
+        } else {
+            // The group's rights are then the most that the list grants to anybody in it.
+            if sys::access_list(file)?.available().flatten().is_some() {
+                mode = without_group_rights(mode);
+            }
+            Some(Vec::new())
+        };
+        let attributes = Attributes {
+            owner: metadata.uid(),
+            group: metadata.gid(),
+            mode,
+            extended,
+        };
+        Ok(Self {
+            state: FileState::of(metadata),
+            is_directory: metadata.is_dir(),
+            attributes: kept(attributes, options),
+            times: times(metadata),
+        })
+    }
+
+    /// Of an entry that must not be opened.
+    pub fn of_entry(directory: BorrowedFd<'_>, name: &CStr, facts: &StatFacts, options: &CpOptions) -> Self {
+        let extended = if options.preserved.xattr {
+            let read = sys::extended_attributes_at(directory, name);
+            read.ok().and_then(Support::available)
+        } else {
+            Some(Vec::new())
+        };
+        Self {
+            state: facts.state,
+            is_directory: false,
+            attributes: kept(Attributes::new(facts, extended), options),
+            times: [facts.accessed, facts.modified],
+        }
+    }
+
+    /// The mode that a new file without a name may have from the beginning.
+    pub fn first_mode(&self) -> u32 {
+        self.attributes.mode & 0o777
+    }
+
+    /// Takes from an existing copy, until it gets what its source has, the rights that nobody is to have.
+    pub fn restrict(&self, copy: BorrowedFd<'_>, found: &StatFacts, options: &CpOptions) -> io::Result<()> {
+        let (copy, own) = (FileRef::Open(copy), Own::of(found));
+        self.some(copy, &own, false, options).restrict(copy, &own)
+    }
+
+    /// What a copy with these attributes of its own gets. `is_new` says whether this copy made it.
+    fn some(&self, copy: FileRef<'_>, own: &Own, is_new: bool, options: &CpOptions) -> Attributes {
+        let (preserved, mut attributes) = (options.preserved, self.attributes.clone());
+        if !preserved.ownership {
+            attributes.limit_to(own.owner, own.group);
+        }
+        if !is_new {
+            attributes.keep_own(copy, |role| !preserved.mode || role != XattrRole::Permissions);
+        }
+        if !preserved.mode {
+            let usual = if self.is_directory { 0o777 } else { 0o666 };
+            attributes.mode = match (is_new, options.usual_mode) {
+                (true, true) => usual & !*UMASK,
+                (true, false) => attributes.mode & 0o777 & !*UMASK,
+                (false, _) => own.mode,
+            };
+        }
+        attributes
+    }
+}
+
+/// Those that are kept. An access control list is part of the permissions.
+fn kept(mut attributes: Attributes, options: &CpOptions) -> Attributes {
+    let has_mode = options.preserved.mode;
+    attributes.retain(|role| role != XattrRole::Skipped && (has_mode || role != XattrRole::Permissions));
+    attributes
 }

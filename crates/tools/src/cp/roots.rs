@@ -2,34 +2,35 @@
 
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::fs::{FileType, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
+use seekless::Job;
 use seekless::facts::ProcessFacts;
 use seekless::files::{FileId, sync_written};
-use seekless::plan;
-use seekless::walk::{Limit, StatFacts, open_seen};
+use seekless::walk::{Directory, Limit, StatFacts, open_seen};
 use seekless_sys::{self as sys, FileSystem, FileSystemTrait, PATH_ONLY, PathWalk};
 
-use super::copying::{Copying, Worker};
+use super::copying::{CopyBatch, CopyJob, Copying, Name, Work, Worker};
 use super::data::LARGE_BYTES;
-use super::file::Failed;
-use super::journal::CopyJournal;
-use super::names::TargetNames;
-use super::pair::{At, Pair, PairState};
-use super::queue::CopyJob;
-use super::staged::{OPENED, Staged, is_append_only};
+use super::directories::{enter, entered, finish, list, name_staged};
+use super::entry::copy_entry;
+use super::fetch::{fetch, fetch_ahead};
+use super::journal::{CopyJournal, is_append_only, or_here};
+use super::names::{Failed, OPENED, Staged, TargetNames};
+use super::pair::{At, Pair, PairState, copy_path};
+use super::stream::copy_named;
 use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, Existing, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
+use crate::threads::in_threads;
 
 /// Copies sources, which may be trees, to a target: a directory that gets them, or what the copy is called.
 ///
@@ -80,7 +81,7 @@ pub fn copy_trees(
             shared.fail(&mut worker, path.to_owned(), "copy", &reason);
             continue;
         }
-        match shared.begin(path, &named, &container, name, &limit, &mut worker) {
+        match begin(shared, path, &named, &container, name, &limit, &mut worker) {
             Ok(root) => roots.extend(root),
             Err((action, error)) => shared.fail(&mut worker, path.to_owned(), action, &error),
         }
@@ -92,8 +93,8 @@ pub fn copy_trees(
     let is_over = Stop::default();
     let mut summary = thread::scope(|scope| {
         let is_surveyed = may_be_surveyed && (watch.wants_total() || space.is_some());
-        let survey = is_surveyed.then(|| scope.spawn(|| shared.survey(sources, target, space.as_ref(), &is_over)));
-        let mut summary = shared.run(roots.iter().any(|root| root.own.origin.get().is_some()));
+        let survey = is_surveyed.then(|| scope.spawn(|| survey(shared, sources, target, space.as_ref(), &is_over)));
+        let mut summary = run(shared, roots.iter().any(|root| root.own.origin.get().is_some()));
         is_over.stop();
         if let Some(Ok(surveyed)) = survey.map(ScopedJoinHandle::join) {
             summary.add(&surveyed);
@@ -102,7 +103,7 @@ pub fn copy_trees(
     });
     // What an interrupted copy has is whole.
     for root in &roots {
-        shared.name_staged(root, &mut worker);
+        name_staged(shared, root, &mut worker);
     }
     summary.add(&worker.done);
     if options.durability == CpDurability::AtEnd && !stop.is_stopped() {
@@ -236,15 +237,6 @@ impl Container {
     }
 }
 
-/// A path of a directory: the working directory if it is empty.
-pub(super) fn or_here(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    }
-}
-
 /// Opens a directory for the names in it.
 fn open_place(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(
@@ -255,7 +247,7 @@ fn open_place(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// A path, taken apart.
-struct Named {
+pub(super) struct Named {
     /// The directory above; empty for the working directory.
     above: PathBuf,
     /// The last name; `None` for a path that ends in `.`, `..` or is the root, which has no name for a copy.
@@ -282,143 +274,304 @@ impl Named {
     }
 }
 
-impl Copying<'_> {
-    /// Queues a source. Returns the root that it is, to keep it open.
-    fn begin(
-        &self,
-        source: &Path,
-        named: &Named,
-        container: &Container,
-        name: Option<CString>,
-        limit: &Arc<Limit<2>>,
-        worker: &mut Worker,
-    ) -> Result<Option<Arc<Pair>>, Failed> {
-        let is_followed = self.options.followed != FollowedLinks::None || named.is_directory || named.name.is_none();
-        let metadata = if is_followed {
-            fs::metadata(source)
-        } else {
-            fs::symlink_metadata(source)
+/// Queues a source. Returns the root that it is, to keep it open.
+pub(super) fn begin(
+    shared: &Copying<'_>,
+    source: &Path,
+    named: &Named,
+    container: &Container,
+    name: Option<CString>,
+    limit: &Arc<Limit<2>>,
+    worker: &mut Worker,
+) -> Result<Option<Arc<Pair>>, Failed> {
+    let is_followed = shared.options.followed != FollowedLinks::None || named.is_directory || named.name.is_none();
+    let metadata = if is_followed {
+        fs::metadata(source)
+    } else {
+        fs::symlink_metadata(source)
+    };
+    let metadata = metadata.map_err(|error| ("stat", error))?;
+    if !metadata.is_dir() {
+        if named.is_directory || container.is_for_directory {
+            return Err(("copy it to a path that must be a directory", Errno::NOTDIR.into()));
+        }
+        let (Some(from), Some(to)) = (named.name.clone(), name) else {
+            return Err(("copy", Errno::NOENT.into()));
         };
-        let metadata = metadata.map_err(|error| ("stat", error))?;
-        if !metadata.is_dir() {
-            if named.is_directory || container.is_for_directory {
-                return Err(("copy it to a path that must be a directory", Errno::NOTDIR.into()));
-            }
-            let (Some(from), Some(to)) = (named.name.clone(), name) else {
-                return Err(("copy", Errno::NOENT.into()));
-            };
-            let above = open_place(&named.above).map_err(|error| ("open the parent directory", error))?;
-            let handles = [
-                above,
-                (*container.handle)
-                    .try_clone()
-                    .map_err(|error| ("open the target", error))?,
-            ];
-            let place = Pair::root(
-                handles,
-                &named.above,
-                limit,
-                PairState::of_root(&container.path, &container.names),
-            );
-            let handles = place.handles().map_err(|(_, error)| ("open", error))?;
-            let journal = self.journal.as_ref().filter(|journal| !journal.is_made);
-            if journal.is_some() {
-                // Only to remove what a killed process left.
-                let _ = place.own.names.list(handles.borrowed(), journal);
-            }
-            let at = At {
-                to: &to,
-                ..At::of(&place, handles.borrowed(), &from)
-            };
-            // Before another source, copied at the same time, finds what the target has by a name that is only alike.
-            at.claim(StatFacts::at(at.handles[1], at.to).ok().as_ref())?;
-            self.push([CopyJob::Named(Arc::clone(&place), from, to)]);
-            return Ok(Some(place));
+        let above = open_place(&named.above).map_err(|error| ("open the parent directory", error))?;
+        let handles = [
+            above,
+            (*container.handle)
+                .try_clone()
+                .map_err(|error| ("open the target", error))?,
+        ];
+        let place = Pair::root(
+            handles,
+            &named.above,
+            limit,
+            PairState::of_root(&container.path, &container.names),
+        );
+        let handles = place.handles().map_err(|(_, error)| ("open", error))?;
+        let journal = shared.journal.as_ref().filter(|journal| !journal.is_made);
+        if journal.is_some() {
+            // Only to remove what a killed process left.
+            let _ = place.own.names.list(handles.borrowed(), journal);
         }
-        let id = FileId::of(&metadata);
-        // Another file system in the source is not entered then.
-        let is_apart = self.options.one_file_system
-            && StatFacts::of(&container.handle).is_ok_and(|target| target.device != metadata.dev());
-        if !is_apart
-            && container
-                .is_below(id)
-                .map_err(|error| ("check the parent directories of the target", error))?
-        {
-            return Err((
-                "copy the directory",
-                io::Error::other("the target is the directory itself or inside it"),
-            ));
-        }
-        let opened = open_seen(source, id).map_err(|error| ("open", error))?;
-        let (copy, own) = self.copy_of(&opened, container, name, worker)?;
-        let mut root = Pair::root([opened, copy], source, limit, own);
-        if self.options.dry_run {
-            root = root.only_in(0);
-        }
-        let mut failure = None;
-        let Some((handles, facts)) = root.open(&mut |_, action, error| failure = Some((action, error))) else {
-            self.name_staged(&root, worker);
-            return Err(failure.unwrap_or(("open", Errno::BADF.into())));
+        let at = At {
+            to: &to,
+            ..At::of(&place, handles.borrowed(), &from)
         };
-        self.entered(&root, &handles, &facts, worker);
-        Ok(Some(root))
+        // Before another source, copied at the same time, finds what the target has by a name that is only alike.
+        at.claim(StatFacts::at(at.handles[1], at.to).ok().as_ref())?;
+        shared.push([CopyJob::Named(Arc::clone(&place), from, to)]);
+        return Ok(Some(place));
     }
+    let id = FileId::of(&metadata);
+    // Another file system in the source is not entered then.
+    let is_apart = shared.options.one_file_system
+        && StatFacts::of(&container.handle).is_ok_and(|target| target.device != metadata.dev());
+    if !is_apart
+        && container
+            .is_below(id)
+            .map_err(|error| ("check the parent directories of the target", error))?
+    {
+        return Err((
+            "copy the directory",
+            io::Error::other("the target is the directory itself or inside it"),
+        ));
+    }
+    let opened = open_seen(source, id).map_err(|error| ("open", error))?;
+    let (copy, own) = copy_of(shared, &opened, container, name, worker)?;
+    let mut root = Pair::root([opened, copy], source, limit, own);
+    if shared.options.dry_run {
+        root = root.only_in(0);
+    }
+    let mut failure = None;
+    let Some((handles, facts)) = root.open(&mut |_, action, error| failure = Some((action, error))) else {
+        name_staged(shared, &root, worker);
+        return Err(failure.unwrap_or(("open", Errno::BADF.into())));
+    };
+    entered(shared, &root, &handles, &facts, worker);
+    Ok(Some(root))
+}
 
-    /// Makes or opens the copy of a named directory.
-    fn copy_of(
-        &self,
-        opened: &OwnedFd,
-        container: &Container,
-        name: Option<CString>,
-        worker: &mut Worker,
-    ) -> Result<(OwnedFd, PairState), Failed> {
-        let failed = |error: io::Error| ("create the target directory", error);
-        let (path, name, names) = match name {
-            None => (container.path.clone(), c".".to_owned(), Arc::clone(&container.names)),
-            Some(name) => (
-                container.path.join(OsStr::from_bytes(name.to_bytes())),
-                name,
-                Arc::default(),
-            ),
-        };
-        let is_synced = self.options.durability == CpDurability::Each;
-        let to: Arc<Path> = Arc::from(path.as_path());
-        let state = |is_new, staged| PairState::of_new_root(Arc::clone(&to), &name, is_new, staged, names);
-        if self.options.dry_run {
-            return Ok((opened.try_clone().map_err(|error| ("open", error))?, state(true, None)));
+/// Makes or opens the copy of a named directory.
+fn copy_of(
+    shared: &Copying<'_>,
+    opened: &OwnedFd,
+    container: &Container,
+    name: Option<CString>,
+    worker: &mut Worker,
+) -> Result<(OwnedFd, PairState), Failed> {
+    let failed = |error: io::Error| ("create the target directory", error);
+    let (path, name, names) = match name {
+        None => (container.path.clone(), c".".to_owned(), Arc::clone(&container.names)),
+        Some(name) => (
+            container.path.join(OsStr::from_bytes(name.to_bytes())),
+            name,
+            Arc::default(),
+        ),
+    };
+    let is_synced = shared.options.durability == CpDurability::Each;
+    let to: Arc<Path> = Arc::from(path.as_path());
+    let state = |is_new, staged| PairState::of_new_root(Arc::clone(&to), &name, is_new, staged, names);
+    if shared.options.dry_run {
+        return Ok((opened.try_clone().map_err(|error| ("open", error))?, state(true, None)));
+    }
+    if let Some(journal) = shared.journal.as_ref().filter(|_| name.as_c_str() != c".") {
+        let has_times = shared.options.preserved.timestamps;
+        if let Err((action, error)) = Staged::take_up(&container.handle, &name, journal, has_times) {
+            let left = path.with_file_name(OsStr::from_bytes(journal.staged_name(&name).to_bytes()));
+            shared.fail(worker, left, action, &error);
+            shared.is_left.store(true, Ordering::Relaxed);
         }
-        if let Some(journal) = self.journal.as_ref().filter(|_| name.as_c_str() != c".") {
-            let has_times = self.options.preserved.timestamps;
-            if let Err((action, error)) = Staged::take_up(&container.handle, &name, journal, has_times) {
-                let left = path.with_file_name(OsStr::from_bytes(journal.staged_name(&name).to_bytes()));
-                self.fail(worker, left, action, &error);
-                self.is_left.store(true, Ordering::Relaxed);
+    }
+    let found = match StatFacts::at(&container.handle, &name) {
+        Err(Errno::NOENT) => None,
+        found => Some(found.map_err(|error| ("stat", error.into()))?),
+    };
+    if name.as_c_str() != c"." {
+        let handles = [opened.as_fd(), container.handle.as_fd()];
+        let claim = (Arc::as_ptr(&to).cast::<()>().addr(), name.clone());
+        container.names.claim(handles, &name, &claim, found.as_ref())?;
+    }
+    if let Some(journal) = shared.journal.as_ref().filter(|_| found.is_none())
+        && let Some((staged, copy)) = Staged::make(&container.handle, &name, journal, is_synced).map_err(failed)?
+    {
+        return Ok((copy, state(true, Some(staged))));
+    }
+    let is_new = match mkdirat(&container.handle, &name, Mode::RWXU) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(failed(error.into())),
+    };
+    let copy = openat(&container.handle, &name, OPENED, Mode::empty());
+    let copy = copy.map_err(|error| ("open the target as a directory", error.into()))?;
+    if is_new && !sys::is_just_made(copy.as_fd(), container.handle.as_fd()).map_err(failed)? {
+        return Err(failed(io::Error::other("another process replaced it")));
+    }
+    Ok((copy, state(is_new, None)))
+}
+
+/// While files that are not in memory are copied, threads wait for the device most of the time: so many work for each one.
+pub(super) const COLD_THREADS: usize = 4;
+
+/// Does what is queued, and all that follows from it. Of trees, files that are not in memory are copied by more threads.
+pub(super) fn run(shared: &Copying<'_>, has_trees: bool) -> CpSummary {
+    let mut all = CpSummary {
+        threads: shared.threads as u64,
+        ..CpSummary::default()
+    };
+    let most = shared.threads * if has_trees { COLD_THREADS } else { 1 };
+    for worker in in_threads(most, || work(shared)) {
+        all.add(&worker.done);
+    }
+    all
+}
+
+fn work(shared: &Copying<'_>) -> Worker {
+    let mut worker = Worker::default();
+    while let Some(work) = next(shared) {
+        let mut copied = None;
+        match work {
+            Work::Job(CopyJob::Enter(directory)) => enter(shared, &directory, &mut worker),
+            Work::Job(CopyJob::List(directory, from)) => list(shared, &directory, from, &mut worker),
+            Work::Job(CopyJob::Named(directory, from, to)) => {
+                if let Some(handles) = shared.handles(&directory, &mut worker) {
+                    let at = At {
+                        to: &to,
+                        ..At::of(&directory, handles.borrowed(), &from)
+                    };
+                    copy_named(shared, &at, &mut worker);
+                }
+            }
+            Work::Batch(batch) => {
+                copied = Some(Arc::clone(&batch.listed));
+                copy_files(shared, batch, &mut worker);
+            }
+            Work::Fetch(mut batches) => {
+                let rest = fetch(shared, &mut batches);
+                let mut queue = shared.lock();
+                queue.fetched.extend(batches);
+                rest.into_iter().rev().for_each(|batch| queue.batches.push_front(batch));
+                queue.is_fetching = false;
+                shared.changed.notify_all();
             }
         }
-        let found = match StatFacts::at(&container.handle, &name) {
-            Err(Errno::NOENT) => None,
-            found => Some(found.map_err(|error| ("stat", error.into()))?),
-        };
-        if name.as_c_str() != c"." {
-            let handles = [opened.as_fd(), container.handle.as_fd()];
-            let claim = (Arc::as_ptr(&to).cast::<()>().addr(), name.clone());
-            container.names.claim(handles, &name, &claim, found.as_ref())?;
-        }
-        if let Some(journal) = self.journal.as_ref().filter(|_| found.is_none())
-            && let Some((staged, copy)) = Staged::make(&container.handle, &name, journal, is_synced).map_err(failed)?
+        let mut queue = shared.lock();
+        if let Some(copied) = copied
+            && let Some(busy) = queue.busy.iter().position(|busy| Arc::ptr_eq(busy, &copied))
         {
-            return Ok((copy, state(true, Some(staged))));
+            queue.busy.swap_remove(busy);
         }
-        let is_new = match mkdirat(&container.handle, &name, Mode::RWXU) {
-            Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(error) => return Err(failed(error.into())),
-        };
-        let copy = openat(&container.handle, &name, OPENED, Mode::empty());
-        let copy = copy.map_err(|error| ("open the target as a directory", error.into()))?;
-        if is_new && !sys::is_just_made(copy.as_fd(), container.handle.as_fd()).map_err(failed)? {
-            return Err(failed(io::Error::other("another process replaced it")));
+        queue.at_work -= 1;
+        if queue.at_work == 0 && queue.is_empty() {
+            shared.changed.notify_all();
         }
-        Ok((copy, state(is_new, None)))
     }
+    worker
+}
+
+fn next(shared: &Copying<'_>) -> Option<Work> {
+    let mut queue = shared.lock();
+    loop {
+        if shared.stop.is_stopped() {
+            shared.changed.notify_all();
+            return None;
+        }
+        if queue.at_work < shared.threads_max()
+            && let Some(work) = queue.take(shared.is_by_place())
+        {
+            queue.at_work += 1;
+            return Some(work);
+        }
+        if queue.at_work == 0 {
+            return None;
+        }
+        queue.asleep += 1;
+        queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        queue.asleep -= 1;
+    }
+}
+
+/// Copies what is not a directory among entries.
+fn copy_files(shared: &Copying<'_>, mut batch: CopyBatch, worker: &mut Worker) {
+    let listed = Arc::clone(&batch.listed);
+    let entries = listed.listing.entries();
+    let numbers = batch.range.clone().map(|number| (number, &entries[number]));
+    let files = numbers.filter(|(_, entry)| entry.kind != FileType::Directory);
+    let Some(handles) = shared.handles(&listed.directory, worker) else {
+        finish(shared, &listed.directory, files.count(), worker);
+        return;
+    };
+    let (mut finished, mut ahead) = (0, 0);
+    for (number, entry) in files {
+        if shared.stop.is_stopped() {
+            return;
+        }
+        if shared.meets_cold() {
+            fetch_ahead(shared, &mut batch, number, &mut ahead);
+        }
+        let name = listed.listing.c_str(entry);
+        let at = At {
+            was_fetched: batch.fetched.contains(&number),
+            ..At::of(&listed.directory, handles.borrowed(), name)
+        };
+        finished += usize::from(copy_entry(shared, &at, Some(entry.kind), worker));
+    }
+    shared.watch.entries(finished);
+    finish(shared, &listed.directory, finished, worker);
+    if let Some(Err(error)) = shared.journal.as_ref().map(CopyJournal::checkpoint) {
+        let path = copy_path(&listed.directory);
+        shared.fail(worker, path, "sync what was copied so far", &error);
+    }
+}
+
+/// A shorter copy ends sooner than its survey. Tests do not wait that long.
+const BEGUN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 1000 });
+const LOOKED: Duration = Duration::from_millis(20);
+
+/// Counts what there is to copy. If the target, which has this much space, is found to be too small, it is told, and the copy
+/// stops. Ends with `is_over`.
+pub(super) fn survey(
+    shared: &Copying<'_>,
+    sources: &[impl AsRef<Path> + Sync],
+    target: &Path,
+    space: Option<&FileSystem>,
+    is_over: &Stop,
+) -> CpSummary {
+    let mut worker = Worker::default();
+    let began = Instant::now();
+    while began.elapsed() < BEGUN {
+        if is_over.is_stopped() {
+            return worker.done;
+        }
+        std::thread::sleep(LOOKED);
+    }
+    let options = CpOptions {
+        dry_run: true,
+        ..shared.options.clone()
+    };
+    let Ok(all) = copy_trees(sources, target, &options, is_over, &()) else {
+        return worker.done;
+    };
+    if is_over.is_stopped() {
+        return worker.done;
+    }
+    shared.watch.total(&all);
+    let needed = all.bytes.saturating_sub(all.hole_bytes);
+    // Some space is reserved for root, usually a twentieth.
+    let free = |space: &FileSystem| space.free_bytes + space.total_bytes / 16;
+    if let Some(space) = space.filter(|space| needed > free(space))
+        && shared.options.sparse != When::Always
+    {
+        let reason = format!(
+            "{} MiB needed, {} MiB free",
+            needed.div_ceil(1 << 20),
+            space.free_bytes >> 20
+        );
+        let full = io::Error::new(io::ErrorKind::StorageFull, reason);
+        shared.fail(&mut worker, target.to_owned(), "copy everything", &full);
+    }
+    worker.done
 }

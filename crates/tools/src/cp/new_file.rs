@@ -1,0 +1,234 @@
+//! New entries of the target: under a temporary name or none until they are whole, or in a staged tree, which nobody sees, under
+//! their own.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
+use rustix::io::{Errno, retry_on_intr};
+use seekless::files::FileState;
+use seekless::walk::{StatFacts, is_sure};
+use seekless_sys::{self as sys, Support};
+
+use super::copying::Copying;
+use super::journal::CopyJournal;
+use super::names::{Failed, Staged, collision, rename_to_free};
+use super::pair::At;
+
+/// A new file in a directory, or another new entry, which is removed unless it gets its name.
+pub(super) struct NewFile<'a> {
+    directory: BorrowedFd<'a>,
+    /// Only a handle ([`sys::open_entry`]) if it is not a regular file.
+    pub file: File,
+    /// Where it is.
+    place: Place<'a>,
+    /// How many of its bytes are right already.
+    right_bytes: u64,
+}
+
+pub(super) enum Place<'a> {
+    Unnamed,
+    /// Under a temporary name.
+    Temporary(CString),
+    /// Under its name, in a tree that nobody sees. What is true if one that is not whole could not be removed.
+    Staged(&'a CStr, &'a AtomicBool),
+    Given,
+}
+
+/// An unguessable name, by which only a copy with the same journal finds what a kill leaves.
+pub(super) fn temporary_name(journal: Option<&CopyJournal>) -> CString {
+    let random = || CString::new(format!("{UNFINISHED}{:016x}", fastrand::u64(..))).unwrap_or_default();
+    journal.map_or_else(random, |journal| journal.temporary(fastrand::u32(..)))
+}
+
+/// Makes something under a temporary name that nothing has.
+fn with_temporary_name<T>(
+    journal: Option<&CopyJournal>,
+    make: impl Fn(&CStr) -> io::Result<T>,
+) -> io::Result<(CString, T)> {
+    loop {
+        let name = temporary_name(journal);
+        match make(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            done => return Ok((name, done?)),
+        }
+    }
+}
+
+/// An entry whose ctime is later than its time of modification by more than this was not made just now.
+const RENAMED_NS: u64 = 2_000_000_000;
+
+impl<'a> NewFile<'a> {
+    /// Makes one; without a name or staged, it has this mode, less the umask. A large one goes on with what an interrupted copy has.
+    fn make(
+        at: &At<'a>,
+        mode: u32,
+        large: Option<(&CopyJournal, &FileState)>,
+        shared: &'a Copying<'_>,
+    ) -> io::Result<Self> {
+        let directory = at.handles[1];
+        let new = |file, place| Self {
+            directory,
+            file,
+            place,
+            right_bytes: 0,
+        };
+        if let Some((journal, source)) = large
+            && let Some((file, name, right_bytes)) = journal.unfinished(directory, at.to, source)?
+        {
+            let mut new = new(file, Place::Temporary(name));
+            new.right_bytes = right_bytes;
+            return Ok(new);
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if at.is_in_new() && at.directory.own.is_staged {
+            return match retry_on_intr(|| openat(directory, at.to, flags, Mode::from_raw_mode(mode as RawMode))) {
+                Err(Errno::EXIST) => Err(collision()),
+                opened => Ok(new(opened?.into(), Place::Staged(at.to, &shared.has_partial))),
+            };
+        }
+        if let Support::Available((file, _)) = sys::unnamed_file_with(directory, mode)? {
+            return Ok(new(file, Place::Unnamed));
+        }
+        at.require_renames()?;
+        let create = |name: &CStr| {
+            Ok(retry_on_intr(|| {
+                openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
+            })?)
+        };
+        let (name, file) = with_temporary_name(shared.journal.as_ref(), create)?;
+        let file = File::from(file);
+        // Until it is renamed, because what a killed process left is not locked.
+        file.try_lock()?;
+        Ok(new(file, Place::Temporary(name)))
+    }
+
+    /// Makes an entry of another kind by `make`. It has its name at once only where nobody else can rename it: what is given by a
+    /// name goes to the file that another process puts there.
+    pub fn make_entry(
+        at: &At<'a>,
+        kind: FileType,
+        make: &dyn Fn(&CStr) -> io::Result<()>,
+        shared: &'a Copying<'_>,
+    ) -> io::Result<Self> {
+        let directory = at.handles[1];
+        let is_staged = at.is_in_new() && at.directory.own.is_staged;
+        let (name, place) = if is_staged || at.require_renames().is_err() {
+            match make(at.to) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    at.require_renames()?;
+                    return Err(collision());
+                }
+                done => done?,
+            }
+            let staged = is_staged.then_some(Place::Staged(at.to, &shared.has_partial));
+            (at.to.to_owned(), staged.unwrap_or(Place::Given))
+        } else {
+            let (name, ()) = with_temporary_name(shared.journal.as_ref(), make)?;
+            (name.clone(), Place::Temporary(name))
+        };
+        let opened = sys::open_entry(directory, &name).inspect_err(|_| {
+            let _ = unlinkat(directory, &name, AtFlags::empty());
+        });
+        let mut new = Self {
+            directory,
+            file: opened?.into(),
+            place,
+            right_bytes: 0,
+        };
+        let found = StatFacts::of(&new.file)?;
+        let is_own = found.owner == sys::effective_user() || found.owner == StatFacts::of(directory)?.owner;
+        // Renaming sets the ctime alone.
+        let was_renamed = found.changed_ns.abs_diff(found.modified_ns) > RENAMED_NS;
+        if found.kind != kind || found.names > 1 || (!is_own || was_renamed) && is_sure(&new.file) {
+            new.place = Place::Given;
+            return Err(io::Error::other("another process replaced it"));
+        }
+        Ok(new)
+    }
+
+    /// Gives it a name that is free.
+    fn name(&mut self, name: &CStr) -> io::Result<()> {
+        match &self.place {
+            Place::Unnamed => sys::name_open_file(&self.file, self.directory, as_os(name))?,
+            Place::Temporary(old) => rename_to_free(self.directory, old, name)?,
+            Place::Staged(..) | Place::Given => {}
+        }
+        self.place = Place::Given;
+        Ok(())
+    }
+
+    /// Gives it the name of a copy.
+    pub fn publish(&mut self, at: &At<'_>, replaces: bool, journal: Option<&CopyJournal>) -> Result<(), Failed> {
+        match self.name(at.to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && replaces => {
+                at.require_renames()
+                    .map_err(|error| ("replace the existing file", error))?;
+                if let Place::Unnamed = self.place {
+                    let temporary = temporary_name(journal);
+                    self.file.try_lock().map_err(|error| ("lock the copy", error.into()))?;
+                    self.name(&temporary)
+                        .map_err(|error| ("give the copy a temporary name", error))?;
+                    self.place = Place::Temporary(temporary);
+                }
+                if let Place::Temporary(temporary) = &self.place {
+                    renameat(at.handles[1], temporary, at.handles[1], at.to)
+                        .map_err(|error| ("replace the existing file", error.into()))?;
+                }
+                self.place = Place::Given;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(("create the copy", collision())),
+            named => named.map_err(|error| ("name the copy", error)),
+        }
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        let name = match &self.place {
+            Place::Temporary(name) => name.as_c_str(),
+            Place::Staged(name, _) => name,
+            Place::Unnamed | Place::Given => return,
+        };
+        let removed = retry_on_intr(|| unlinkat(self.directory, name, AtFlags::empty()));
+        if let (Place::Staged(_, has_partial), Err(_)) = (&self.place, removed) {
+            has_partial.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn as_os(name: &CStr) -> &std::ffi::OsStr {
+    use std::os::unix::ffi::OsStrExt;
+    std::ffi::OsStr::from_bytes(name.to_bytes())
+}
+
+impl At<'_> {
+    /// Places something that `make` makes under the name: the name of the copy, or a temporary one that then replaces what has it.
+    pub fn place(&self, make: &dyn Fn(&CStr) -> io::Result<()>, journal: Option<&CopyJournal>) -> io::Result<()> {
+        match make(self.to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.is_in_new() => {
+                let found = StatFacts::at(self.handles[1], self.to)?;
+                self.claim(Some(&found)).map_err(|(_, error)| error)?;
+                self.replace(make, journal)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(collision()),
+            done => done,
+        }
+    }
+
+    /// Replaces what has the name by something that `make` makes under a temporary one.
+    pub fn replace(&self, make: &dyn Fn(&CStr) -> io::Result<()>, journal: Option<&CopyJournal>) -> io::Result<()> {
+        self.require_renames()?;
+        let temporary = temporary_name(journal);
+        make(&temporary)?;
+        let renamed = renameat(self.handles[1], &temporary, self.handles[1], self.to);
+        // Renaming one name of a file over another does nothing.
+        let _ = unlinkat(self.handles[1], &temporary, AtFlags::empty());
+        Ok(renamed?)
+    }
+}
