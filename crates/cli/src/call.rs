@@ -9,12 +9,13 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Stderr, Stdin, Stdout, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, bail};
 use etcetera::{BaseStrategy, HomeDirError};
 use seekless::profile::without_profiles;
+use seekless_sys::lock_mutex;
 
 /// One call of the command, for [`crate::run`].
 #[derive(Clone, Debug)]
@@ -170,7 +171,7 @@ impl Write for Stream {
 static NOW: Mutex<Option<Arc<Call>>> = Mutex::new(None);
 
 fn now() -> MutexGuard<'static, Option<Arc<Call>>> {
-    NOW.lock().unwrap_or_else(PoisonError::into_inner)
+    lock_mutex(&NOW)
 }
 
 /// A call while it runs. What it chooses for the process, for want of a narrower place, ends with it.
@@ -185,7 +186,7 @@ impl Running {
     /// Waits until no other call runs, and makes this the one that does.
     pub fn start(call: Call) -> Self {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = lock_mutex(&ONE_AT_A_TIME);
         let call = Arc::new(call);
         *now() = Some(Arc::clone(&call));
         let color = ColorChoice::global();

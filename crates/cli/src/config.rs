@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use anyhow::Context;
 use clap::ColorChoice;
 use seekless::files::{open_of, read_within};
 use seekless_lab::experiment::{Checked, one_of, parse_toml, problem};
 use seekless_lab::store::{Store, StoreError};
-use seekless_sys::Access;
+use seekless_sys::{Access, lock_mutex};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
@@ -48,7 +48,7 @@ static CONFIG: Mutex<Config> = Mutex::new(Config {
 
 /// The configuration that was loaded last.
 pub fn get() -> MutexGuard<'static, Config> {
-    CONFIG.lock().unwrap_or_else(PoisonError::into_inner)
+    lock_mutex(&CONFIG)
 }
 
 /// Loads the file; without one, and if that fails, the built-in defaults.

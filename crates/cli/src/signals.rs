@@ -2,10 +2,11 @@
 //! silently.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use seekless_sys::lock_mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -98,5 +99,5 @@ pub fn end(signal: u8) -> ! {
 
 /// Waits until nobody is ending the program or saving a run. Nobody else does so while the guard is held.
 pub fn ending() -> MutexGuard<'static, ()> {
-    ENDING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock_mutex(&ENDING)
 }

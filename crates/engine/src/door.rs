@@ -8,10 +8,11 @@ use std::io;
 use std::mem;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
+use seekless_sys::lock_mutex;
 
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::memory::Memory;
@@ -341,7 +342,7 @@ impl<'a> Job<'a> {
             from.path(),
             |_| Reader::plan_into_memory(&from),
             |method| {
-                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut memory = lock_mutex(&memory);
                 Reader::prepare_for(method, memory.len() as u64)?.read_told(
                     &from,
                     &Memory::new(&mut memory),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use seekless_sys::lock_mutex;
 
 use crate::{Chunk, Consumer};
 
@@ -22,7 +24,7 @@ impl<'a> Memory<'a> {
 
     /// Takes the place of these bytes; `None` if some of it was given away, or lies past the end.
     fn take(&self, offset: u64, length: usize) -> Option<&'a mut [u8]> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = lock_mutex(&self.free);
         let (&start, found) = free.range(..=offset).next_back()?;
         let before = (offset - start) as usize;
         if found.len() < before.checked_add(length)? {

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use std::{env, fmt, io};
 
@@ -17,7 +17,7 @@ use seekless_method::{self as method, Method};
 use seekless_record::{
     Cache, Conditions, Curve, DocumentError, MAX_PROFILE_BYTES, Profile, ProfileHead, StorageId, is_same_memory,
 };
-use seekless_sys::Access;
+use seekless_sys::{Access, lock_mutex};
 
 use crate::StorageFacts;
 use crate::files::{open_own, read_within};
@@ -160,7 +160,7 @@ const ASKING_PART: f64 = 0.02;
 
 /// Whether asking a profile takes little of this expected time, and reading it little of that of everything planned so far.
 pub(crate) fn pays(expected_ns: f64) -> bool {
-    let mut all_ns = CONTEXT.expected_ns.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all_ns = lock_mutex(&CONTEXT.expected_ns);
     *all_ns += expected_ns;
     is_little(*all_ns, expected_ns)
 }

@@ -5,9 +5,10 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use seekless_method::{MechanismId, Method, Operation};
+use seekless_sys::{into_unlocked, lock_mutex};
 
 use crate::batch::{Each, Failed, Heads};
 use crate::error::{Error, Result};
@@ -124,7 +125,7 @@ impl Scanner {
                 heads.read(&left[..batch.min(left.len())], &mut part);
                 is_over.fetch_or(part.error.is_some(), Ordering::Relaxed);
             }
-            let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sum = lock_mutex(&sum);
             match (&mut *sum, part.error) {
                 (Ok(_), Some(error)) => *sum = Err(error),
                 (Ok(sum), None) => {
@@ -146,7 +147,7 @@ impl Scanner {
         if method.options().depth().is_some() && !self.heads.iter().all(Heads::has_ring) {
             return Err(Error::unavailable(method, Path::new("."), "a ring failed"));
         }
-        sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+        into_unlocked(sum)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use seekless::{Chunk, Consumer, Producer};
+use seekless_sys::lock_mutex;
 
 seekless_record::words! {
     /// What is done with the bytes.
@@ -84,7 +85,7 @@ impl Tally {
 
     /// How often each byte occurs; only for [`Kernel::Histogram`].
     pub fn counts(&self) -> std::sync::MutexGuard<'_, [u64; 256]> {
-        self.histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock_mutex(&self.histogram)
     }
 
     /// Adds how often `byte` occurs, by the widest vectors the processor has.

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use seekless::files::{Exposed, StatFacts, with_new_name};
 use seekless_sys::{self as sys, Access, Directory};
@@ -31,7 +31,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 static OWNED: Mutex<Vec<(PathBuf, Owned)>> = Mutex::new(Vec::new());
 
 fn all_owned() -> MutexGuard<'static, Vec<(PathBuf, Owned)>> {
-    OWNED.lock().unwrap_or_else(PoisonError::into_inner)
+    sys::lock_mutex(&OWNED)
 }
 
 /// Removes all directories of this process. None is made while the result is held.

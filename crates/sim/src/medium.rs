@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
 use rustix::io::Errno;
+use seekless_sys::lock_mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::{DeviceFault, FaultKind, Faults};
@@ -228,7 +229,7 @@ impl Medium {
     }
 
     fn state(&self) -> MutexGuard<'_, MediumState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.state)
     }
 }
 

@@ -13,7 +13,7 @@
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 // The address of this thread's errno, which a signal handler must preserve.
 #[cfg(any(target_os = "illumos", target_os = "solaris"))]
@@ -51,7 +51,7 @@ struct Installed {
 /// Those of sigaction(2).
 pub fn install_guard() -> io::Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = crate::lock_mutex(&ONE_AT_A_TIME);
     if guard_installed() {
         return Ok(());
     }

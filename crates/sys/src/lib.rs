@@ -33,6 +33,7 @@ mod machine;
 mod map;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod mincore;
+mod mutex;
 mod path_walk;
 #[cfg(target_os = "linux")]
 mod ring;
@@ -68,6 +69,7 @@ pub use machine::{
     lockable_bytes, open_files_max, page_bytes, processors, system_name, usage,
 };
 pub use map::Map;
+pub use mutex::{into_unlocked, lock_mutex};
 pub use path_walk::{PathStep, PathWalk, refuse_planted};
 pub use platform::*;
 pub use stdio::{Locking, Stdio, StdioEnd, StdioFailure};

@@ -5,13 +5,14 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless::files::FileId;
 use seekless_results::{bytes, files, rate, thousands};
+use seekless_sys::{into_unlocked, lock_mutex};
 use seekless_tools::Stop;
 use seekless_tools::cp::{
     self, Checksum, CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, Existing, OWNER_OF_OTHERS, Preserved,
@@ -219,10 +220,7 @@ impl CpWatch for Told<'_> {
             }
         }
         line.push(b'\n');
-        let _ = checksums
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .write_all(&line);
+        let _ = lock_mutex(&checksums).write_all(&line);
     }
 
     fn failed(&self, failure: &CpFailure) {
@@ -299,7 +297,7 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
         match told.checksums {
             // Then an old list stays.
             Some(_) if copied.is_err() => Err(io::Error::other("nothing was copied")),
-            Some(list) => list.into_inner().unwrap_or_else(PoisonError::into_inner).flush(),
+            Some(list) => into_unlocked(list).flush(),
             None => Ok(()),
         }
     };

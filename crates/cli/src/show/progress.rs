@@ -7,13 +7,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, LineWriter, Write};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use seekless_results::{bytes, files, rate, thousands};
+use seekless_sys::lock_mutex;
 
 use super::page::{columns_of, head, tail};
 use super::units::nearest;
@@ -101,7 +102,7 @@ impl StatusLine {
             is_drawn: false,
         };
         self.end();
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = is_on.then_some(state);
+        *lock_mutex(&self.state) = is_on.then_some(state);
         self.is_on.store(is_on, Ordering::Relaxed);
         is_on
     }
@@ -177,7 +178,7 @@ impl StatusLine {
         if !self.is_on.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(state) = &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(state) = &mut *lock_mutex(&self.state) {
             change(state, Instant::now());
         }
     }

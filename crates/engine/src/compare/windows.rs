@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seekless_sys::{into_unlocked, lock_mutex};
+
 use crate::error::Result;
 use crate::threads::ThreadPool;
 
@@ -32,7 +34,7 @@ pub(super) fn first_difference<W: Send>(
                 Err(error) => (start, Err(error)),
             };
             needed_until.fetch_min(at, Ordering::Relaxed);
-            let mut first = first.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut first = lock_mutex(&first);
             if first.as_ref().is_none_or(|(earliest, _)| at < *earliest) {
                 *first = Some((at, outcome));
             }
@@ -44,6 +46,6 @@ pub(super) fn first_difference<W: Send>(
             scope.spawn(move |_| work(worker));
         }
     });
-    let first = first.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let first = into_unlocked(first);
     first.map(|(_, outcome)| outcome).transpose()
 }

@@ -1,8 +1,10 @@
 //! Measurements of this process, which are valid for a minute.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use seekless_sys::lock_mutex;
 
 /// How long a measurement is valid.
 const FRESH: Duration = Duration::from_mins(1);
@@ -17,7 +19,7 @@ impl<K: PartialEq, V: Copy> KeptFacts<K, V> {
 
     /// The valid measurement for a key, or a new one. Concurrent callers wait for it.
     pub fn get_or(&self, of: K, measure: impl FnOnce() -> io::Result<V>) -> io::Result<V> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock_mutex(&self.0);
         known.retain(|(_, at, _)| at.elapsed() < FRESH);
         if let Some((.., found)) = known.iter().find(|(known, ..)| *known == of) {
             return Ok(*found);

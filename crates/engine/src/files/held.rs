@@ -8,7 +8,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, LeaseKind, LeaseScope, SharedMappings, Support};
@@ -130,7 +130,7 @@ impl Held {
     }
 
     fn known(&self) -> MutexGuard<'_, StatFacts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+        sys::lock_mutex(&self.facts)
     }
 }
 

@@ -1,10 +1,10 @@
 //! `read/threads=N`: the file is cut into N ranges, each read by a thread of its own. At random, each thread reads the next
 //! block that none has taken.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use seekless_sys::Buffer;
+use seekless_sys::{Buffer, into_unlocked, lock_mutex};
 
 use super::{PreparedRead, has_places, place};
 use crate::error::Result;
@@ -33,7 +33,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
         pool.in_place_scope(|scope| {
             for (range, buffer) in ranges.zip(&mut buffers) {
                 let (stopped, error, at_random) = (&stopped, &error, &at_random);
-                let next = || at_random.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let next = || lock_mutex(&at_random).next();
                 scope.spawn(move |_| {
                     let read = match range {
                         _ if is_random => read_blocks(source, consumer, buffer, std::iter::from_fn(next), stopped),
@@ -46,12 +46,12 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
                     };
                     if let Err(found) = read {
                         stopped.store(true, Ordering::Relaxed);
-                        *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+                        *lock_mutex(&error) = Some(found);
                     }
                 });
             }
         });
-        let error = error.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let error = into_unlocked(error);
         error.map_or_else(|| Ok(stopped.into_inner()), Err)
     }))
 }

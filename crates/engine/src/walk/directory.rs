@@ -12,12 +12,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use seekless_sys::without_atime;
+use seekless_sys::{lock_mutex, without_atime};
 
 use super::StatFacts;
 use crate::files::FileId;
@@ -114,7 +114,7 @@ impl<const TREES: usize> Limit<TREES> {
     }
 
     fn lock(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, Arc<Handles<TREES>>>)> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.kept)
     }
 }
 
@@ -353,7 +353,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, DirectoryState<TREES>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.state)
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Bytes are made one block at a time, in order; threads overlap in writing, and in waiting for the device.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use seekless_sys::Buffer;
+use seekless_sys::{Buffer, into_unlocked, lock_mutex};
 
 use super::PreparedWrite;
 use crate::Producer;
@@ -28,7 +28,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
                 });
             }
         });
-        left.into_inner().unwrap_or_else(PoisonError::into_inner).map(drop)
+        into_unlocked(left).map(drop)
     }))
 }
 
@@ -36,7 +36,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
 type BlocksLeft<'a> = Mutex<Result<Blocks<'a>>>;
 
 fn lock<'l, 'a>(left: &'l BlocksLeft<'a>) -> MutexGuard<'l, Result<Blocks<'a>>> {
-    left.lock().unwrap_or_else(PoisonError::into_inner)
+    lock_mutex(&left)
 }
 
 /// Writes blocks until there are no more.

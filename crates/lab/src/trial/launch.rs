@@ -5,8 +5,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+
+use seekless_sys::lock_mutex;
 
 use super::{Outcome, Spec};
 
@@ -38,7 +40,7 @@ impl LaunchStop {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<process::Child>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.running)
     }
 }
 

@@ -4,10 +4,11 @@
 //! and goes on; the answer is sent when the pacer says so. A flush arrives as fsync, a discard as a hole to punch.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{FallocateFlags, FileType};
 use rustix::io::Errno;
+use seekless_sys::lock_mutex;
 
 use super::fuse::{FuseRequest, Reply, opcode, u32s, u64s};
 use super::pace::{Arrived, Pacer};
@@ -44,14 +45,14 @@ struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
     fn take(&self, length: usize) -> Vec<u8> {
-        let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = lock_mutex(&self.0).pop();
         let mut buffer = free.unwrap_or_default();
         buffer.resize(length, 0);
         buffer
     }
 
     fn put_back(&self, buffer: Vec<u8>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+        lock_mutex(&self.0).push(buffer);
     }
 }
 

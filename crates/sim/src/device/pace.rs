@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use seekless_sys::lock_mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::drive::{Drive, DriveCounters};
@@ -354,7 +355,7 @@ impl Pacer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.shared)
     }
 }
 

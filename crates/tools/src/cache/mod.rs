@@ -32,10 +32,10 @@ mod batch;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use seekless::cache::{CachedFile, Resident};
-use seekless_sys::LockedFile;
+use seekless_sys::{LockedFile, into_unlocked, lock_mutex};
 use serde::Serialize;
 
 use crate::Stop;
@@ -196,13 +196,13 @@ pub fn lock(
                 method: None,
                 source,
             })?;
-            locked.lock().unwrap_or_else(PoisonError::into_inner).push(held);
+            lock_mutex(&locked).push(held);
             moved(bytes - last as u64);
         }
         Ok((Some(before), file.resident()?))
     };
     let totals = run(selection, &lock, stop, watch);
-    (totals, locked.into_inner().unwrap_or_else(PoisonError::into_inner))
+    (totals, into_unlocked(locked))
 }
 
 /// How often a file is read again if a part of it was evicted meanwhile.

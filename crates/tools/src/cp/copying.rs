@@ -14,7 +14,7 @@ use seekless::Job;
 use seekless::files::{FileId, FileRef, NotGiven, Own, Time};
 use seekless::method::Method;
 use seekless::walk::{Handles, Listing, StatFacts};
-use seekless_sys::{Support, effective_user};
+use seekless_sys::{Support, effective_user, lock_mutex};
 
 use super::data::LARGE_BYTES;
 use super::entry::Copied;
@@ -145,8 +145,8 @@ impl<'a> Copying<'a> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        lock(&self.queue)
+    fn lock_mutex(&self) -> MutexGuard<'_, Queue> {
+        lock_mutex(&self.queue)
     }
 
     /// Whether files are fetched in the order of their places.
@@ -419,7 +419,7 @@ pub(super) enum LinkTurn {
 impl Links {
     /// Whose turn it is at a name of a file with `names` of them.
     pub fn turn(&self, file: FileId, names: u64, at: &At<'_>) -> LinkTurn {
-        let mut links = lock(&self.copies);
+        let mut links = lock_mutex(&self.copies);
         let link = links.entry(file).or_insert(Link {
             left: names,
             is_first: true,
@@ -453,18 +453,18 @@ impl Links {
 
     /// Whether a name of a file was met before.
     pub fn is_met(&self, file: FileId) -> bool {
-        lock(&self.copies).contains_key(&file)
+        lock_mutex(&self.copies).contains_key(&file)
     }
 
     /// Whether a file of the target is the copy of this source, and not also that of another one, which needs a file of its own.
     pub fn claim(&self, copy: &StatFacts, source: FileId) -> bool {
-        copy.names < 2 || *lock(&self.claims).entry(copy.id()).or_insert(source) == source
+        copy.names < 2 || *lock_mutex(&self.claims).entry(copy.id()).or_insert(source) == source
     }
 
     /// Notes a name whose copy stays. Returns the names of a new copy, which become names of this one; fails with the first name of
     /// another copy that stays, too.
     fn keep(&self, file: FileId, names: u64, copy: FileId, name: &Name) -> Result<Vec<Name>, (Name, FileId)> {
-        let mut links = lock(&self.copies);
+        let mut links = lock_mutex(&self.copies);
         let link = links.entry(file).or_insert_with(|| Link {
             left: names,
             is_first: false,
@@ -488,7 +488,7 @@ impl Links {
 
     /// The copy of a file, by its first name.
     fn copy_of(&self, file: FileId) -> Option<(Name, FileId)> {
-        match &lock(&self.copies).get(&file)?.state {
+        match &lock_mutex(&self.copies).get(&file)?.state {
             LinkState::Copied(first, copy) => Some((first.clone(), *copy)),
             LinkState::Copying(_) => None,
         }
@@ -503,7 +503,7 @@ impl Links {
         may_stay: bool,
         at: &At<'_>,
     ) -> (Vec<Name>, Option<(Name, FileId)>) {
-        let mut links = lock(&self.copies);
+        let mut links = lock_mutex(&self.copies);
         let new = copy.map(|copy| (Name::of(at), copy));
         let Some(link) = links.get_mut(&file) else {
             return (Vec::new(), new);
@@ -588,7 +588,7 @@ impl StoredTimes {
     /// Returns what the file system of a device, on which `make` makes a file, makes of a time of
     /// modification; the time itself if that cannot be found out.
     pub fn of(&self, time: Time, device: u64, make: impl FnOnce() -> Option<File>) -> Time {
-        let mut files = lock(&self.0);
+        let mut files = lock_mutex(&self.0);
         let file = files.entry(device).or_insert_with(make);
         let stored = file.as_ref().and_then(|file| {
             let file = FileRef::Open(file.as_fd());

@@ -55,7 +55,7 @@ const ZEROS_BYTES: usize = 4 << 10;
 
 impl Data {
     fn of(&self, from: u64, to: u64) -> Arc<Devices> {
-        let mut known = lock(&self.0);
+        let mut known = sys::lock_mutex(&self.0);
         if let Some((.., devices)) = known.iter().find(|(one, other, _)| (*one, *other) == (from, to)) {
             return Arc::clone(devices);
         }
@@ -136,7 +136,7 @@ impl Data {
                 moved.is_in_kernel = at > all.start;
                 if at < all.end {
                     // Reading two files at the same time would move a head to and fro.
-                    let _turn = is_cold.then(|| lock(&devices.cold));
+                    let _turn = is_cold.then(|| sys::lock_mutex(&devices.cold));
                     let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan([source, new], shared));
                     match planned {
                         Some((method, why)) => {

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use seekless::files::{FileId, FileRef, FileState, Own};
 use seekless::walk::{Directory, Handles, Listing, StatFacts, is_sure};
 use seekless_sys as sys;
+use seekless_sys::lock_mutex;
 
 use super::copying::{BATCH, CopyBatch, CopyJob, Copying, LISTED, ListedEntries, Worker};
 use super::fetch::look_at_device;
@@ -99,9 +100,9 @@ pub(super) fn entered(
             .is_some_and(|above| above.state.device != facts[0].device);
     let refused = if facts[0].id() == facts[1].id() && !shared.options.dry_run {
         Some("source and target are the same directory")
-    } else if lock(&shared.entered).contains(&facts[0].id()) && above.any(|above| is(above.state.id())) {
+    } else if lock_mutex(&shared.entered).contains(&facts[0].id()) && above.any(|above| is(above.state.id())) {
         Some("it leads back to one of its parent directories")
-    } else if lock(&shared.targets).iter().any(|target| is(*target)) {
+    } else if lock_mutex(&shared.targets).iter().any(|target| is(*target)) {
         Some("it is the target of this copy")
     } else if is_replaced {
         Some("another process replaced its new copy")
@@ -128,7 +129,7 @@ pub(super) fn entered(
                 let path = copy_path(directory);
                 shared.fail(worker, path, "restrict the directory's permissions", &error);
             }
-            lock(&shared.entered).insert(origin.state.id());
+            lock_mutex(&shared.entered).insert(origin.state.id());
             note_directory(shared, directory, source, &origin.state);
             drop(directory.own.origin.set(origin));
         }
@@ -136,7 +137,7 @@ pub(super) fn entered(
     }
     worker.done.directories += 1;
     if directory.parent().is_none() {
-        lock(&shared.targets).extend(StatFacts::of(copy).map(|facts| facts.id()));
+        lock_mutex(&shared.targets).extend(StatFacts::of(copy).map(|facts| facts.id()));
     }
     if shared.watch.wants_names() {
         shared.watch.copied(&source_path(directory), &copy_path(directory));
@@ -284,7 +285,7 @@ pub(super) fn complete(shared: &Copying<'_>, directory: &Arc<Pair>, worker: &mut
     let Some(origin) = directory.own.origin.get() else {
         return;
     };
-    lock(&shared.entered).remove(&origin.state.id());
+    lock_mutex(&shared.entered).remove(&origin.state.id());
     if shared.options.dry_run {
         return;
     }
@@ -319,7 +320,7 @@ pub(super) fn complete(shared: &Copying<'_>, directory: &Arc<Pair>, worker: &mut
 
 /// Gives the copy of a named directory its name, if it was staged. Returns false if that cannot be done.
 pub(super) fn name_staged(shared: &Copying<'_>, root: &Arc<Pair>, worker: &mut Worker) -> bool {
-    let Some(staged) = lock(&root.own.staged).take() else {
+    let Some(staged) = lock_mutex(&root.own.staged).take() else {
         return true;
     };
     let name = || {

@@ -400,7 +400,7 @@ fn tell_checksum(
         let checksum = checksum.map_err(|error| ("compute the checksum", error))?;
         shared.watch.checksum(&checksum, &at.copy_path());
         if shared.may_have_more_names(metadata.nlink()) {
-            lock(&shared.links.checksums).insert(copy, checksum);
+            sys::lock_mutex(&shared.links.checksums).insert(copy, checksum);
         }
     }
     Ok(())
@@ -688,7 +688,7 @@ fn link_again(shared: &Copying<'_>, name: &Name, first: &Name, copy: FileId, wor
 
 /// Tells the checksum of a copy that has one more name.
 fn tell_linked(shared: &Copying<'_>, at: &At<'_>, copy: FileId) {
-    if let Some(checksum) = lock(&shared.links.checksums).get(&copy) {
+    if let Some(checksum) = sys::lock_mutex(&shared.links.checksums).get(&copy) {
         shared.watch.checksum(checksum, &at.copy_path());
     }
 }

@@ -286,7 +286,7 @@ impl CopyJournal {
 
     /// Notes what was named, or made if `is_urgent`: after a kill, it counts for nothing unless that was written.
     pub fn note(&self, key: u64, is_urgent: bool) {
-        let mut unwritten = lock(&self.unwritten);
+        let mut unwritten = sys::lock_mutex(&self.unwritten);
         unwritten.push(key);
         let is_due = is_urgent || unwritten.len() >= UNWRITTEN_MAX;
         drop(unwritten);
@@ -297,7 +297,7 @@ impl CopyJournal {
 
     /// Writes what was named. If that fails, more is copied again.
     pub fn write_named(&self) {
-        let named = std::mem::take(&mut *lock(&self.unwritten));
+        let named = std::mem::take(&mut *sys::lock_mutex(&self.unwritten));
         let _ = self.write(&CopyJournalLine::Named(named));
     }
 
@@ -588,7 +588,7 @@ impl CopyJournal {
     }
 
     fn save(&self, piece: SyncedPiece) -> io::Result<()> {
-        add(&mut lock(&self.pieces), piece.clone());
+        add(&mut sys::lock_mutex(&self.pieces), piece.clone());
         self.write(&CopyJournalLine::Piece(piece))?;
         sys::sync_data(&self.file)
     }
@@ -600,7 +600,7 @@ impl CopyJournal {
     }
 
     fn piece_of(&self, copy: &StatFacts) -> Option<SyncedPiece> {
-        let pieces = lock(&self.pieces);
+        let pieces = sys::lock_mutex(&self.pieces);
         pieces.iter().find(|piece| piece.copy == copy.inode).cloned()
     }
 
@@ -610,7 +610,7 @@ impl CopyJournal {
 
     /// Removes from a directory that is complete the unfinished copies that nothing went on with.
     pub fn remove_pieces(&self, directory: BorrowedFd<'_>) {
-        for piece in &*lock(&self.pieces) {
+        for piece in &*sys::lock_mutex(&self.pieces) {
             let name = self.temporary_of(piece);
             if StatFacts::at(directory, &name).is_ok_and(|found| found.inode == piece.copy) {
                 let _ = unlinkat(directory, &name, AtFlags::empty());

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use seekless::files::{Attributes, FileRef, Own};
 use seekless::walk::{Directory, Listing, ListingEntry, StatFacts, Walk, WalkRules, is_sure};
 use seekless_sys as sys;
+use seekless_sys::lock_mutex;
 
 use super::journal::{CopyJournal, is_private};
 
@@ -53,7 +54,7 @@ impl TargetNames {
     /// Lists a directory before the copy gives names in it, and removes what a killed process left there: only the journal of the
     /// same copy tells its names.
     pub fn list(&self, [source, copy]: [BorrowedFd<'_>; 2], journal: Option<&CopyJournal>) -> io::Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = lock_mutex(&self.state);
         if state.before.is_some() {
             return Ok(());
         }
@@ -76,7 +77,7 @@ impl TargetNames {
 
     /// Whether the directory finds names in other case.
     pub fn ignore_case(&self) -> bool {
-        lock(&self.state).ignores_case
+        lock_mutex(&self.state).ignores_case
     }
 
     /// Claims a name for a source; `found` is what the target has by that name. Fails if another source has it, or if the target
@@ -93,7 +94,7 @@ impl TargetNames {
         }
         let taken = || Err(("create the copy", collision()));
         let names_in = |directory| names_in(directory).map_err(|error| ("list the directory", error));
-        let mut state = lock(&self.state);
+        let mut state = lock_mutex(&self.state);
         let NamesState {
             before,
             ignores_case,
@@ -345,7 +346,7 @@ pub(super) fn rename_to_free(directory: BorrowedFd<'_>, old: &CStr, new: &CStr) 
         // Not all file systems can refuse; of this process, only one thread at a time gives a name then.
         Err(Errno::INVAL | Errno::NOSYS) => {
             static NAMING: Mutex<()> = Mutex::new(());
-            let _naming = lock(&NAMING);
+            let _naming = lock_mutex(&NAMING);
             match StatFacts::at(directory, new) {
                 Err(Errno::NOENT) => Ok(renameat(directory, old, directory, new)?),
                 _ => Err(Errno::EXIST.into()),

@@ -73,7 +73,7 @@ impl PairState {
     ) -> Self {
         let own = Self::new(to, staged.is_some(), names, key_of(0, name));
         own.is_new.store(is_new, Ordering::Relaxed);
-        *lock(&own.staged) = staged;
+        *sys::lock_mutex(&own.staged) = staged;
         own
     }
 

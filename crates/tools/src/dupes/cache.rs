@@ -7,13 +7,13 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 use seekless::files::{Exposed, open_own};
-use seekless_sys::{Access, FileSystemTrait, Support, file_system_of, file_system_uuid, write_back};
+use seekless_sys::{Access, FileSystemTrait, Support, file_system_of, file_system_uuid, lock_mutex, write_back};
 
 use super::Search;
 use crate::walk::{Files, Listed};
@@ -70,7 +70,7 @@ pub(super) fn cache_of<'s>(search: &'s Search<'_>, number: u32) -> Option<&'s Ca
         .as_ref()
         .filter(|_| search.files.system(number).tells_changes)?;
     let device = search.files.get(number).device;
-    let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut systems = lock_mutex(&cache.systems);
     let identity = *systems.entry(device).or_insert_with(|| {
         let (file, _) = search.files.open(number).ok()?;
         identity_of(&file)
@@ -85,7 +85,7 @@ pub(super) fn meet_systems(search: &Search<'_>, numbers: &[u32]) {
     for of_device in numbers.chunk_by(|one, other| search.files.get(*one).device == search.files.get(*other).device) {
         cache_of(search, of_device[0]);
     }
-    let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut systems = lock_mutex(&cache.systems);
     let mut times: HashMap<u64, usize> = HashMap::new();
     for identity in systems.values().flatten() {
         *times.entry(*identity).or_default() += 1;
@@ -185,7 +185,7 @@ impl Cache {
 
     /// The identity of the file system of a device that was asked for before.
     pub fn system(&self, device: u64) -> Option<u64> {
-        let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        let systems = lock_mutex(&self.systems);
         systems.get(&device).copied()?
     }
 
@@ -218,7 +218,7 @@ impl Cache {
     }
 
     fn added(&self) -> MutexGuard<'_, Vec<NewDigests>> {
-        self.new.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.new)
     }
 
     /// Number of digests of whole files that are from an earlier search.

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use seekless::files::{DIGESTED_HOLE_BYTES_MAX, read_full};
+use seekless_sys::lock_mutex;
 
 use super::cache::{cache_of, may_keep};
 use super::opened::{Open, cause, check, drop_read, layout, member, open, unread};
@@ -82,7 +82,7 @@ fn read_digest(search: &Search<'_>, number: u32, file: &File, own_bytes: u64) ->
     if listed.bytes.saturating_sub(own_bytes) > DIGESTED_HOLE_BYTES_MAX && layout.is_none() {
         return Err(io::Error::other("has more than 1 TiB of holes, too many to digest"));
     }
-    let layouts = || search.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+    let layouts = || lock_mutex(&search.layouts);
     if let Some(digest) = layout.as_ref().and_then(|layout| layouts().get(layout).copied()) {
         check(search, number, file)?;
         return Ok(digest);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seekless::walk;
+use seekless_sys::lock_mutex;
 
 use super::TreeFinding;
 
@@ -60,7 +61,7 @@ impl ListProgress {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, ListState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.state)
     }
 
     /// Waits a short time for a change.

@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use seekless::method::CachePolicy;
 use seekless::plan::Plan;
 use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
+use seekless_sys::{into_unlocked, lock_mutex};
 
 use super::look::failed;
 use super::{LargePair, TreeFinding};
@@ -48,7 +49,7 @@ impl Large {
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<u64>, Option<TreeFinding>> {
         // One pair at a time.
-        let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock_mutex(&self.prepared);
         if !goes_on() {
             return Err(None);
         }
@@ -98,17 +99,17 @@ impl Large {
     }
 
     fn set_now(&self, pair: Option<LargePair>) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = pair;
+        *lock_mutex(&self.now) = pair;
     }
 
     /// The pair that is being compared, if there is one.
     pub fn now(&self) -> Option<LargePair> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock_mutex(&self.now).clone()
     }
 
     /// The methods used, with the reason and the number of files. Waits for the current pair.
     pub fn used(&self) -> Vec<(String, String, u64)> {
-        let all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock_mutex(&self.prepared);
         let used = all.iter();
         used.map(|one| (one.method.to_string(), one.why.clone(), one.files))
             .collect()
@@ -121,7 +122,7 @@ fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let mut work = Some(work);
     let begun = std::thread::scope(|scope| {
         let taken = Mutex::new(&mut work);
-        let run = move || Some(taken.into_inner().unwrap_or_else(PoisonError::into_inner).take()?());
+        let run = move || Some(into_unlocked(taken).take()?());
         let thread = std::thread::Builder::new().spawn_scoped(scope, run);
         // Without a thread, there is no other pool either.
         thread

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::cache;
 use seekless::plan::LARGE_BYTES;
 use seekless::walk::{FOUND_FILE, StatFacts};
-use seekless_sys::first_difference;
+use seekless_sys::{first_difference, lock_mutex};
 
 use super::pair::{BLOCK_BYTES, OpenedPair, differ_in_size};
 use super::shared::{CompareJob, Matched, PairPiece, Pairs};
@@ -44,7 +44,7 @@ pub(super) fn fetch<'a>(
     if job.place.reason().is_none() || job.is_stopped() {
         return (jobs.len(), None);
     }
-    let fetching = lock(&job.place.fetching);
+    let fetching = lock_mutex(&job.place.fetching);
     let window_bytes = cache::memory().map_or(0, |memory| memory.available_bytes / WINDOW_PART);
     let (mut wanted, mut bytes, mut fetched) = (Vec::new(), 0, 0);
     for (index, matched) in jobs {
@@ -60,7 +60,7 @@ pub(super) fn fetch<'a>(
     let open = |(index, matched, side): FileOfPair| open(&pieces[index].pairs, &matched, side);
     place::fetch_in_order(wanted, u64::MAX, open, || !job.is_stopped());
     // The next thread fetches when this one compares.
-    let comparing = lock(&job.place.comparing);
+    let comparing = lock_mutex(&job.place.comparing);
     drop(fetching);
     (fetched, Some(comparing))
 }
@@ -71,7 +71,7 @@ pub(super) fn look_at_device(job: &CompareJob<'_>, mine: impl FnOnce() -> Vec<(A
     if job.place.why.get().is_some() {
         return;
     }
-    let mut was_warm = lock(&job.place.was_warm);
+    let mut was_warm = lock_mutex(&job.place.was_warm);
     if job.place.why.get().is_some() || *was_warm && is_warm {
         return;
     }
@@ -151,8 +151,4 @@ fn open(pairs: &Pairs, matched: &Matched, side: usize) -> io::Result<File> {
         FOUND_FILE,
         Mode::empty(),
     )?))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

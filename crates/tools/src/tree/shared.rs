@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::fs::FileType;
 use seekless::plan::{BATCH, BatchPlan};
 use seekless::walk::{Listing, ListingEntry};
+use seekless_sys::lock_mutex;
 
 use super::directory::Directory;
 use super::large::Large;
@@ -144,14 +145,14 @@ impl CompareJob<'_> {
 
     /// Counts what was done.
     pub fn count(&self, count: impl FnOnce(&mut TreeSummary)) {
-        count(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));
+        count(&mut lock_mutex(&self.done));
     }
 
     /// What was done and reported so far, without the methods of large files.
     pub fn so_far(&self) -> TreeSummary {
         TreeSummary {
             now: self.large.now(),
-            ..self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            ..lock_mutex(&self.done).clone()
         }
     }
 
@@ -197,7 +198,7 @@ impl CompareJob<'_> {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, PairQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.queue)
     }
 
     /// The next work of a thread, waited for; `None` at the end.

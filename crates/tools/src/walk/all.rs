@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use seekless::files::FileId;
 use seekless::plan::BatchPlan;
 use seekless::walk::{Directory, Failure, FileAt, Limit, Listing, StatFacts, open_root};
-use seekless_sys::{file_system_of, is_mount_root};
+use seekless_sys::{file_system_of, into_unlocked, is_mount_root, lock_mutex};
 
 use super::files::{Files, FoundPlace};
 use super::filter::Named;
@@ -146,7 +146,7 @@ impl Files {
             for part in parts {
                 found.add(part);
             }
-            queue = shared.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
+            queue = into_unlocked(shared.queue);
         }
         found
     }
@@ -430,7 +430,7 @@ impl<'a> Shared<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<'a>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.queue)
     }
 }
 

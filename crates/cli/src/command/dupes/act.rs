@@ -3,13 +3,13 @@
 //! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args};
 use seekless::files::{open_own_input, read_within};
 use seekless_results::bytes;
-use seekless_sys::Support;
+use seekless_sys::{Support, into_unlocked, lock_mutex};
 use seekless_tools::Stop;
 use seekless_tools::dupes::EqualFiles;
 use seekless_tools::dupes::act::choose::{ActPlan, GroupChoice};
@@ -230,7 +230,7 @@ impl ActRequest {
         LINE.begin(!quiet && !steps.is_empty(), progress("acting", steps.len()));
         let shared = Mutex::new((&mut *acts, 0, Ok(())));
         let tell = |told: RunEvent<'_>| {
-            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shared = lock_mutex(&shared);
             let (number, outcome) = match told {
                 RunEvent::Step(number, outcome) => (number, outcome),
                 RunEvent::Recovered(path, recovered) => return shared.0.recovered(path, recovered),
@@ -249,7 +249,7 @@ impl ActRequest {
         };
         let ran = act::run(&self.action, steps, options, stop, &tell);
         LINE.end();
-        let (_, _, told) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (_, _, told) = into_unlocked(shared);
         let ran = ran.map_err(|error| unsourced(&error))?;
         if !steps.is_empty() || acts.has_needless() {
             acts.ran(ran);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::mm::Advice;
@@ -225,7 +225,7 @@ fn layers_identify(file: impl AsFd) -> bool {
     let Some(mount) = super::mount_id(&file) else {
         return false;
     };
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || crate::lock_mutex(&KNOWN);
     let found = known().get(&mount).copied();
     found.unwrap_or_else(|| {
         let identify = layers(mount).is_some_and(|layers| {

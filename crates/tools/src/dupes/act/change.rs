@@ -9,13 +9,12 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 use jiff::Zoned;
 use rustix::fs::FileType;
 use seekless::files::{Exchange, FileRef, NotExchanged};
 use seekless::update::{StepKind, Watch};
-use seekless_sys::{Support, share_range};
+use seekless_sys::{Support, lock_mutex, share_range};
 
 use super::dir_handle::{self, DirEntryHandle, Directories};
 use super::hold::{LockedFile, LockedKeeper, Session};
@@ -269,7 +268,7 @@ impl ActedName<'_> {
             let file = found.map(|_| place.open()).transpose()?;
             let Some(file) = file else { return Ok(false) };
             let bytes = StatFacts::of(&file)?.bytes;
-            let mut block = session.block.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut block = lock_mutex(&session.block);
             let mut digest = || digest_of(&file, bytes, &mut block, &|| !session.stop.is_stopped());
             Ok::<_, io::Error>(bytes == self.held.facts().bytes && digest()? == self.kept.digest)
         };

@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{FileType, renameat};
 use seekless::files::{Exchange, Exposed, FileRef, Lease, NameInDirectory, NotExchanged, Time};
@@ -173,7 +173,7 @@ impl Directories {
     }
 
     fn opened(&self, path: &Path) -> io::Result<(Arc<Directory>, DirectoryLimits)> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = sys::lock_mutex(&self.open);
         if let Some(opened) = open.get(path) {
             return Ok(opened.clone());
         }
@@ -194,7 +194,7 @@ impl Directories {
         let directory = Arc::new(directory.ok_or_else(not_plain)?);
         let readable = directory.open_plain(OsStr::new("."), Access::Read);
         let (facts, mount) = (StatFacts::of(&*directory)?, sys::mount_id(&*directory));
-        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut volumes = sys::lock_mutex(&self.volumes);
         let volume = volumes.entry((mount, facts.device));
         let limits = DirectoryLimits {
             mount,
@@ -209,7 +209,7 @@ impl Directories {
 
     /// The number of open directories.
     pub fn len(&self) -> usize {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
+        sys::lock_mutex(&self.open).len()
     }
 
     /// Closes all directories if they are an eighth of what this process may open.
@@ -221,14 +221,14 @@ impl Directories {
 
     /// Closes all directories.
     pub fn close(&self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        sys::lock_mutex(&self.open).clear();
     }
 }
 
 impl Systems {
     /// What the file system of a directory is like.
     pub fn of(&self, device: u64, directory: &Directory) -> io::Result<Behind> {
-        let mut systems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut systems = sys::lock_mutex(&self.0);
         if let Some(behind) = systems.get(&device) {
             return Ok(behind.clone());
         }
@@ -252,7 +252,7 @@ impl Systems {
 
     /// The same, if it was asked for before.
     pub fn known(&self, device: u64) -> Option<Behind> {
-        let systems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let systems = sys::lock_mutex(&self.0);
         systems.get(&device).cloned()
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::fs::FileType;
@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
 
     /// Whether a file is what it was at the search, but for what our own links changed.
     pub fn is_expected(&self, expected: &FileState, now: &StatFacts) -> bool {
-        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewed = sys::lock_mutex(&self.renewed);
         match renewed.get(&expected.id()) {
             Some(renewed) => renewed.is_same(now),
             None if self.is_unnumbered(now.device) => {
@@ -139,20 +139,20 @@ impl<'a> Session<'a> {
     /// Notes directories to remove at the end, if removing them failed.
     pub fn unmake_later(&self, name: &StepName, unmade: &io::Result<()>) {
         if unmade.is_err() {
-            let mut names = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut names = sys::lock_mutex(&self.unmade);
             names.push(name.clone());
         }
     }
 
     /// Takes the noted directories.
     pub fn take_unmade(&self) -> Vec<StepName> {
-        std::mem::take(&mut self.unmade.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut sys::lock_mutex(&self.unmade))
     }
 
     /// Remembers the facts of a kept file after our own links changed it.
     pub fn remember(&self, kept: &LockedFile) {
         let facts = kept.facts();
-        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut renewed = sys::lock_mutex(&self.renewed);
         renewed.insert(facts.id(), facts);
     }
 }
@@ -320,7 +320,7 @@ impl Session<'_> {
     /// The digest of a file, and its bytes if they are few.
     fn digest(&self, held: &LockedFile) -> Result<(Option<Vec<u8>>, String), RefusalReason> {
         let bytes = held.facts().bytes;
-        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut block = sys::lock_mutex(&self.block);
         if bytes <= IN_MEMORY_BYTES {
             let content = read_whole(&held.file, bytes, &mut block)?;
             return Ok((Some(content.to_vec()), blake3::hash(content).to_hex().to_string()));
@@ -342,7 +342,7 @@ impl Session<'_> {
             return differs(bytes.min(of_kept));
         }
         if let Some(content) = &kept.content {
-            let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut block = sys::lock_mutex(&self.block);
             let own = read_whole(&held.file, bytes, &mut block)?;
             let equal = || own.iter().zip(content).take_while(|(one, other)| one == other).count();
             return if own == content {

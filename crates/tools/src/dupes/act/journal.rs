@@ -10,7 +10,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -229,7 +229,7 @@ impl RunJournal {
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        sys::lock_mutex(&self.lines)
     }
 
     /// Adds a line, which is written by the next call of [`Self::write`].

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, FileType, StatVfsMountFlags, accessat, fstatvfs};
 use rustix::io::Errno;
@@ -459,7 +459,7 @@ impl Session<'_> {
             return Ok(());
         }
         let kind = (entry.step.file.state.device, old.kind());
-        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tried = sys::lock_mutex(&self.tried);
         let answer = tried.entry(kind).or_insert_with(|| {
             let temporary = OsStr::new(&entry.names[0].temporary);
             let failed = cannot("test whether undo could restore it");

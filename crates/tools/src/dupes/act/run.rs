@@ -7,7 +7,7 @@ use std::fs::File;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -122,7 +122,7 @@ struct Run<'a> {
 fn close(batch: Vec<ProvenStep>) {
     let threads = CLOSING_THREADS.min(batch.len());
     let rest = Mutex::new(batch.into_iter());
-    let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || sys::lock_mutex(&rest).next();
     in_threads(threads, || while next().map(drop).is_some() {});
 }
 
@@ -263,13 +263,13 @@ impl Run<'_> {
     }
 
     fn count(&self, number: usize, outcome: &StepOutcome) {
-        self.ran.lock().unwrap_or_else(PoisonError::into_inner).count(outcome);
+        sys::lock_mutex(&self.ran).count(outcome);
         (self.tell)(RunEvent::Step(number, outcome));
     }
 
     /// Writes the end of the journal, once what was done is durable.
     fn end(self, written: &Written) -> Result<Ran, Error> {
-        let mut ran = self.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut ran = sys::into_unlocked(self.ran);
         ran.is_stopped = self.session.stop.is_stopped();
         if let Some(journal) = self.journal.into_inner() {
             let end = JournalLine::End {
