@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 use super::dupes::linked_elsewhere;
 use super::objects::{JsonForm, Objects};
-use super::page::{Page, Width};
+use super::page::Page;
 use super::progress::buffered_stdout;
 use super::units::{and_also, files, subjects};
 use super::visible::{object, visible_path, with_path};
+use super::wrap::Width;
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// Writes a plan, and what came of its steps.

@@ -14,10 +14,11 @@ use seekless_results::{bytes, plural, thousands, times, visible};
 use serde_json::{Value, json};
 
 use super::curve::show_curve;
-use super::page::{Page, columns_of};
+use super::page::Page;
 use super::table::{aligned, widths_of};
 use super::units::seconds;
 use super::visible::{shortened, with_path};
+use super::wrap::columns_of;
 use super::{BOLD, DIM, GOOD, PLAIN};
 
 /// How many other methods are shown.

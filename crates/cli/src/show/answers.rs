@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use seekless_results::{ContestAnswer, NOT_MEASURED, VS_PLAIN};
 
-use super::page::{Page, columns_of};
+use super::page::Page;
 use super::table::{GAP, aligned, widths_of};
+use super::wrap::columns_of;
 use super::{BOLD, DIM, GOOD, PLAIN};
 
 /// The most columns of a question; a longer one has a line of its own.
@@ -116,7 +117,7 @@ fn show_alike(
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::Width;
+    use super::super::wrap::Width;
     use super::*;
 
     fn commit(method: &str, certainty: &str) -> ContestAnswer {

@@ -210,7 +210,7 @@ fn file_json(file: &CacheFileState) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::{Width, columns_of};
+    use super::super::wrap::{Width, columns_of};
     use super::*;
 
     fn state(path: &str, resident: Resident) -> CacheFileState {

@@ -55,7 +55,7 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::{Width, columns_of};
+    use super::super::wrap::{Width, columns_of};
     use super::*;
 
     #[test]

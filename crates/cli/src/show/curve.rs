@@ -7,9 +7,10 @@ use seekless::method::format_size;
 use seekless::plan::SizeTimes;
 use seekless_results::{bytes, times};
 
-use super::page::{Page, columns_of};
+use super::page::Page;
 use super::table::{aligned, widths_of};
 use super::units::nearest;
+use super::wrap::columns_of;
 use super::{BOLD, DIM, PLAIN};
 
 /// The lines of the plot.
@@ -153,7 +154,7 @@ mod tests {
 
     use seekless::plan::Predicted;
 
-    use super::super::page::Width;
+    use super::super::wrap::Width;
     use super::*;
 
     /// Two methods, the second of which is faster from 1 MiB on.

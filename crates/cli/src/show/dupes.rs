@@ -15,10 +15,11 @@ use seekless_tools::json::written;
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
-use super::page::{Page, Width};
+use super::page::Page;
 use super::progress::{buffered_stdout, has_styles, plain_stdout};
 use super::units::{counted, files, percent, plural};
 use super::visible::visible_path;
+use super::wrap::Width;
 use super::{BOLD, DIM, PLAIN};
 
 /// How groups are written.

@@ -9,9 +9,10 @@ use seekless_tools::walk::Left;
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
-use super::page::{Page, Width, other_file_systems};
+use super::page::{Page, other_file_systems};
 use super::units::{counted, nearest};
 use super::visible::{json_line, object, reason_behind, visible_path};
+use super::wrap::Width;
 use super::{BOLD, PLAIN};
 
 /// The most columns of the picture, and the indent before it.

@@ -9,7 +9,8 @@ use seekless::method::{ALIASES, Alias, MECHANISMS, Mechanism, Operation, variant
 use seekless::{Availability, Method, Probe};
 use serde_json::{Value, json};
 
-use super::page::{Page, columns_of, wrapped};
+use super::page::Page;
+use super::wrap::{columns_of, wrapped};
 use super::{BOLD, DIM, GOOD, PLAIN, WARNING};
 
 /// A mechanism's methods with one option each, and whether they are available; the plain one first.

@@ -32,6 +32,7 @@ mod tree;
 mod undo;
 mod units;
 mod visible;
+mod wrap;
 
 use anstyle::{AnsiColor, Style};
 
@@ -52,7 +53,7 @@ pub use methods::{
     list_method, list_methods, method_json, methods_json, methods_page, summarize_methods, tried_methods,
 };
 pub use objects::JsonForm;
-pub use page::{Page, Width, other_file_systems};
+pub use page::{Page, other_file_systems};
 pub use progress::{Activity, Amount, Cleared, LINE, stderr, stdout};
 pub use rankings::show_rankings;
 pub use regret::show_regrets;
@@ -66,6 +67,7 @@ pub use tree::{Differences, Form, show_same_size};
 pub use undo::{UndoneFiles, journal_json, list_journals, name_of};
 pub use units::{counted, files, seconds};
 pub use visible::{json_line, json_text, reason_behind, shortened, visible_lines, visible_path, with_path};
+pub use wrap::Width;
 
 /// No style.
 pub const PLAIN: Style = Style::new();

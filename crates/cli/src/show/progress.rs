@@ -16,8 +16,8 @@ use anstyle::{AnsiColor, Style};
 use seekless_results::{bytes, files, rate, thousands};
 use seekless_sys::lock_mutex;
 
-use super::page::{columns_of, head, tail};
 use super::units::nearest;
+use super::wrap::{columns_of, head, tail};
 use super::{DIM, PLAIN};
 use crate::call::{self, Stream};
 

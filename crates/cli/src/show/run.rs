@@ -9,10 +9,11 @@ use seekless_results::{ContestView, Row, View, Visible, is_failed, short_name, s
 
 use super::answers::show_answers;
 use super::contest::{cut, show_contest, show_left_out};
-use super::page::{Page, tail};
+use super::page::Page;
 use super::system::show_system;
 use super::table::{TableRow, TextTable};
 use super::units::counted;
+use super::wrap::tail;
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// What is shown of a run before its answers.

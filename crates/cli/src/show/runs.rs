@@ -9,8 +9,9 @@ use seekless_record::{Cache, Contest, Ended, Run};
 use seekless_results::{ContestAnswer, DeviceKind, Origin, bytes, operations, title, visible};
 use serde_json::{Value, json};
 
-use super::page::{Page, columns_of};
+use super::page::Page;
 use super::units::{and_also, counted};
+use super::wrap::columns_of;
 use super::{BOLD, DIM, PLAIN};
 
 /// The bytes that these documents take.

@@ -6,8 +6,9 @@ use seekless::{BlockDevice, StorageFacts};
 use seekless_results::{WindowGain, bytes, times, visible};
 use serde_json::{Value, json};
 
-use super::page::{Page, columns_of};
+use super::page::Page;
 use super::table::{aligned, widths_of};
+use super::wrap::columns_of;
 use super::{BOLD, DIM, PLAIN};
 
 /// A setting, as the system reports it.
@@ -192,7 +193,7 @@ pub fn settings_json(settings: &[StorageSetting]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::Width;
+    use super::super::wrap::Width;
     use super::*;
 
     #[test]

@@ -8,8 +8,9 @@ use seekless_sim::replay::Replayed;
 use seekless_sim::trace::TracedRequest;
 use serde_json::{Value, json};
 
-use super::page::{Page, columns_of};
+use super::page::Page;
 use super::table::{TableRow, TextTable, aligned, widths_of};
+use super::wrap::columns_of;
 use super::{BOLD, DIM, PLAIN};
 
 /// Lists all models.

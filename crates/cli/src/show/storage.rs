@@ -11,8 +11,9 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::methods::mark;
-use super::page::{Page, columns_of, wrapped};
+use super::page::Page;
 use super::visible::{visible_path, with_path};
+use super::wrap::{columns_of, wrapped};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// What a path names.
@@ -296,7 +297,7 @@ fn serialize_features<S: Serializer>(features: &Result<Vec<Feature>, String>, to
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::Width;
+    use super::super::wrap::Width;
     use super::*;
 
     fn used(name: &str, above: Vec<DeviceUse>) -> DeviceUse {

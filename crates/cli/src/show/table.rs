@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use anstyle::Style;
 use seekless_results::{Sheet, SheetRow};
 
-use super::page::{Page, columns_of, wrapped, wrapped_at_commas};
+use super::page::Page;
 use super::units::bar;
+use super::wrap::{columns_of, wrapped, wrapped_at_commas};
 use super::{BOLD, DIM};
 
 /// A row of a table.
@@ -214,7 +215,7 @@ impl<'a> TextTable<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::Width;
+    use super::super::wrap::Width;
     use super::*;
 
     const HEADS: [&str; 6] = ["", "95 %", "cpu", "fsync", "rounds", ""];

@@ -15,10 +15,10 @@ use seekless_tools::tree::{
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
-use super::page::{Width, wrapped};
 use super::progress::{Activity, Amount, LINE, stderr};
 use super::units::{counted, files, plural, seconds, thousands};
 use super::visible::{json_line, object, visible_path, with_path};
+use super::wrap::{Width, wrapped};
 use crate::call;
 
 /// How differences are written.
