@@ -6,7 +6,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::http::StatusCode;
 use futures_util::TryStreamExt;
 use seekless_record::{Run, from_json};
-use seekless_results::{Comparison, Known, compare, objections};
+use seekless_results::{RunComparison, Known, compare, objections};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 use tokio::task::{block_in_place, spawn_blocking};
 
@@ -103,7 +103,7 @@ impl App {
     }
 
     /// What changed from one run to another, and what speaks against comparing them.
-    pub async fn comparison(&self, a: &str, b: &str) -> Answer<(Comparison, Vec<String>)> {
+    pub async fn comparison(&self, a: &str, b: &str) -> Answer<(RunComparison, Vec<String>)> {
         let both = |runs: &[Run]| compare(&runs[0], &runs[1]).map(|found| (found, objections(&runs[0], &runs[1])));
         let compared = self.with_runs(&[a, b], both).await?;
         compared.map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use seekless::method::Durability;
 use seekless::update::{Batch, Safety};
-use seekless::{Choice, Destination, Job, Operation, Part, Request, Transfer, Verdict, Which};
+use seekless::{Choice, Destination, Job, Operation, Part, Request, Side, Transfer, Verdict};
 
 use error::{raise, wrong};
 use memory::{Filled, Readable, Writable, open_file};
@@ -164,7 +164,7 @@ fn compare(
     Ok(match found.verdict {
         Verdict::Equal => None,
         Verdict::Differ { offset } => Some((offset, None)),
-        Verdict::Ended { side, offset } => Some((offset, Some(if side == Which::One { "one" } else { "other" }))),
+        Verdict::Ended { side, offset } => Some((offset, Some(if side == Side::Left { "one" } else { "other" }))),
     })
 }
 

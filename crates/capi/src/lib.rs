@@ -18,7 +18,7 @@ use std::mem;
 use std::path::Path;
 
 use seekless::update::Batch;
-use seekless::{Choice, Done, Error, Operation, Part, Request, Transfer, Verdict, Which};
+use seekless::{Choice, Done, Error, Operation, Part, Request, Side, Transfer, Verdict};
 
 use border::{Context, InBytes, InChanges, InText, OutMemory, seekless_take};
 use options::{InOptions, act, parsed};
@@ -112,8 +112,8 @@ pub extern "C" fn seekless_compare(a: InText, b: InText, options: InOptions, res
         let verdict = match done.verdict {
             Verdict::Equal => seekless_verdict::Equal,
             Verdict::Differ { .. } => seekless_verdict::Differ,
-            Verdict::Ended { side: Which::One, .. } => seekless_verdict::FirstEnded,
-            Verdict::Ended { side: Which::Other, .. } => seekless_verdict::SecondEnded,
+            Verdict::Ended { side: Side::Left, .. } => seekless_verdict::FirstEnded,
+            Verdict::Ended { side: Side::Right, .. } => seekless_verdict::SecondEnded,
         };
         Ok(seekless_result {
             verdict,

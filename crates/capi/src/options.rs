@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "the header has the enums, and a caller passes their numbers")]
 
-use seekless::method::{Durability, Plan};
+use seekless::method::{Durability, PlannedChoice};
 use seekless::update::Safety;
 use seekless::{Choice, Destination, Job, Operation, ParseError, full_text};
 
@@ -94,7 +94,7 @@ pub fn act(
 
 fn choice(operation: Operation, options: &seekless_options) -> Result<Choice, String> {
     let durability = one_of(&Durability::ALL, options.durability, "durability")?;
-    let by_plan = Choice::Plan(Plan {
+    let by_plan = Choice::Plan(PlannedChoice {
         operation,
         durability: Durability::None,
     });

@@ -15,7 +15,7 @@ use seekless_method::{self as method, Choice, Durability, Method, Operation};
 use seekless_sys::lock_mutex;
 
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
-use crate::memory::Memory;
+use crate::memory::ReadTarget;
 use crate::plan::done::Done;
 use crate::plan::{Plan, PlanLimits, Safety};
 use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_done};
@@ -345,7 +345,7 @@ impl<'a> Job<'a> {
                 let mut memory = lock_mutex(&memory);
                 Reader::prepare_for(method, memory.len() as u64)?.read_told(
                     &from,
-                    &Memory::new(&mut memory),
+                    &ReadTarget::new(&mut memory),
                     None,
                     self.progress,
                 )
@@ -434,7 +434,7 @@ impl<'a> Job<'a> {
 
     /// What was asked for: the plan, unless something else was.
     fn choice(&self, operation: Operation) -> Choice {
-        self.by.unwrap_or(Choice::Plan(method::Plan {
+        self.by.unwrap_or(Choice::Plan(method::PlannedChoice {
             operation,
             durability: Durability::None,
         }))

@@ -132,7 +132,7 @@ mod transfer;
 mod write;
 
 pub use chunk::{Chunk, Mapped};
-pub use compare::{Comparer, Comparison, Verdict, Which};
+pub use compare::{Comparer, Comparison, Side, Verdict};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
 pub use door::{Job, Request, compare, copy, plan, read, read_into, update, write};
@@ -149,7 +149,7 @@ pub use scan::{ScanFile, Scanner};
 pub use seekless_method as method;
 pub use seekless_method::{Choice, Mechanism, Method, Operation, Options, ParseError};
 pub use storage::cache;
-pub use storage::device::{BlockDevice, DeviceKind, DeviceMount, DeviceUse};
+pub use storage::device::{BlockDevice, BlockLayer, DeviceMount, DeviceUse};
 pub use storage::direct::direct_alignment;
 pub use storage::facts::StorageFacts;
 #[cfg(feature = "profile")]

@@ -10,12 +10,12 @@ use crate::{Chunk, Consumer};
 
 /// A consumer that leaves each byte of a read at its place in memory. Every place is given away once, so threads can
 /// fill them at the same time.
-pub(crate) struct Memory<'a> {
+pub(crate) struct ReadTarget<'a> {
     /// What was not given away, by its offset.
     free: Mutex<BTreeMap<u64, &'a mut [u8]>>,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> ReadTarget<'a> {
     pub fn new(target: &'a mut [u8]) -> Self {
         Self {
             free: Mutex::new(BTreeMap::from([(0, target)])),
@@ -53,7 +53,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-impl Consumer for Memory<'_> {
+impl Consumer for ReadTarget<'_> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         self.fill(offset, chunk.len(), |place| match chunk {
             Chunk::Memory(bytes) => place.copy_from_slice(bytes),
@@ -88,7 +88,7 @@ mod tests {
         for _ in 0..200 {
             let mut memory = vec![0_u8; random.usize(1..300)];
             let mut free = vec![true; memory.len()];
-            let target = Memory::new(&mut memory);
+            let target = ReadTarget::new(&mut memory);
             for _ in 0..40 {
                 let (offset, length) = (random.usize(0..320), random.usize(1..60));
                 let is_free = free

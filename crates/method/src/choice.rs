@@ -13,14 +13,14 @@ const PLANNED: &str = "planned";
 /// What a planner is asked for: the fastest method of an operation with this durability. Its text is
 /// `OPERATION/planned[,DURABILITY]`, as in `update/planned,fsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct PlannedChoice {
     /// The operation.
     pub operation: Operation,
     /// The durability that the method must provide.
     pub durability: Durability,
 }
 
-impl Plan {
+impl PlannedChoice {
     /// The durabilities that a plan of an operation may have; operations that only read have none.
     #[must_use]
     pub fn durabilities(operation: Operation) -> &'static [Durability] {
@@ -50,7 +50,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for PlannedChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{PLANNED}", self.operation)?;
         match self.durability {
@@ -66,7 +66,7 @@ pub enum Choice {
     /// This method.
     Method(Method),
     /// The one that a planner chooses.
-    Plan(Plan),
+    Plan(PlannedChoice),
 }
 
 impl Choice {
@@ -95,8 +95,8 @@ impl Choice {
     pub fn with_durability(&self, durability: Durability) -> Result<Self, ParseError> {
         match self {
             Self::Method(method) => Ok(Self::Method(method.with(durability)?)),
-            Self::Plan(plan) if Plan::durabilities(plan.operation).contains(&durability) => {
-                Ok(Self::Plan(Plan { durability, ..*plan }))
+            Self::Plan(plan) if PlannedChoice::durabilities(plan.operation).contains(&durability) => {
+                Ok(Self::Plan(PlannedChoice { durability, ..*plan }))
             }
             Self::Plan(plan) => Err(plan.refusal(durability.name())),
         }
@@ -154,7 +154,7 @@ impl FromStr for Choice {
         let Some(operation) = head.and_then(Operation::named) else {
             return text.parse().map(Self::Method);
         };
-        let mut plan = Plan {
+        let mut plan = PlannedChoice {
             operation,
             durability: Durability::None,
         };
@@ -167,13 +167,13 @@ impl FromStr for Choice {
     }
 }
 
-impl Serialize for Plan {
+impl Serialize for PlannedChoice {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Plan {
+impl<'de> Deserialize<'de> for PlannedChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         match text.parse() {

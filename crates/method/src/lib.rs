@@ -24,7 +24,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use accepted::Accepted;
 pub use accepts::variants;
 pub use alias::{ALIASES, Alias};
-pub use choice::{Choice, Plan};
+pub use choice::{Choice, PlannedChoice};
 pub use error::{ParseError, did_you_mean, nearest};
 pub use mechanism::{
     CompareMechanism, CopyMechanism, MECHANISMS, Mechanism, MechanismId, ReadMechanism, ScanMechanism, UpdateMechanism,

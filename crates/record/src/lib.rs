@@ -18,7 +18,7 @@ pub use profile::{
     PROFILE_VERSION, Profile, ProfileCosts, ProfileHead,
 };
 pub use run::{
-    Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,
+    Column, Command, Conclusion, Contest, Device, DeviceCounters, DeviceId, Entry, Finding, Interval, LabCost, Latency,
     Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, SIMULATED, Sittings, Standing,
     Status, Storage, StorageCosts, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver,
     is_same_memory,

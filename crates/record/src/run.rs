@@ -12,10 +12,10 @@ use std::borrow::Cow;
 pub use machine::{Device, DeviceId, Machine, SIMULATED, Storage, StorageCosts, StorageId, driver, is_same_memory};
 pub use published::{Column, Finding, Published};
 pub use random::{Latency, RandomAccess};
-use seekless_method::{Choice, Durability, Operation, Plan};
+use seekless_method::{Choice, Durability, Operation, PlannedChoice};
 use serde::{Deserialize, Serialize};
 pub use system::{Mode, SystemUse};
-pub use trial::{DeviceUse, Trial};
+pub use trial::{DeviceCounters, Trial};
 pub use update::{UpdateAccount, UpdatePattern};
 
 use crate::visit::{Field, step};
@@ -210,7 +210,7 @@ pub enum Subject {
     /// A method, by its canonical text. It may be one that only an earlier version knows.
     Method(String),
     /// The method that a planner chooses.
-    Plan(Plan),
+    Plan(PlannedChoice),
     /// A command.
     Command(Command),
 }

@@ -26,7 +26,7 @@ use crate::words::{title, why_missing};
 
 /// What changed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct RunComparison {
     /// The IDs of both runs.
     pub runs: [String; 2],
     /// The result in short.
@@ -110,9 +110,9 @@ pub struct ContestChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sustained: Option<[String; 2]>,
     /// Methods that were measured in the second run, but unavailable in the first or not part of it.
-    pub new: Vec<Availability>,
+    pub new: Vec<MissingMethod>,
     /// Methods that were measured in the first run and not in the second.
-    pub gone: Vec<Availability>,
+    pub gone: Vec<MissingMethod>,
 }
 
 impl ContestChange {
@@ -139,7 +139,7 @@ impl ContestChange {
 
 /// A method that only one of two runs measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Availability {
+pub struct MissingMethod {
     /// The method.
     pub method: String,
     /// Why the other did not.
@@ -194,7 +194,7 @@ impl Change {
 ///
 /// # Errors
 /// If they have nothing in common.
-pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
+pub fn compare(first: &Run, second: &Run) -> Result<RunComparison, NotComparable> {
     let (pairs, rest) = contest_pairs(first, second);
     if pairs.is_empty() {
         return Err(rest);
@@ -205,7 +205,7 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
         contest([first, second], [one, other], trials)
     });
     let contests: Vec<ContestChange> = contests.collect();
-    Ok(Comparison {
+    Ok(RunComparison {
         runs: [first.id.clone(), second.id.clone()],
         changed: changed(first, second),
         cautions: cautions(first, second),
@@ -277,13 +277,13 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
 }
 
 /// One contest of a run.
-struct Side<'a> {
+struct ContestSide<'a> {
     judged: JudgedMethod<'a>,
     /// The first entry of each method.
     by_method: HashMap<Cow<'a, str>, usize>,
 }
 
-impl<'a> Side<'a> {
+impl<'a> ContestSide<'a> {
     fn new(contest: &'a Contest, trials: Vec<Vec<&'a Trial>>) -> Self {
         let mut by_method = HashMap::new();
         for (entry, found) in contest.entries.iter().enumerate() {
@@ -338,8 +338,8 @@ impl<'a> Side<'a> {
 
 fn contest([first, second]: [&Run; 2], contests: [usize; 2], [one, other]: [Vec<Vec<&Trial>>; 2]) -> ContestChange {
     let sides = [
-        Side::new(&first.contests[contests[0]], one),
-        Side::new(&second.contests[contests[1]], other),
+        ContestSide::new(&first.contests[contests[0]], one),
+        ContestSide::new(&second.contests[contests[1]], other),
     ];
     let [before, now] = &sides;
     let mut common: Vec<(usize, usize)> = before
@@ -373,14 +373,14 @@ fn contest([first, second]: [&Run; 2], contests: [usize; 2], [one, other]: [Vec<
             .judged
             .contest
             .sustained
-            .then(|| sides.each_ref().map(Side::sentence)),
+            .then(|| sides.each_ref().map(ContestSide::sentence)),
         new: only_in(now, before),
         gone: only_in(before, now),
     }
 }
 
 /// The method with the most rounds in both, the first of equals; never a command.
-fn reference(sides: &[Side<'_>; 2], common: &[(usize, usize)]) -> Option<(usize, usize)> {
+fn reference(sides: &[ContestSide<'_>; 2], common: &[(usize, usize)]) -> Option<(usize, usize)> {
     let rounds = |&(one, other): &(usize, usize)| {
         let [before, now] = sides;
         before.judged.samples[one]
@@ -394,7 +394,12 @@ fn reference(sides: &[Side<'_>; 2], common: &[(usize, usize)]) -> Option<(usize,
     methods.copied().rev().max_by_key(rounds)
 }
 
-fn method(sides: &[Side<'_>; 2], one: usize, other: usize, reference: Option<(usize, usize)>) -> Option<MethodChange> {
+fn method(
+    sides: &[ContestSide<'_>; 2],
+    one: usize,
+    other: usize,
+    reference: Option<(usize, usize)>,
+) -> Option<MethodChange> {
     let [before, now] = sides;
     let (old, new) = (before.seconds(one), now.seconds(other));
     let time = unpaired_ratio(&new, &old)?;
@@ -412,7 +417,7 @@ fn method(sides: &[Side<'_>; 2], one: usize, other: usize, reference: Option<(us
 }
 
 /// Methods that one side measured and the other did not, with the other's reason.
-fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
+fn only_in(side: &ContestSide<'_>, other: &ContestSide<'_>) -> Vec<MissingMethod> {
     let missing = side.measured().filter_map(|entry| {
         let method = side.judged.name(entry);
         let why = match other.by_method.get(method.as_str()) {
@@ -420,7 +425,7 @@ fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
             Some(&entry) if other.is_measured(entry) => return None,
             Some(&entry) => why_missing(&other.judged.contest.entries[entry], "no valid round"),
         };
-        Some(Availability { method, why })
+        Some(MissingMethod { method, why })
     });
     missing.collect()
 }

@@ -40,7 +40,7 @@ mod words;
 pub use anonymous::{Given, Known, PSEUDONYM, anonymous};
 pub use answer::{ContestAnswer, NOT_MEASURED, VS_PLAIN};
 pub use columns::{Cell, Line, Table, document_size};
-pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare, short};
+pub use compare::{Answer, Change, ContestChange, MethodChange, MissingMethod, RunComparison, compare, short};
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
 };

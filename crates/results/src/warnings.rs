@@ -165,7 +165,7 @@ fn drift(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Option<String>
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{Cache, DeviceUse, Run};
+    use seekless_record::{Cache, DeviceCounters, Run};
 
     use super::{other_io, warnings};
     use crate::simulation::{self, trial};
@@ -222,7 +222,7 @@ mod tests {
         let reading = |ours, all| {
             let mut trial = trial(0, 0, 1.0);
             trial.source_bytes = Some(ours);
-            trial.device = Some(DeviceUse {
+            trial.device = Some(DeviceCounters {
                 reads: 1,
                 read_bytes: all,
                 read_merges: None,

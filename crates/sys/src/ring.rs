@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use crate::{Buffer, Completed, Request, Support};
+use crate::{Buffer, Completed, RingRequest, Support};
 
 /// As many as registered buffers (Linux 5.13: 16384), which is also within the limit of entries.
 const DEPTH_MAX: u32 = 1 << 14;
@@ -101,7 +101,7 @@ impl Ring {
     ///
     /// # Errors
     /// `InvalidInput` where there is no such slot, it has a request already, or the range is not within its buffer.
-    pub fn queue(&mut self, slot: u32, file: &Arc<File>, request: &Request) -> io::Result<()> {
+    pub fn queue(&mut self, slot: u32, file: &Arc<File>, request: &RingRequest) -> io::Result<()> {
         let (memory, len) = self.range(slot, &request.range)?;
         let (file_number, offset) = (types::Fd(file.as_raw_fd()), request.offset);
         let flags = if request.dontcache { libc::RWF_DONTCACHE } else { 0 };

@@ -325,7 +325,7 @@ pub enum MapAdvice {
 
 /// One request of a [`crate::Ring`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct RingRequest {
     /// Whether it reads into the slot's buffer; otherwise it writes from there.
     pub is_read: bool,
     /// Where in the file.

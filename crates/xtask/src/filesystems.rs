@@ -82,7 +82,7 @@ pub fn why_not_here() -> Option<&'static str> {
 pub struct Matrix {
     // Before the directory that holds them: fields are dropped in this order.
     /// What is mounted, and where.
-    pub mounted: Vec<Mounted>,
+    pub mounted: Vec<MountedImage>,
     /// What could not be, as `name: reason`.
     pub skipped: Vec<String>,
     directory: TempDir,
@@ -109,7 +109,7 @@ impl Matrix {
             return Ok(matrix);
         }
         for &file_system in wanted {
-            match Mounted::new(file_system, matrix.directory.path()) {
+            match MountedImage::new(file_system, matrix.directory.path()) {
                 Ok(mounted) => matrix.mounted.push(mounted),
                 Err(error) => matrix.skipped.push(format!("{}: {error:#}", file_system.name())),
             }
@@ -120,12 +120,12 @@ impl Matrix {
 }
 
 /// One mounted file system. Dropping it unmounts it.
-pub struct Mounted {
+pub struct MountedImage {
     pub file_system: TestFileSystem,
     pub point: PathBuf,
 }
 
-impl Mounted {
+impl MountedImage {
     /// Makes and mounts one, with its image beside its mount point in `directory`.
     pub fn new(file_system: TestFileSystem, directory: &Path) -> Result<Self> {
         let point = directory.join(file_system.name());
@@ -155,7 +155,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedImage {
     fn drop(&mut self) {
         if !self.unmount() && !succeeds(Command::new("umount").arg("--lazy").arg(&self.point)) {
             eprintln!("warning: {} stays mounted", self.point.display());

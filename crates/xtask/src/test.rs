@@ -18,7 +18,7 @@ use crate::browser;
 use crate::built::{self, ALL, Built, Timed, cargo_command, root};
 use crate::changed;
 use crate::cost;
-use crate::filesystems::{Matrix, Mounted, TestFileSystem};
+use crate::filesystems::{Matrix, MountedImage, TestFileSystem};
 use crate::fuzz;
 use crate::hub;
 use crate::process::{run as run_program, value_name};
@@ -345,7 +345,7 @@ fn torture(_: bool) -> Result<Vec<String>> {
 fn test_on<'a>(
     built: &[Built],
     test: &str,
-    mounted: impl Iterator<Item = &'a Mounted>,
+    mounted: impl Iterator<Item = &'a MountedImage>,
     arguments: &[&str],
     variables: &[(&str, &OsStr)],
 ) -> Result<Vec<Timed>> {

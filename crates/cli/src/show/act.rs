@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::choose::{ActPlan, GroupChoice, RefusedPart};
-use seekless_tools::dupes::act::{Action, NothingToGain, Ran, Recovered, RefusalReason, Step, StepOutcome};
+use seekless_tools::dupes::act::{Action, NothingToGain, Ran, RecoveredAct, RefusalReason, Step, StepOutcome};
 use seekless_tools::dupes::links_elsewhere;
 use seekless_tools::json::written;
 use serde_json::{Value, json};
@@ -298,14 +298,14 @@ impl ActReport {
     }
 
     /// Says what became of a file, or of the journal, of a run that was killed before, on standard error.
-    pub fn recovered(&self, path: &Path, recovered: &Recovered) {
+    pub fn recovered(&self, path: &Path, recovered: &RecoveredAct) {
         let words = match recovered {
-            Recovered::Run { done, left, failed } => {
+            RecoveredAct::Run { done, left, failed } => {
                 let (done, failed) = (files(*done), and_also(*failed, "not settled"));
                 format!("earlier run was killed: {done} done, {left} put back or not begun{failed}")
             }
-            Recovered::PutBack => "put back after an earlier run was killed".to_owned(),
-            Recovered::Failed { why } => format!(
+            RecoveredAct::PutBack => "put back after an earlier run was killed".to_owned(),
+            RecoveredAct::Failed { why } => format!(
                 "not settled after an earlier run was killed: {}",
                 visible(&why.to_string())
             ),

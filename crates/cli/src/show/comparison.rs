@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use seekless_results::{Change, Comparison, ContestChange};
+use seekless_results::{Change, ContestChange, RunComparison};
 
 use super::page::Page;
 use super::table::TextTable;
@@ -11,7 +11,7 @@ use super::{DIM, GOOD, PLAIN, WARNING};
 /// Shows what changed from one run to another.
 pub fn show_comparison(
     page: &mut Page<'_>,
-    comparison: &Comparison,
+    comparison: &RunComparison,
     objections: &[String],
     all: bool,
 ) -> io::Result<()> {

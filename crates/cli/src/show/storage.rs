@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use seekless::{BlockDevice, DeviceKind, DeviceMount, DeviceUse, Feature, StorageFacts};
+use seekless::{BlockDevice, BlockLayer, DeviceMount, DeviceUse, Feature, StorageFacts};
 use seekless_results::{bytes, rotation_claim, visible};
 use seekless_tools::json::written;
 use serde::{Serialize, Serializer};
@@ -211,7 +211,7 @@ fn device_words(device: &BlockDevice) -> String {
     if device.below.is_empty() {
         words.extend(device.model.as_deref().map(|model| visible(model).into_owned()));
         let known = match device.is_virtual {
-            _ if device.kind == DeviceKind::Simulated => None,
+            _ if device.kind == BlockLayer::Simulated => None,
             Some(true) => Some("virtual"),
             _ => Some("not known to be virtual"),
         };
@@ -313,7 +313,7 @@ mod tests {
     fn of_a_simulated_disk_it_is_not_said_that_it_is_not_known_to_be_virtual() {
         let mut disk = BlockDevice::default();
         disk.name = "simulated-null".to_owned();
-        disk.kind = DeviceKind::Simulated;
+        disk.kind = BlockLayer::Simulated;
         disk.label = Some("null".to_owned());
         assert_eq!(device_words(&disk), "simulated-null: simulated null");
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use rustix::fs::FileType;
 use seekless_results::{bytes, rate, visible};
 use seekless_tools::tree::{
-    self, Attribute, ContentsDiffer, EntryDifference, SameSize, TreeFinding, TreeSide, TreeSummary, TreeWatch,
+    self, Attribute, ContentsDiffer, EntryDifference, SameSize, Side, TreeFinding, TreeSummary, TreeWatch,
 };
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ impl<'a> Differences<'a> {
     fn write_name(&mut self, difference: &EntryDifference, paths: [PathBuf; 2]) -> io::Result<()> {
         let [one, other] = paths;
         let path = match difference {
-            EntryDifference::OnlyIn(TreeSide::Other, _) => other,
+            EntryDifference::OnlyIn(Side::Right, _) => other,
             _ => one,
         };
         if self.last.as_ref() == Some(&path) {
@@ -207,7 +207,7 @@ fn line(difference: &EntryDifference, paths: &[PathBuf; 2], roots: [&Path; 2]) -
             let place = match contents {
                 ContentsDiffer::At(offset) => format!("byte {}", offset + 1),
                 ContentsDiffer::Ends(side, after) => {
-                    let shorter = if *side == TreeSide::One { &one } else { &other };
+                    let shorter = if *side == Side::Left { &one } else { &other };
                     format!("{shorter} ends after byte {after}")
                 }
                 ContentsDiffer::Sizes(sizes) => format!("{} and {} bytes", sizes[0], sizes[1]),
@@ -362,17 +362,14 @@ mod tests {
         let all: Vec<(&[u8], TreeFinding)> = [
             (
                 &b"x/new\n\xff"[..],
-                EntryDifference::OnlyIn(TreeSide::Other, FileType::RegularFile),
+                EntryDifference::OnlyIn(Side::Right, FileType::RegularFile),
             ),
             (
                 b"k",
                 EntryDifference::Kinds([FileType::Directory, FileType::RegularFile]),
             ),
             (b"f", EntryDifference::Contents(ContentsDiffer::At(0))),
-            (
-                b"g",
-                EntryDifference::Contents(ContentsDiffer::Ends(TreeSide::Other, 7)),
-            ),
+            (b"g", EntryDifference::Contents(ContentsDiffer::Ends(Side::Right, 7))),
             (b"l", EntryDifference::Targets(["t".into(), "u".into()])),
             (
                 b"d",
@@ -406,7 +403,7 @@ Metadata of a/m and b/m differ: mode 0644 and 0600
         let all: Vec<(&[u8], TreeFinding)> = [
             (&b"x\n\xff"[..], EntryDifference::Contents(ContentsDiffer::At(0))),
             (b"x\n\xff", EntryDifference::Metadata(vec![Attribute::Mode([0, 1])])),
-            (b"y", EntryDifference::OnlyIn(TreeSide::Other, FileType::RegularFile)),
+            (b"y", EntryDifference::OnlyIn(Side::Right, FileType::RegularFile)),
         ]
         .map(|(path, difference)| (path, TreeFinding::Difference(difference)))
         .into();

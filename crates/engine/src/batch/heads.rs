@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use seekless_sys::{self as sys, Request, Ring, Support};
+use seekless_sys::{self as sys, Ring, RingRequest, Support};
 
 use crate::files::read_some;
 use crate::plan::{BatchPlan, FEWEST_FOR_RING};
@@ -193,7 +193,7 @@ impl<const N: usize> Heads<N> {
 fn read_all<'f>(ring: &mut Ring, head_bytes: usize, files: impl Iterator<Item = &'f Arc<File>>) -> Vec<Option<usize>> {
     let mut lengths = vec![None; ring.depth() as usize];
     for (slot, file) in files.enumerate() {
-        let head = Request {
+        let head = RingRequest {
             is_read: true,
             offset: 0,
             range: 0..head_bytes,

@@ -9,7 +9,7 @@ use super::{CompareBytes, PrepareCompare};
 use crate::error::Result;
 use crate::setup::Setup;
 use crate::threads::ThreadPool;
-use crate::transfer::{Ahead, Filling, Pipe, Taking};
+use crate::transfer::{Ahead, BufferPipe, Filling, Taking};
 use seekless_method::Order;
 
 pub(super) const PREPARE: PrepareCompare = |setup| {
@@ -17,7 +17,7 @@ pub(super) const PREPARE: PrepareCompare = |setup| {
     Ok(Box::new(DoubleBuffer {
         setup,
         pool: setup.pool(if is_parallel { 2 } else { 1 })?,
-        pipes: [Pipe::new(setup)?, Pipe::new(setup)?],
+        pipes: [BufferPipe::new(setup)?, BufferPipe::new(setup)?],
     }))
 };
 
@@ -25,7 +25,7 @@ struct DoubleBuffer {
     setup: Setup,
     pool: ThreadPool,
     /// One pipe for each file.
-    pipes: [Pipe; 2],
+    pipes: [BufferPipe; 2],
 }
 
 /// The reading side of one file.
@@ -65,7 +65,12 @@ impl CompareBytes for DoubleBuffer {
 }
 
 /// The two ends of one file's pipe.
-fn ends<'a>(pair: &'a Pair<'a>, file: usize, pipe: &'a mut Pipe, range: &Range<u64>) -> Result<(Reading<'a>, Taking)> {
+fn ends<'a>(
+    pair: &'a Pair<'a>,
+    file: usize,
+    pipe: &'a mut BufferPipe,
+    range: &Range<u64>,
+) -> Result<(Reading<'a>, Taking)> {
     let ahead = Ahead::within(&pair.sides[file], pair.place(file, range))?;
     let (filling, taking) = pipe.ends()?;
     Ok((Reading { file, ahead, filling }, taking))

@@ -9,7 +9,7 @@ use super::{CompareBytes, PrepareCompare};
 use crate::error::Result;
 use crate::setup::Setup;
 use crate::threads::ThreadPool;
-use crate::transfer::{Ahead, STEP_BYTES, View, pieces, require_guard, window_bytes, windows};
+use crate::transfer::{Ahead, MappedWindow, STEP_BYTES, pieces, require_guard, window_bytes, windows};
 
 pub(super) const PREPARE: PrepareCompare = |setup| {
     require_guard(&setup)?;
@@ -72,9 +72,9 @@ fn compare_window(pair: &Pair<'_>, window: Range<u64>, newlines: &mut u64) -> Re
 }
 
 /// Maps a window of one file.
-fn view<'a>(pair: &'a Pair<'a>, file: usize, window: &Range<u64>) -> Result<View<'a>> {
+fn view<'a>(pair: &'a Pair<'a>, file: usize, window: &Range<u64>) -> Result<MappedWindow<'a>> {
     let side = &pair.sides[file];
     let place = pair.place(file, window);
     Ahead::for_map(side, 0..side.bytes)?.reading_at(place.start)?;
-    View::of_source(side, &place)
+    MappedWindow::of_source(side, &place)
 }

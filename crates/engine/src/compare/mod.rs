@@ -26,6 +26,7 @@ use map::HoleMap;
 use pair::Pair;
 use pass::Pass;
 use seekless_method::{CompareMechanism, Durability, MechanismId, Method, Operation};
+use serde::Serialize;
 
 pub(crate) type PrepareCompare = Prepare<dyn CompareBytes>;
 
@@ -51,13 +52,20 @@ pub(crate) trait CompareBytes: Send {
     fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>>;
 }
 
-/// The first or the second of two files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+/// The first or the second of two files or trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Side {
     /// The first.
-    One,
+    #[serde(rename = "one")]
+    Left,
     /// The second.
-    Other,
+    #[serde(rename = "other")]
+    Right,
+}
+
+impl Side {
+    /// Both, in this order.
+    pub const BOTH: [Self; 2] = [Self::Left, Self::Right];
 }
 
 /// What a comparison found. Offsets count from the starts of the two parts.
@@ -73,7 +81,7 @@ pub enum Verdict {
     /// One is shorter, and they are equal up to its end.
     Ended {
         /// Which is shorter.
-        side: Which,
+        side: Side,
         /// Its length.
         offset: u64,
     },

@@ -9,16 +9,16 @@ use std::os::unix::fs::MetadataExt;
 
 use seekless_sys::{self as sys, MappedBytes};
 
-use super::{Verdict, Which};
+use super::{Side, Verdict};
 use crate::error::Result;
 use crate::files::FileId;
 use crate::part::Part;
-use crate::transfer::Side;
+use crate::transfer::OpenFile;
 use seekless_method::{Differ, Method};
 
 /// Two open files, and the range to compare.
 pub(crate) struct Pair<'a> {
-    pub sides: [Side<'a>; 2],
+    pub sides: [OpenFile<'a>; 2],
     pub starts: [u64; 2],
     /// Bytes to compare of each, if all are equal.
     pub bytes: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Pair<'a> {
 impl<'a> Pair<'a> {
     pub fn open(parts: [&'a Part<'_>; 2], method: &'a Method) -> Result<Self> {
         let open = |part: &'a Part<'_>| {
-            let side = Side::open_source(part, method)?;
+            let side = OpenFile::open_source(part, method)?;
             side.require_aligned(part.start(), "start").map(|()| side)
         };
         let sides = [open(parts[0])?, open(parts[1])?];
@@ -151,8 +151,8 @@ impl<'a> Pair<'a> {
         };
         Ok(match self.lengths[0].cmp(&self.lengths[1]) {
             Ordering::Equal => Verdict::Equal,
-            Ordering::Less => ended(Which::One),
-            Ordering::Greater => ended(Which::Other),
+            Ordering::Less => ended(Side::Left),
+            Ordering::Greater => ended(Side::Right),
         })
     }
 }

@@ -7,17 +7,17 @@ use seekless_sys::{self as sys, Access, Support};
 
 use crate::error::Result;
 use crate::part::Part;
-use crate::transfer::{Ahead, Destination, Side, Transfer};
+use crate::transfer::{Ahead, Destination, OpenFile, Transfer};
 
 /// `copy/copy_file_range`: `copy_file_range(2)` lets the file system copy; XFS and btrfs then share the blocks.
-pub(super) fn copy_file_range(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+pub(super) fn copy_file_range(source: &OpenFile<'_>, target: &OpenFile<'_>, range: Range<u64>) -> Result<()> {
     copy_by_call(source, target, range, "copy_file_range", |offset, length| {
         sys::copy_file_range(&source.file, offset, &target.file, target.place(offset), length)
     })
 }
 
 /// `copy/sendfile`: sendfile(2) moves as much as one call can.
-pub(super) fn sendfile(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+pub(super) fn sendfile(source: &OpenFile<'_>, target: &OpenFile<'_>, range: Range<u64>) -> Result<()> {
     // It writes at the target's position, unlike the others.
     let file = target.with_own_position(Access::Overwrite)?;
     target.count_call();
@@ -33,8 +33,8 @@ const MAX_CALL_BYTES: u64 = 0x7fff_f000;
 
 /// Copies by a call that moves some bytes from an offset of the source, and returns how many.
 fn copy_by_call(
-    source: &Side<'_>,
-    target: &Side<'_>,
+    source: &OpenFile<'_>,
+    target: &OpenFile<'_>,
     range: Range<u64>,
     name: &'static str,
     call: impl Fn(u64, usize) -> io::Result<Support<usize>>,
@@ -55,7 +55,7 @@ fn copy_by_call(
 }
 
 /// `copy/reflink`: `ioctl_ficlone(2)` makes the target share all blocks with the source.
-pub(super) fn reflink(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {
+pub(super) fn reflink(source: &OpenFile<'_>, target: &OpenFile<'_>, _range: Range<u64>) -> Result<()> {
     require_whole(source, target)?;
     target.count_call();
     target.support("clone", sys::clone_file(&source.file, &target.file))?;
@@ -63,7 +63,7 @@ pub(super) fn reflink(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) 
 }
 
 /// Fails for a range: the call copies only whole files.
-fn require_whole(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+fn require_whole(source: &OpenFile<'_>, target: &OpenFile<'_>) -> Result<()> {
     if source.part.is_none() && target.part.is_none() {
         return Ok(());
     }
@@ -73,7 +73,7 @@ fn require_whole(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
 const WHOLE_FILES_ONLY: &str = "it copies whole files by path only, not ranges and not to an open file";
 
 /// `copy/fcopyfile`: fcopyfile(3) of macOS copies the data.
-pub(super) fn fcopyfile(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {
+pub(super) fn fcopyfile(source: &OpenFile<'_>, target: &OpenFile<'_>, _range: Range<u64>) -> Result<()> {
     require_whole(source, target)?;
     target.count_call();
     target.support("copy", sys::copy_path_data(&source.file, &target.file))?;
@@ -86,7 +86,7 @@ const MAKES_NEW_FILES_ONLY: &str = "clonefile(2) makes new files only";
 /// creates the target itself, so there is no target to open.
 pub(super) fn clone_path(
     source: &Part<'_>,
-    side: &Side<'_>,
+    side: &OpenFile<'_>,
     target: &Part<'_>,
     destination: Destination,
 ) -> Result<Transfer> {
@@ -106,6 +106,6 @@ pub(super) fn clone_path(
 }
 
 /// `copy/clonefile` with a target that is open.
-pub(super) fn clonefile(source: &Side<'_>, _target: &Side<'_>, _range: Range<u64>) -> Result<()> {
+pub(super) fn clonefile(source: &OpenFile<'_>, _target: &OpenFile<'_>, _range: Range<u64>) -> Result<()> {
     Err(source.unavailable(MAKES_NEW_FILES_ONLY))
 }

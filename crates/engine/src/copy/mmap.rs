@@ -2,7 +2,7 @@
 
 use super::PreparedCopy;
 use crate::setup::Setup;
-use crate::transfer::{Ahead, STEP_BYTES, View, pieces, require_guard, windows};
+use crate::transfer::{Ahead, MappedWindow, STEP_BYTES, pieces, require_guard, windows};
 
 pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     require_guard(&setup)?;
@@ -11,8 +11,8 @@ pub(super) fn prepare(setup: Setup) -> PreparedCopy {
         let mut ahead = Ahead::for_map(source, range.clone())?;
         for window in windows(source.method, range) {
             let (from, to) = (
-                View::of_source(source, &window)?,
-                View::of_target(target, &target.place_of(&window))?,
+                MappedWindow::of_source(source, &window)?,
+                MappedWindow::of_target(target, &target.place_of(&window))?,
             );
             for step in pieces(window, STEP_BYTES) {
                 ahead.reading_at(step.start)?;

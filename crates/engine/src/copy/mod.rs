@@ -17,7 +17,7 @@ use crate::files::directory_of;
 use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
-use crate::transfer::{Destination, Progress, Side, Transfer, require_apart, require_distinct};
+use crate::transfer::{Destination, OpenFile, Progress, Transfer, require_apart, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
 use sparse::{Skipped, copy_data};
 
@@ -39,7 +39,7 @@ fn body(mechanism: CopyMechanism) -> Prepare<CopyBytes> {
 
 /// A prepared mechanism of copying: copies a range of the source, which is not empty, to its place in the target. A
 /// mechanism without options copies everything. The caller sets the exact size and calls fsync.
-type CopyBytes = dyn FnMut(&Side<'_>, &Side<'_>, Range<u64>) -> Result<()> + Send;
+type CopyBytes = dyn FnMut(&OpenFile<'_>, &OpenFile<'_>, Range<u64>) -> Result<()> + Send;
 type PreparedCopy = Result<Box<CopyBytes>>;
 
 /// Copies files by one method. Buffers, rings and threads are made once, before the first copy.
@@ -139,7 +139,7 @@ impl Copier {
         progress: Option<&dyn Progress>,
     ) -> Result<Transfer> {
         let method = self.0.setup.method;
-        let mut source = Side::open_source(from, &method)?;
+        let mut source = OpenFile::open_source(from, &method)?;
         source.keep_to(from)?;
         // These copy everything in one call.
         let is_one_call = matches!(
@@ -155,7 +155,7 @@ impl Copier {
             require_distinct(&source, path)?;
         }
         let range = source.range();
-        let mut target = Side::open_target(to, &method, destination, range.end - range.start)?;
+        let mut target = OpenFile::open_target(to, &method, destination, range.end - range.start)?;
         // The name may belong to another file by now.
         let is_apart = match to.only_path() {
             Some(path) => require_distinct(&source, path),
@@ -176,7 +176,7 @@ impl Copier {
 }
 
 /// Fails if the starts of the two are not aligned alike, so that direct I/O cannot be used for both.
-fn require_both_aligned(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+fn require_both_aligned(source: &OpenFile<'_>, target: &OpenFile<'_>) -> Result<()> {
     if source.range().is_empty() {
         return Ok(());
     }
@@ -185,7 +185,12 @@ fn require_both_aligned(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
         .and_then(|()| target.require_aligned(source.start(), "start"))
 }
 
-fn fill(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, destination: Destination) -> Result<Transfer> {
+fn fill(
+    mechanism: &mut CopyBytes,
+    source: &OpenFile<'_>,
+    target: &OpenFile<'_>,
+    destination: Destination,
+) -> Result<Transfer> {
     let options = source.method.options();
     let mut old_bytes = 0;
     if options.holes_skipped() && (destination == Destination::Overwrite || target.part.is_some()) {
@@ -212,7 +217,12 @@ fn fill(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, destina
     })
 }
 
-fn copy_range(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+fn copy_range(
+    mechanism: &mut CopyBytes,
+    source: &OpenFile<'_>,
+    target: &OpenFile<'_>,
+    range: Range<u64>,
+) -> Result<()> {
     let copy = |piece| mechanism(source, target, piece).map(|()| false);
     source.in_pieces(range, copy).map(drop)
 }

@@ -9,7 +9,7 @@ use super::{CopyBytes, copy_range};
 use crate::consumer::ZEROS;
 use crate::error::Result;
 use crate::files::Stretch;
-use crate::transfer::{Side, pieces};
+use crate::transfer::{OpenFile, pieces};
 use seekless_method::{CopyMechanism, MechanismId};
 
 /// What was not copied.
@@ -23,8 +23,8 @@ pub(super) struct Skipped {
 /// Copies the data of a source to a target that already has `old_bytes`.
 pub(super) fn copy_data(
     mechanism: &mut CopyBytes,
-    source: &Side<'_>,
-    target: &Side<'_>,
+    source: &OpenFile<'_>,
+    target: &OpenFile<'_>,
     old_bytes: u64,
 ) -> Result<Skipped> {
     // XFS preallocates blocks past the end of a file that grows, and these would fill the holes.
@@ -55,7 +55,7 @@ pub(super) fn copy_data(
 
 /// Makes a range of a target that already has `old_bytes` read as zeros, without blocks if the file system can punch
 /// holes. Returns whether blocks were freed.
-fn clear(target: &Side<'_>, old_bytes: u64, range: &Range<u64>) -> Result<bool> {
+fn clear(target: &OpenFile<'_>, old_bytes: u64, range: &Range<u64>) -> Result<bool> {
     if range.start >= old_bytes {
         return Ok(false);
     }
@@ -71,7 +71,7 @@ fn clear(target: &Side<'_>, old_bytes: u64, range: &Range<u64>) -> Result<bool> 
 }
 
 /// Frees the blocks of a range of a target, and returns whether the file system can do that.
-fn free(target: &Side<'_>, range: &Range<u64>) -> Result<bool> {
+fn free(target: &OpenFile<'_>, range: &Range<u64>) -> Result<bool> {
     if range.end >= target.bytes && target.part.is_none() {
         // Setting the final size makes a hole of the rest, on any file system.
         return target.resize(range.start).map(|()| true);

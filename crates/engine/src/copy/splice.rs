@@ -7,7 +7,7 @@ use seekless_sys::{Pipe, Support};
 use super::PreparedCopy;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::{Ahead, Side};
+use crate::transfer::{Ahead, OpenFile};
 
 pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     let new_pipe = move || match Pipe::new(setup.block_bytes) {
@@ -28,7 +28,13 @@ pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     }))
 }
 
-fn splice_all(pipe: &Pipe, block_bytes: u64, source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
+fn splice_all(
+    pipe: &Pipe,
+    block_bytes: u64,
+    source: &OpenFile<'_>,
+    target: &OpenFile<'_>,
+    range: Range<u64>,
+) -> Result<()> {
     let mut ahead = Ahead::within(source, range.clone())?;
     let mut offset = range.start;
     while offset < range.end {

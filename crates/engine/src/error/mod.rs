@@ -32,7 +32,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What was tried.
-        action: Action,
+        action: FailedCall,
         /// The method, if a method tried it.
         method: Option<Method>,
         /// The system's reason.
@@ -135,27 +135,27 @@ pub enum Error {
 /// What a failed system call was to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Action {
+pub struct FailedCall {
     /// The verb and its object, as in `read` and `set its size`: they follow "cannot".
     pub verb: &'static str,
     /// The byte of the file at which it failed, if there is one.
     pub offset: Option<u64>,
 }
 
-impl From<&'static str> for Action {
+impl From<&'static str> for FailedCall {
     fn from(verb: &'static str) -> Self {
         Self { verb, offset: None }
     }
 }
 
-impl From<(&'static str, u64)> for Action {
+impl From<(&'static str, u64)> for FailedCall {
     fn from((verb, offset): (&'static str, u64)) -> Self {
         let offset = Some(offset);
         Self { verb, offset }
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for FailedCall {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.verb)?;
         self.offset
@@ -187,7 +187,7 @@ impl Error {
 
     /// A failed system call of a method.
     #[cold]
-    pub(crate) fn by(method: &Method, path: &Path, action: impl Into<Action>, source: io::Error) -> Self {
+    pub(crate) fn by(method: &Method, path: &Path, action: impl Into<FailedCall>, source: io::Error) -> Self {
         Self::System {
             path: path.to_owned(),
             action: action.into(),

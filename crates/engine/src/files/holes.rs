@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use seekless_sys::{self as sys, Support};
 
-use crate::error::Action;
+use crate::error::FailedCall;
 
 /// A stretch of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) fn stretches(
     within: Range<u64>,
     alignment: u64,
     count_call: impl Fn(),
-) -> impl Iterator<Item = Result<Stretch, (Action, io::Error)>> {
+) -> impl Iterator<Item = Result<Stretch, (FailedCall, io::Error)>> {
     let (mut at, end) = (within.start, within.end);
     // The start of the data after the last hole.
     let mut told = None;

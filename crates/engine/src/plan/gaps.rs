@@ -5,13 +5,13 @@ use seekless_method::UpdateOrder;
 
 /// The blocks in which pieces are, counted in the order of the file: pages, in which a page cache writes back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockCount {
     count: u64,
     /// How many blocks the file has up to the end of the last piece.
     met: u64,
 }
 
-impl Blocks {
+impl BlockCount {
     pub(crate) const BYTES: u64 = 4096;
 
     /// Counts the blocks of the next piece, which the piece before it is not in.
@@ -35,7 +35,7 @@ impl Blocks {
 
 /// Calls, and the bytes that they move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct UpdateWork {
     /// Calls that write.
     pub writes: u64,
     /// Bytes written to the file.
@@ -60,7 +60,7 @@ pub struct Gaps {
     /// Where the last of them ends.
     pub(crate) end: u64,
     /// The blocks that they are in, and how many of these pieces begin or end in the middle of.
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: BlockCount,
     cut_blocks: u64,
     /// By the number of bits of a gap's size: how many gaps, and their bytes.
     by_bits: Box<[(u64, u64); 65]>,
@@ -72,7 +72,7 @@ impl Gaps {
             pieces: 0,
             requested_bytes: 0,
             end: 0,
-            blocks: Blocks::default(),
+            blocks: BlockCount::default(),
             cut_blocks: 0,
             by_bits: Box::new([(0, 0); 65]),
         }
@@ -104,7 +104,7 @@ impl Gaps {
         self.requested_bytes += length;
         self.end = offset + length;
         self.blocks.add(offset, length);
-        self.cut_blocks += Blocks::cut(offset, length);
+        self.cut_blocks += BlockCount::cut(offset, length);
     }
 
     /// Whether there are gaps of at most this many bytes, as far as sizes are distinguished.
@@ -115,7 +115,7 @@ impl Gaps {
     }
 
     /// The work of an order in a file of this many bytes, ignoring block boundaries.
-    pub(super) fn work(&self, order: UpdateOrder, file_bytes: u64, block_bytes: u64) -> Work {
+    pub(super) fn work(&self, order: UpdateOrder, file_bytes: u64, block_bytes: u64) -> UpdateWork {
         let bits = match order {
             UpdateOrder::Coalesce(0) => 0,
             UpdateOrder::Coalesce(gap_bytes) => gap_bytes.ilog2() as usize + 1,
@@ -131,7 +131,7 @@ impl Gaps {
         }
         writes += written_bytes / block_bytes;
         let reads_first = u64::from(written_bytes > self.requested_bytes);
-        Work {
+        UpdateWork {
             writes,
             written_bytes,
             written_block_bytes: written_bytes.max(self.blocks.bytes()),

@@ -35,8 +35,8 @@ pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
 pub use duplicates::{DuplicatesPlan, FIRST_BYTES, WHOLE_BYTES, duplicates};
-pub(crate) use gaps::Blocks;
-pub use gaps::{Gaps, Work};
+pub(crate) use gaps::BlockCount;
+pub use gaps::{Gaps, UpdateWork};
 #[cfg(feature = "profile")]
 pub(crate) use known::costs as known_costs;
 #[cfg(feature = "profile")]

@@ -6,7 +6,7 @@
 use seekless_method::{CachePolicy, Durability, Hint, Method, Operation, Options, Platform, Setting, UpdateOrder};
 
 use super::cost::{Amounts, Of};
-use super::{Gaps, Plan, Predicted, Safety, Work, resident, usual};
+use super::{Gaps, Plan, Predicted, Safety, UpdateWork, resident, usual};
 use crate::facts::Costs;
 
 /// The costs of writing on a storage, and properties of the file.
@@ -71,7 +71,7 @@ impl PlanLimits {
 
 /// The cost of some work. What is not in memory is read by a hint ahead of the writes, and so are, with direct I/O, all
 /// gaps. An fsync writes back what is not side by side by one request each.
-pub(crate) fn amounts(work: &Work, durability: Durability, absent_part: f64, is_direct: bool) -> Amounts {
+pub(crate) fn amounts(work: &UpdateWork, durability: Durability, absent_part: f64, is_direct: bool) -> Amounts {
     let waiting_part = if is_direct { 1.0 } else { absent_part };
     let direct_writes = if is_direct { work.writes } else { 0 };
     let (flushes, written_back) = match durability {
@@ -113,13 +113,13 @@ fn bytes_of(at_device: bool) -> Of {
 /// The nanoseconds of a write that updates only, and of how many bytes of a gap that is the time.
 pub(super) fn worth(costs: &Costs, durability: Durability, absent_part: f64) -> (f64, f64) {
     let of_one = |writes, bytes| {
-        let work = Work {
+        let work = UpdateWork {
             writes,
             written_bytes: bytes,
             written_block_bytes: bytes,
             read_bytes: bytes,
             cut_blocks: writes,
-            ..Work::default()
+            ..UpdateWork::default()
         };
         deciding(&work, durability, absent_part).nanoseconds(costs)
     };
@@ -129,7 +129,7 @@ pub(super) fn worth(costs: &Costs, durability: Durability, absent_part: f64) -> 
 
 /// The costs that differ between orders: not the final flush, which takes longest to measure. Before it, a byte is
 /// assumed to be written as fast as it is read from the device.
-fn deciding(work: &Work, durability: Durability, absent_part: f64) -> Amounts {
+fn deciding(work: &UpdateWork, durability: Durability, absent_part: f64) -> Amounts {
     if durability != Durability::Fsync {
         return amounts(work, durability, absent_part, false);
     }
@@ -200,7 +200,7 @@ pub(crate) fn weighs_wear(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits)
 }
 
 /// Whether some work writes so much more than the blocks that change that it must save time for it.
-fn is_wearing(gaps: &Gaps, work: &Work) -> bool {
+fn is_wearing(gaps: &Gaps, work: &UpdateWork) -> bool {
     work.written_bytes > gaps.blocks.bytes().saturating_mul(WEAR_MAX)
 }
 
@@ -243,7 +243,7 @@ struct Choice {
     order: UpdateOrder,
     block_bytes: u64,
     /// Its work, estimated from the gaps.
-    work: Work,
+    work: UpdateWork,
     /// What excluded a faster choice.
     bound: Option<Bound>,
 }
@@ -466,7 +466,7 @@ mod tests {
             let facts = UpdateFacts { costs, absent_part, ..UpdateFacts::assumed(end) };
             let limits = PlanLimits::new(durability, Safety::InPlace);
             let choice = Choice::of(&gaps, &facts, &limits);
-            let nanoseconds = |work: &Work, block: u64| {
+            let nanoseconds = |work: &UpdateWork, block: u64| {
                 let first = block.min(end) as f64 * (TOUCH_BYTE_NS + absent_part * ABSENT_BYTE_NS);
                 amounts(work, durability, absent_part, false).nanoseconds(&costs) + first
             };

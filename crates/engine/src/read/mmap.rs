@@ -3,14 +3,14 @@
 use super::PreparedRead;
 use crate::chunk::{Chunk, Mapped};
 use crate::setup::Setup;
-use crate::transfer::{Ahead, STEP_BYTES, View, pieces, require_guard, windows};
+use crate::transfer::{Ahead, MappedWindow, STEP_BYTES, pieces, require_guard, windows};
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {
     require_guard(&setup)?;
     Ok(Box::new(|source, range, consumer| {
         let mut ahead = Ahead::for_map(source, range.clone())?;
         for window in windows(source.method, range) {
-            let view = View::of_source(source, &window)?;
+            let view = MappedWindow::of_source(source, &window)?;
             for step in pieces(window, STEP_BYTES) {
                 ahead.reading_at(step.start)?;
                 let flow = consumer.data(step.start, Chunk::Mapped(Mapped(view.bytes(&step))));

@@ -20,7 +20,7 @@ use crate::files::Stretch;
 use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
-use crate::transfer::{Progress, Side, Transfer, Visits};
+use crate::transfer::{OpenFile, Progress, Transfer, Visits};
 use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
 
 /// The bodies of the mechanisms.
@@ -37,7 +37,7 @@ fn body(mechanism: ReadMechanism) -> Prepare<ReadSource> {
 
 /// A prepared mechanism of reading: passes a range of the source, which is not empty, to the consumer. Returns whether
 /// the consumer ended it.
-type ReadSource = dyn FnMut(&Side<'_>, Range<u64>, &dyn Consumer) -> Result<Stopped> + Send;
+type ReadSource = dyn FnMut(&OpenFile<'_>, Range<u64>, &dyn Consumer) -> Result<Stopped> + Send;
 type PreparedRead = Result<Box<ReadSource>>;
 
 /// Whether the consumer ended the read early.
@@ -146,7 +146,7 @@ impl Reader {
         progress: Option<&dyn Progress>,
     ) -> Result<Transfer> {
         let method = self.0.setup.method;
-        let mut source = Side::open_source(part, &method)?;
+        let mut source = OpenFile::open_source(part, &method)?;
         if method.options().access() == AccessPattern::Random && consumer.needs_order() {
             return Err(source.unavailable("it delivers blocks out of order, but this consumer needs them in order"));
         }
@@ -169,12 +169,12 @@ impl Reader {
 }
 
 /// Whether blocks are read to where the consumer has places for them. Past the page cache, only buffers are aligned.
-fn has_places(source: &Side<'_>, consumer: &dyn Consumer) -> bool {
+fn has_places(source: &OpenFile<'_>, consumer: &dyn Consumer) -> bool {
     source.alignment == 1 && consumer.has_places()
 }
 
 /// Reads a block to where it belongs; returns whether the consumer has a place for it.
-fn place(source: &Side<'_>, consumer: &dyn Consumer, offset: u64, length: usize) -> Result<bool> {
+fn place(source: &OpenFile<'_>, consumer: &dyn Consumer, offset: u64, length: usize) -> Result<bool> {
     let Some(place) = consumer.place(offset, length) else {
         return Ok(false);
     };
@@ -184,7 +184,7 @@ fn place(source: &Side<'_>, consumer: &dyn Consumer, offset: u64, length: usize)
     Ok(true)
 }
 
-fn feed(mechanism: &mut ReadSource, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
+fn feed(mechanism: &mut ReadSource, source: &OpenFile<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
     let range = source.range();
     if range.is_empty() {
         return Ok(false);

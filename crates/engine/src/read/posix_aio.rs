@@ -12,7 +12,7 @@ use super::PreparedRead;
 use crate::Chunk;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::{Ahead, Side};
+use crate::transfer::{Ahead, OpenFile};
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {
     let mut slots = slots(&setup)?;
@@ -79,7 +79,7 @@ impl Drop for InFlight<'_> {
 }
 
 /// Starts to read a block. Returns the time, if requests are timed.
-fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<Option<Instant>> {
+fn start(slot: &mut Aio, source: &OpenFile<'_>, (offset, length): (u64, usize)) -> Result<Option<Instant>> {
     let asked = source.request_bytes(length);
     source.count_call();
     let began = source.request_start();
@@ -89,7 +89,7 @@ fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> R
 }
 
 /// Waits for a block; after a short answer, the rest is read synchronously.
-fn finish(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<()> {
+fn finish(slot: &mut Aio, source: &OpenFile<'_>, (offset, length): (u64, usize)) -> Result<()> {
     source.count_call();
     let read = slot.wait();
     let read = read.map_err(|error| source.failed(("read", offset), error))?;

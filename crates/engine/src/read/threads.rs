@@ -9,7 +9,7 @@ use seekless_sys::{Buffer, into_unlocked, lock_mutex};
 use super::{PreparedRead, has_places, place};
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::{Ahead, Side, pieces};
+use crate::transfer::{Ahead, OpenFile, pieces};
 use crate::{Chunk, Consumer};
 use seekless_method::AccessPattern;
 
@@ -57,7 +57,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
 }
 
 fn read_blocks(
-    source: &Side<'_>,
+    source: &OpenFile<'_>,
     consumer: &dyn Consumer,
     buffer: &mut Buffer,
     blocks: impl Iterator<Item = (u64, usize)>,

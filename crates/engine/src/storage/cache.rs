@@ -273,7 +273,7 @@ fn of_system(answer: io::Result<Support<()>>) -> Result<()> {
 /// The machine's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Memory {
+pub struct AvailableMemory {
     /// All that the system can use.
     pub total_bytes: u64,
     /// The system's estimate of the memory available without swapping, or what the control groups of this process leave it, if that is
@@ -285,10 +285,10 @@ pub struct Memory {
 
 /// The machine's memory; `None` if the system does not report it.
 #[must_use]
-pub fn memory() -> Option<Memory> {
+pub fn memory() -> Option<AvailableMemory> {
     let found = sys::memory().ok()?.available()?;
     let of_groups = memory_groups::available_bytes(found.total_bytes).unwrap_or(u64::MAX);
-    Some(Memory {
+    Some(AvailableMemory {
         total_bytes: found.total_bytes,
         available_bytes: found.available_bytes.min(of_groups),
         cached_bytes: found.cached_bytes,

@@ -22,7 +22,7 @@ pub struct BlockDevice {
     /// The kernel's name, as in `vda`.
     pub name: String,
     /// Its kind.
-    pub kind: DeviceKind,
+    pub kind: BlockLayer,
     /// The name of a volume, or the level of an array.
     pub label: Option<String>,
     /// Its directory in `/sys`, whose `stat` counts its requests.
@@ -63,7 +63,7 @@ pub struct BlockDevice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum DeviceKind {
+pub enum BlockLayer {
     /// A disk, or a device that looks like one.
     #[default]
     Disk,
@@ -85,7 +85,7 @@ pub enum DeviceKind {
     Simulated,
 }
 
-impl DeviceKind {
+impl BlockLayer {
     /// Its word.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -276,7 +276,7 @@ fn simulated(mount: &Mount) -> Option<BlockDevice> {
     let model = parts.next()?;
     Some(BlockDevice {
         name: format!("{SIMULATED}-{model}"),
-        kind: DeviceKind::Simulated,
+        kind: BlockLayer::Simulated,
         label: Some(model.to_owned()),
         serial: parts.next().map(str::to_owned),
         ..BlockDevice::default()
@@ -284,29 +284,29 @@ fn simulated(mount: &Mount) -> Option<BlockDevice> {
 }
 
 /// The kind and label of a device.
-fn kind_of(directory: &Path, is_partition: bool) -> (DeviceKind, Option<String>) {
+fn kind_of(directory: &Path, is_partition: bool) -> (BlockLayer, Option<String>) {
     if is_partition {
-        return (DeviceKind::Partition, None);
+        return (BlockLayer::Partition, None);
     }
     if directory.join("loop").exists() {
-        return (DeviceKind::Loop, None);
+        return (BlockLayer::Loop, None);
     }
     if directory.join("md").exists() {
-        return (DeviceKind::Raid, read_line(&directory.join("md/level")));
+        return (BlockLayer::Raid, read_line(&directory.join("md/level")));
     }
     if directory.join("dm").exists() {
         // The identifier begins with the name of the program that made the mapping.
         let made_by = read_line(&directory.join("dm/uuid")).unwrap_or_default();
         let kind = match made_by.split('-').next() {
-            Some("LVM") => DeviceKind::Lvm,
-            Some("CRYPT") => DeviceKind::Crypt,
-            Some("mpath") => DeviceKind::Multipath,
-            Some(part) if part.starts_with("part") => DeviceKind::Partition,
-            _ => DeviceKind::Mapped,
+            Some("LVM") => BlockLayer::Lvm,
+            Some("CRYPT") => BlockLayer::Crypt,
+            Some("mpath") => BlockLayer::Multipath,
+            Some(part) if part.starts_with("part") => BlockLayer::Partition,
+            _ => BlockLayer::Mapped,
         };
         return (kind, read_line(&directory.join("dm/name")));
     }
-    (DeviceKind::Disk, None)
+    (BlockLayer::Disk, None)
 }
 
 fn is_hypervisor_model(disk: &Path) -> bool {

@@ -6,7 +6,7 @@ use std::path::Path;
 use seekless_record::{DeviceId, StorageId};
 use seekless_sys::{self as sys, FileSystemTrait};
 
-use super::device::{BlockDevice, DeviceKind};
+use super::device::{BlockDevice, BlockLayer};
 use crate::StorageFacts;
 
 /// The identity of a directory's storage; unknown parts are `None`.
@@ -30,7 +30,7 @@ pub fn identity(directory: &Path, facts: &StorageFacts) -> StorageId {
 }
 
 fn push_chain(device: &BlockDevice, chain: &mut Vec<DeviceId>) {
-    let is_of_simulated = device.below.iter().any(|below| below.kind == DeviceKind::Simulated);
+    let is_of_simulated = device.below.iter().any(|below| below.kind == BlockLayer::Simulated);
     // The loop of a simulated disk is any that is free.
     let name = if is_of_simulated { "loop" } else { &device.name };
     chain.push(DeviceId {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use seekless_sys::{self as sys, Advice, Support};
 
-use super::Side;
+use super::OpenFile;
 use crate::error::Result;
 use seekless_method::Hint;
 
@@ -16,14 +16,14 @@ pub(crate) const PIECE_BYTES: u64 = 128 << 10;
 /// Gives the method's read-ahead hint: once, or piece by piece ahead of the reading (`willneed`, `readahead`,
 /// `rdadvise`).
 pub(crate) struct Ahead<'a> {
-    side: &'a Side<'a>,
+    side: &'a OpenFile<'a>,
     told: u64,
     end: u64,
 }
 
 impl<'a> Ahead<'a> {
     /// Gives a hint that is given once; other hints follow piece by piece, within a range of the source.
-    pub fn within(side: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
+    pub fn within(side: &'a OpenFile<'a>, range: Range<u64>) -> Result<Self> {
         let end = range.end;
         let advise = |advice| sys::advise(&side.file, advice, 0, 0);
         let given = match side.method.options().hint() {
@@ -49,7 +49,7 @@ impl<'a> Ahead<'a> {
     }
 
     /// No hint is left to give.
-    fn done(side: &'a Side<'a>) -> Self {
+    fn done(side: &'a OpenFile<'a>) -> Self {
         Self {
             side,
             told: u64::MAX,
@@ -58,7 +58,7 @@ impl<'a> Ahead<'a> {
     }
 
     /// The same for a source that is mapped: the hints for maps are given to the map.
-    pub fn for_map(side: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
+    pub fn for_map(side: &'a OpenFile<'a>, range: Range<u64>) -> Result<Self> {
         match side.method.options().hint() {
             Hint::RdAhead | Hint::RdAdvise => Self::within(side, range),
             _ => Ok(Self::done(side)),

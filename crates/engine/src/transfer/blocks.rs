@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use seekless_sys::{self as sys, Support};
 
-use super::{Blocks, Destination, Side, Visits};
+use super::{Blocks, Destination, OpenFile, Visits};
 use crate::error::Result;
 use seekless_method::{CachePolicy, Durability};
 
-impl<'a> Side<'a> {
+impl<'a> OpenFile<'a> {
     /// Prepares for the requests of a file. Fails if its size or the method is not that for which the blocks were
     /// drawn.
     pub fn begin(&self, visits: &Visits) -> Result<()> {
@@ -122,7 +122,7 @@ impl<'a> Side<'a> {
     }
 
     /// Writes all of the first `length` bytes of `buffer` at `offset`, with the fdatasync of a method that has one for
-    /// each call. Direct I/O also writes padding, which [`Side::finish_target`] cuts off.
+    /// each call. Direct I/O also writes padding, which [`OpenFile::finish_target`] cuts off.
     pub fn write_block(&self, buffer: &[u8], offset: u64, length: usize) -> Result<()> {
         self.write_rest(buffer, offset, 0, length)
     }

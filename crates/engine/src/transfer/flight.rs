@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use seekless_sys::{self as sys, Completed, Ring};
 
-use super::Side;
+use super::OpenFile;
 use crate::error::Result;
 use seekless_method::{CachePolicy, Durability};
 
@@ -18,7 +18,7 @@ use seekless_method::{CachePolicy, Durability};
 pub(crate) struct Flight<'a> {
     ring: &'a mut Ring,
     /// The side that counts the calls and is named in errors of the ring itself.
-    side: &'a Side<'a>,
+    side: &'a OpenFile<'a>,
     /// The same for all requests: both files of an operation have its method.
     dontcache: bool,
     /// Whether each write ends with an fdatasync.
@@ -33,7 +33,7 @@ pub(crate) struct Flight<'a> {
 /// A block that is read into the buffer of its slot, or written from it.
 #[derive(Clone, Copy)]
 pub(crate) struct FlightRequest<'a> {
-    side: &'a Side<'a>,
+    side: &'a OpenFile<'a>,
     pub is_read: bool,
     pub offset: u64,
     /// Bytes that make the block whole; the padding of direct I/O is among those of a write.
@@ -63,7 +63,7 @@ impl FlightRequest<'_> {
 }
 
 impl<'a> Flight<'a> {
-    pub fn new(ring: &'a mut Ring, side: &'a Side<'a>) -> Self {
+    pub fn new(ring: &'a mut Ring, side: &'a OpenFile<'a>) -> Self {
         let idle = FlightRequest {
             side,
             is_read: true,
@@ -112,16 +112,16 @@ impl<'a> Flight<'a> {
     }
 
     /// Queues reading a block into a slot's buffer.
-    pub fn read(&mut self, slot: u32, side: &'a Side<'a>, offset: u64, length: usize) -> Result<()> {
+    pub fn read(&mut self, slot: u32, side: &'a OpenFile<'a>, offset: u64, length: usize) -> Result<()> {
         self.start(slot, side, true, offset, length)
     }
 
-    /// Queues writing a block from a slot's buffer; direct I/O writes the padding as well, as [`Side::write_block`] does.
-    pub fn write(&mut self, slot: u32, side: &'a Side<'a>, offset: u64, length: usize) -> Result<()> {
+    /// Queues writing a block from a slot's buffer; direct I/O writes the padding as well, as [`OpenFile::write_block`] does.
+    pub fn write(&mut self, slot: u32, side: &'a OpenFile<'a>, offset: u64, length: usize) -> Result<()> {
         self.start(slot, side, false, offset, length)
     }
 
-    fn start(&mut self, slot: u32, side: &'a Side<'a>, is_read: bool, offset: u64, length: usize) -> Result<()> {
+    fn start(&mut self, slot: u32, side: &'a OpenFile<'a>, is_read: bool, offset: u64, length: usize) -> Result<()> {
         if self.free_slot() == Some(slot) {
             self.free.pop();
         }
@@ -146,7 +146,7 @@ impl<'a> Flight<'a> {
         if request.is_read && request.is_at_end() {
             return Err(side.resized(at));
         }
-        let rest = sys::Request {
+        let rest = sys::RingRequest {
             is_read: request.is_read,
             offset: at,
             range: request.done..request.asked,

@@ -4,8 +4,8 @@
 mod ahead;
 mod blocks;
 mod flight;
+mod open_file;
 mod pipe;
-mod side;
 mod view;
 mod visits;
 
@@ -15,11 +15,11 @@ use std::time::Duration;
 
 pub(crate) use ahead::{Ahead, PIECE_BYTES};
 pub(crate) use flight::Flight;
+pub(crate) use open_file::{OpenFile, pieces};
 #[cfg(test)]
 pub(crate) use pipe::tests::in_time;
-pub(crate) use pipe::{DoubleBuffer, Filling, Helper, Pipe, Taking};
-pub(crate) use side::{Side, pieces};
-pub(crate) use view::{STEP_BYTES, View, require_guard, window_bytes, windows};
+pub(crate) use pipe::{BufferPipe, DoubleBuffer, Filling, Helper, Taking};
+pub(crate) use view::{MappedWindow, STEP_BYTES, require_guard, window_bytes, windows};
 pub(crate) use visits::Blocks;
 pub use visits::Visits;
 
@@ -69,7 +69,7 @@ pub enum Destination {
 }
 
 /// Fails if source and target are one file, and the two ranges overlap.
-pub(crate) fn require_apart(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+pub(crate) fn require_apart(source: &OpenFile<'_>, target: &OpenFile<'_>) -> Result<()> {
     let (from, to) = (source.range(), target.range());
     let overlap = from.start < to.end && to.start < from.end;
     if overlap && FileId::of(&source.metadata()?) == FileId::of(&target.metadata()?) {
@@ -80,7 +80,7 @@ pub(crate) fn require_apart(source: &Side<'_>, target: &Side<'_>) -> Result<()> 
 }
 
 /// Fails if the path names the source.
-pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
+pub(crate) fn require_distinct(source: &OpenFile<'_>, target: &Path) -> Result<()> {
     let Ok(other) = std::fs::metadata(target) else {
         return Ok(());
     };

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use seekless_sys::Buffer;
 
-use super::{Ahead, Side};
+use super::{Ahead, OpenFile};
 use crate::error::Result;
 use crate::setup::Setup;
 use crate::threads::ThreadPool;
@@ -17,7 +17,7 @@ use crate::threads::ThreadPool;
 const BUFFERS: usize = 2;
 
 /// Two buffers, kept from file to file.
-pub(crate) struct Pipe {
+pub(crate) struct BufferPipe {
     setup: Setup,
     /// Buffers returned by the taking side.
     empty: Receiver<Buffer>,
@@ -35,7 +35,7 @@ pub(crate) struct Taking {
     empty: SyncSender<Buffer>,
 }
 
-impl Pipe {
+impl BufferPipe {
     pub fn new(setup: Setup) -> Result<Self> {
         let (_, empty) = sync_channel(0);
         let mut pipe = Self { setup, empty };
@@ -102,13 +102,13 @@ pub(crate) enum Helper {
 pub(crate) struct DoubleBuffer {
     setup: Setup,
     pool: ThreadPool,
-    pipe: Pipe,
+    pipe: BufferPipe,
 }
 
 impl DoubleBuffer {
     pub fn new(setup: Setup) -> Result<Self> {
         Ok(Self {
-            pipe: Pipe::new(setup)?,
+            pipe: BufferPipe::new(setup)?,
             pool: setup.pool(1)?,
             setup,
         })
@@ -117,7 +117,7 @@ impl DoubleBuffer {
     /// Reads the blocks of a range on the other thread, and has them taken in order on this one.
     pub fn read(
         &mut self,
-        source: &Side<'_>,
+        source: &OpenFile<'_>,
         range: Range<u64>,
         take: impl FnMut(&Buffer, u64, usize) -> Result<ControlFlow<()>> + Send,
     ) -> Result<ControlFlow<()>> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use seekless_sys::{Map, MapAdvice, MapMode, MappedBytes, MappedBytesMut};
 
-use super::{Side, pieces};
+use super::{OpenFile, pieces};
 use crate::error::{Error, Result};
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
 use seekless_method::{Hint, Method};
@@ -39,16 +39,16 @@ fn page_bytes() -> u64 {
 }
 
 /// A mapped window of a file.
-pub(crate) struct View<'a> {
-    side: &'a Side<'a>,
+pub(crate) struct MappedWindow<'a> {
+    side: &'a OpenFile<'a>,
     pub map: Map,
     /// The offset of the map's first byte in the file: a window need not begin at a page.
     mapped_from: u64,
 }
 
-impl<'a> View<'a> {
+impl<'a> MappedWindow<'a> {
     /// Maps a window of a source and gives the method's hint for it.
-    pub fn of_source(source: &'a Side<'a>, window: &Range<u64>) -> Result<Self> {
+    pub fn of_source(source: &'a OpenFile<'a>, window: &Range<u64>) -> Result<Self> {
         let view = Self::new(source, window, MapMode::Read)?;
         let advice = match source.method.options().hint() {
             Hint::Sequential => MapAdvice::Sequential,
@@ -62,11 +62,11 @@ impl<'a> View<'a> {
     }
 
     /// Maps a window of a target for writing.
-    pub fn of_target(target: &'a Side<'a>, window: &Range<u64>) -> Result<Self> {
+    pub fn of_target(target: &'a OpenFile<'a>, window: &Range<u64>) -> Result<Self> {
         Self::new(target, window, MapMode::ReadWrite)
     }
 
-    fn new(side: &'a Side<'a>, window: &Range<u64>, mode: MapMode) -> Result<Self> {
+    fn new(side: &'a OpenFile<'a>, window: &Range<u64>, mode: MapMode) -> Result<Self> {
         let mapped_from = window.start - window.start % page_bytes();
         side.count_calls(2);
         let mapped = Map::new(&side.file, mapped_from, (window.end - mapped_from) as usize, mode);

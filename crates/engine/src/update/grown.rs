@@ -9,11 +9,11 @@ use super::target::{Going, exclude_others};
 use crate::error::Result;
 use crate::files::Stretch;
 use crate::setup::MEMORY_ALIGNMENT;
-use crate::transfer::Side;
+use crate::transfer::OpenFile;
 use seekless_method::Preallocate;
 
 /// Makes the file as long as it will be, or gives it its blocks, as the method says.
-pub(super) fn extend(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
+pub(super) fn extend(side: &OpenFile<'_>, going: &Going<'_>) -> Result<()> {
     let way = side.method.options().preallocate();
     if matches!(way, Preallocate::Allocate | Preallocate::Both) {
         going.note_growth(side, side.bytes)?;
@@ -28,7 +28,7 @@ pub(super) fn extend(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
 }
 
 /// Makes the file at least as long as it will be. Where no call does only that, nobody else may have it open meanwhile.
-pub(super) fn reach_size(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
+pub(super) fn reach_size(side: &OpenFile<'_>, going: &Going<'_>) -> Result<()> {
     going.note_growth(side, side.bytes)?;
     let is_short = || -> Result<bool> {
         side.count_call();
@@ -58,7 +58,7 @@ pub(super) fn reach_size(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
 }
 
 /// Cuts off what aligned writes put behind the end. Tells whether there was anything.
-pub(super) fn cut_padding(side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
+pub(super) fn cut_padding(side: &OpenFile<'_>, going: &Going<'_>) -> Result<bool> {
     let is_padded = side.alignment > 1 && side.metadata()?.len() > side.bytes;
     if is_padded && !cut_zeros(side, side.bytes, going)? {
         let reason = "another process opened the file";
@@ -69,7 +69,7 @@ pub(super) fn cut_padding(side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
 
 /// Cuts off what an update put behind `end`, which are zeros, and only while nobody else has the file open. Returns
 /// whether nothing is behind the end now.
-pub(super) fn cut_zeros(side: &Side<'_>, end: u64, going: &Going<'_>) -> Result<bool> {
+pub(super) fn cut_zeros(side: &OpenFile<'_>, end: u64, going: &Going<'_>) -> Result<bool> {
     cut(side, end, going, |_, bytes| Ok(bytes.iter().all(|&byte| byte == 0)))
 }
 
@@ -82,7 +82,7 @@ const LOOKED_AT_BYTES: usize = 1 << 20;
 /// A stop of this process for longer than `/proc/sys/fs/lease-break-time` between the last question and the cut is not
 /// noticed.
 pub(super) fn cut(
-    side: &Side<'_>,
+    side: &OpenFile<'_>,
     end: u64,
     going: &Going<'_>,
     mut is_ours: impl FnMut(u64, &[u8]) -> Result<bool>,

@@ -20,7 +20,7 @@ use crate::files::{FileId, Held, NameInDirectory, Unwatched, Watch, with_protect
 use crate::log;
 use crate::plan::Safety;
 use crate::setup::Prepared;
-use crate::transfer::Side;
+use crate::transfer::OpenFile;
 use seekless_method::{Choice, Durability, MechanismId, Method, Operation};
 
 /// How to apply updates to a file: by a method or by the plan, and with which safety.
@@ -152,7 +152,7 @@ pub(super) fn in_place(
     watch: &dyn Watch,
 ) -> Result<Updated> {
     refuse_second(place)?;
-    let opened = Side::open_by(&place.path, method, Access::Overwrite, |how| place.open_as(how));
+    let opened = OpenFile::open_by(&place.path, method, Access::Overwrite, |how| place.open_as(how));
     let mut side = opened.map_err(|error| with_protection(place, error))?;
     hold(Arc::clone(&side.file), place)?;
     journal::refuse_left(place)?;
@@ -216,7 +216,7 @@ pub(super) fn in_place(
 }
 
 /// The account so far, without the fsync and the journal.
-pub(super) fn written(side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> Updated {
+pub(super) fn written(side: &OpenFile<'_>, updates: &Updates, going: &Going<'_>) -> Updated {
     let (writes, written_bytes) = going.progress();
     Updated {
         calls: side.calls(),
@@ -228,7 +228,12 @@ pub(super) fn written(side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> 
 }
 
 /// Sets the size of a file and writes its updates.
-pub(super) fn fill(mechanism: &mut UpdateTarget, side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> Result<()> {
+pub(super) fn fill(
+    mechanism: &mut UpdateTarget,
+    side: &OpenFile<'_>,
+    updates: &Updates,
+    going: &Going<'_>,
+) -> Result<()> {
     if updates.is_empty() {
         return Ok(());
     }
@@ -240,7 +245,7 @@ pub(super) fn fill(mechanism: &mut UpdateTarget, side: &Side<'_>, updates: &Upda
 
 /// Makes a written file durable as the method says, or syncs it if it must be on the device; returns the time of the
 /// fsync.
-pub(super) fn harden(side: &Side<'_>, updates: &Updates, going: &Going<'_>, must_sync: bool) -> Result<Duration> {
+pub(super) fn harden(side: &OpenFile<'_>, updates: &Updates, going: &Going<'_>, must_sync: bool) -> Result<Duration> {
     if updates.is_empty() {
         return Ok(Duration::ZERO);
     }
@@ -294,7 +299,7 @@ pub(super) fn hold(file: Arc<File>, place: &NameInDirectory) -> Result<Held> {
 }
 
 /// Keeps other processes out, if gaps between updates are written back.
-fn keep_others_out(side: &Side<'_>, method: &Method, commit: &Commit) -> Result<Others> {
+fn keep_others_out(side: &OpenFile<'_>, method: &Method, commit: &Commit) -> Result<Others> {
     let fills_gaps = method.options().update_order().fills_gaps() || side.alignment > 1;
     if !fills_gaps {
         return Ok(Others::Anybody);

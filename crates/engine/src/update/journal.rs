@@ -20,7 +20,7 @@ use super::target::Going;
 use super::writes::{Write, WriteLayout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::{NameInDirectory, StepKind, Watch, read_full};
-use crate::transfer::Side;
+use crate::transfer::OpenFile;
 use seekless_method::UpdateOrder;
 
 /// Where the journal of a file is.
@@ -63,7 +63,7 @@ pub(super) struct Journal<'a> {
 /// Writes the journal of an update, and brings it and its name to the device.
 pub(super) fn write<'a>(
     place: &'a NameInDirectory,
-    side: &Side<'_>,
+    side: &OpenFile<'_>,
     bytes_before: u64,
     updates: &Updates,
     is_unsafe: bool,
@@ -118,7 +118,7 @@ pub(super) fn write<'a>(
 
 /// Allocates what undoing may take where the disk is full by then, in a file without a name: what such a file takes can be
 /// given back even when a truncation finds no room. None where undoing takes nothing.
-fn reserve_for_undo(place: &NameInDirectory, side: &Side<'_>, updates: &Updates) -> io::Result<Option<File>> {
+fn reserve_for_undo(place: &NameInDirectory, side: &OpenFile<'_>, updates: &Updates) -> io::Result<Option<File>> {
     if !sys::file_system(side.path)?.has(FileSystemTrait::CopiesOnWrite) {
         return Ok(None);
     }
@@ -159,7 +159,7 @@ pub(super) fn bytes(updates: &Updates) -> u64 {
     *updates.journal_bytes.get_or_init(count)
 }
 
-fn fill(journal: &File, path: &Path, header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
+fn fill(journal: &File, path: &Path, header: &Header, side: &OpenFile<'_>, updates: &Updates) -> Result<u64> {
     let failed = |error| Error::system(path, WRITING, error);
     let mut writer = JournalWriter::new(journal, header);
     let mut before = vec![0; READ_BYTES];
@@ -188,7 +188,7 @@ impl Journal<'_> {
     }
 
     /// Puts back what was there before an update that failed, and gives the error that says so.
-    pub fn undo(mut self, side: &Side<'_>, cause: Error, going: &Going<'_>) -> Error {
+    pub fn undo(mut self, side: &OpenFile<'_>, cause: Error, going: &Going<'_>) -> Error {
         drop(self.reserve.take());
         let source = Box::new(cause);
         self.place.failed(match self.put_back(side, going) {
@@ -206,7 +206,7 @@ impl Journal<'_> {
 
     /// Puts back each byte that the update changed and nobody changed since. Returns by how many bytes the file is
     /// longer than before.
-    fn put_back(&self, side: &Side<'_>, going: &Going<'_>) -> Result<u64> {
+    fn put_back(&self, side: &OpenFile<'_>, going: &Going<'_>) -> Result<u64> {
         let failed = |error| Error::system(&self.path, UNDOING, error);
         // First, as it frees what the disk may be full of.
         self.cut(side, going)?;
@@ -225,7 +225,7 @@ impl Journal<'_> {
     }
 
     /// Cuts the file to what it was, if all behind it is from the update.
-    fn cut(&self, side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
+    fn cut(&self, side: &OpenFile<'_>, going: &Going<'_>) -> Result<bool> {
         let failed = |error| Error::system(&self.path, UNDOING, error);
         let (header, mut records) = self.records()?;
         let mut coming = records.next_record().map_err(failed)?;

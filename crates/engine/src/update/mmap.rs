@@ -19,7 +19,7 @@ use super::writes::Write;
 use crate::error::{Error, Result};
 use crate::files::Stretch;
 use crate::setup::Setup;
-use crate::transfer::{Side, View, require_guard};
+use crate::transfer::{MappedWindow, OpenFile, require_guard};
 use seekless_method::Durability;
 
 pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
@@ -36,7 +36,7 @@ fn update(target: &Target<'_>, block_bytes: usize) -> Result<()> {
         let start = first.offset / window * window;
         // A write that begins in this window may end in the next.
         let end = (start + 2 * window).min(target.side.bytes);
-        let map = View::of_target(target.side, &(start..end))?.map;
+        let map = MappedWindow::of_target(target.side, &(start..end))?.map;
         while let Some(write) = writes.next_if(|write| write.offset + write.length <= end) {
             target.announce(write.offset, write.length)?;
             for (at, bytes) in write.parts(target.updates) {
@@ -91,7 +91,7 @@ fn fill_holes(target: &Target<'_>, block_bytes: usize) -> Result<()> {
 }
 
 /// The first hole at or behind an offset; `None` if there is none or the system reports none.
-fn hole_from(side: &Side<'_>, offset: u64) -> Result<Option<Range<u64>>> {
+fn hole_from(side: &OpenFile<'_>, offset: u64) -> Result<Option<Range<u64>>> {
     for stretch in side.stretches(offset..side.bytes, 1) {
         if let Stretch::Hole(hole) = stretch? {
             return Ok(Some(hole));

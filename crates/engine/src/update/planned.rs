@@ -15,7 +15,7 @@ use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, Reads, costs_in, has_holes, measure_scattered, shares_blocks};
 use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
-use crate::plan::{self, Amounts, Blocks, Gaps, Plan, PlanLimits, Predicted, Safety, UpdateFacts, Work};
+use crate::plan::{self, Amounts, BlockCount, Gaps, Plan, PlanLimits, Predicted, Safety, UpdateFacts, UpdateWork};
 #[cfg(feature = "profile")]
 use crate::profile::{self, StorageProfile};
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
@@ -317,7 +317,7 @@ pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Re
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateCost {
     /// Calls that write and read, and their bytes.
-    pub work: Work,
+    pub work: UpdateWork,
     /// Bytes that change, each counted once.
     pub requested_bytes: u64,
     /// Bytes of the blocks of 4 KiB in which bytes change: a device writes at least these.
@@ -365,7 +365,7 @@ pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Saf
 /// The same, with the amounts that it consists of.
 fn counted(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safety) -> (UpdateCost, Amounts) {
     let layout = layout(updates, facts, method);
-    let (mut work, mut blocks) = (Work::default(), Blocks::default());
+    let (mut work, mut blocks) = (UpdateWork::default(), BlockCount::default());
     for write in Writes::new(updates, layout) {
         work.writes += 1;
         work.written_bytes += write.length;
@@ -374,10 +374,10 @@ fn counted(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safe
             work.reads += 1;
             work.read_bytes += write.length;
         } else {
-            work.cut_blocks += Blocks::cut(write.offset, write.length);
+            work.cut_blocks += BlockCount::cut(write.offset, write.length);
         }
     }
-    work.cut_blocks = work.cut_blocks.min(blocks.bytes() / Blocks::BYTES);
+    work.cut_blocks = work.cut_blocks.min(blocks.bytes() / BlockCount::BYTES);
     work.written_block_bytes = blocks.bytes().max(work.written_bytes);
     let options = method.options();
     let is_direct = options.cache() == CachePolicy::Direct;

@@ -28,7 +28,7 @@ use crate::files::{Attributes, Exchange, NameInDirectory, NotExchanged, StatFact
 use crate::log;
 use crate::part::Part;
 use crate::plan::done::Done;
-use crate::transfer::{Destination, Side};
+use crate::transfer::{Destination, OpenFile};
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
 pub(super) fn replace(
@@ -120,7 +120,7 @@ fn update(
     watch: &dyn Watch,
 ) -> Result<Updated> {
     let mut prepared = Updater::prepare_for(method, reach(method, updates.end(), bytes_before))?;
-    let mut side = Side::open_by(&new.path, method, Access::Overwrite, |how| new.open(how))?;
+    let mut side = OpenFile::open_by(&new.path, method, Access::Overwrite, |how| new.open(how))?;
     side.bytes = updates.end().max(bytes_before);
     let going = Going::new(watch, Others::Nobody, bytes_before);
     fill(&mut *prepared.0.mechanism, &side, updates, &going)?;
@@ -141,7 +141,7 @@ fn copy(from: &File, old_path: &Path, new: &NewFile<'_>, watch: &dyn Watch) -> R
                 Part::of_file(from).named(old_path),
                 Part::of_file(&new.file).named(&new.path),
             );
-            let by_plan = Choice::Plan(method::Plan {
+            let by_plan = Choice::Plan(method::PlannedChoice {
                 operation: Operation::Copy,
                 durability: Durability::None,
             });

@@ -11,7 +11,7 @@ use super::batch::Updates;
 use super::writes::{Write, WriteLayout, Writes};
 use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind};
 use crate::files::{Lease, StepKind, Watch, WatchedStep};
-use crate::transfer::{PIECE_BYTES, Side};
+use crate::transfer::{OpenFile, PIECE_BYTES};
 use seekless_method::Hint;
 
 /// Who else may write to the file between reading a gap and writing it back.
@@ -61,7 +61,7 @@ impl<'a> Going<'a> {
     }
 
     /// Checks whether the file still has its old size, before the update first makes it longer.
-    pub fn note_growth(&self, side: &Side<'_>, end: u64) -> Result<()> {
+    pub fn note_growth(&self, side: &OpenFile<'_>, end: u64) -> Result<()> {
         if end > self.bytes_before && !self.has_grown.replace(true) {
             self.others_grew.set(side.metadata()?.len() != self.bytes_before);
         }
@@ -79,7 +79,7 @@ impl<'a> Going<'a> {
     }
 
     /// Whether no other process can have opened the file since the update began: one may wait for the end of the lease.
-    pub fn is_shut(&self, side: &Side<'_>) -> bool {
+    pub fn is_shut(&self, side: &OpenFile<'_>) -> bool {
         matches!(self.others, Others::UntilLeaseEnds(_)) && sys::keeps_lease(&side.file)
     }
 
@@ -95,7 +95,7 @@ impl<'a> Going<'a> {
     }
 
     /// How far an update in place got that ended early, and the end of the writes that it started.
-    pub fn how_far(&self, side: &Side<'_>, updates: &Updates, block_bytes: usize) -> (HowFar, u64) {
+    pub fn how_far(&self, side: &OpenFile<'_>, updates: &Updates, block_bytes: usize) -> (HowFar, u64) {
         let (done, _) = self.progress();
         let cut_off = self.cut_off.get();
         let in_flight = cut_off.map_or(1, |(writes, _)| writes);
@@ -125,7 +125,7 @@ impl<'a> Going<'a> {
     }
 }
 
-fn layout(side: &Side<'_>, block_bytes: usize) -> WriteLayout {
+fn layout(side: &OpenFile<'_>, block_bytes: usize) -> WriteLayout {
     let order = side.method.options().update_order();
     WriteLayout {
         order,
@@ -137,7 +137,7 @@ fn layout(side: &Side<'_>, block_bytes: usize) -> WriteLayout {
 
 /// A file with its updates.
 pub(crate) struct Target<'a> {
-    pub side: &'a Side<'a>,
+    pub side: &'a OpenFile<'a>,
     pub updates: &'a Updates,
     pub going: &'a Going<'a>,
 }
@@ -285,13 +285,13 @@ impl<'a> Target<'a> {
     }
 }
 
-fn announce_sync(side: &Side<'_>, watch: &dyn Watch) -> Result<()> {
+fn announce_sync(side: &OpenFile<'_>, watch: &dyn Watch) -> Result<()> {
     let watched = watch.announce(StepKind::Sync, side.path);
     watched.map_err(|error| side.not_synced(error))
 }
 
 /// Syncs what was written; returns the time it took.
-pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
+pub(super) fn sync(side: &OpenFile<'_>, watch: &dyn Watch) -> Result<Duration> {
     announce_sync(side, watch)?;
     side.count_call();
     let start = Instant::now();
@@ -300,13 +300,13 @@ pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
 }
 
 /// The error that other processes cannot be kept out, although gaps are to be written.
-pub(super) fn not_exclusive(side: &Side<'_>, source: NotAlone) -> Error {
+pub(super) fn not_exclusive(side: &OpenFile<'_>, source: NotAlone) -> Error {
     let method = *side.method;
     UpdateErrorKind::NotExclusive { method, source }.at(side.path)
 }
 
 /// Takes a lease that keeps all other processes from opening the file, or returns why there is none.
-pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<Lease, NotAlone> {
+pub(super) fn exclude_others(side: &OpenFile<'_>) -> std::result::Result<Lease, NotAlone> {
     side.count_calls(2);
     Lease::take(&side.file, LeaseKind::Exclusive, None)
 }

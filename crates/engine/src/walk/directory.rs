@@ -23,7 +23,7 @@ use super::StatFacts;
 use crate::files::FileId;
 
 /// Directories of one name in this many trees, with data of the caller.
-pub struct Directory<const TREES: usize, T = ()> {
+pub struct WalkDirectory<const TREES: usize, T = ()> {
     parent: Option<Arc<Self>>,
     name: CString,
     /// The only tree that has it; its handle stands for those of all trees.
@@ -148,7 +148,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-impl<const TREES: usize, T> Directory<TREES, T> {
+impl<const TREES: usize, T> WalkDirectory<TREES, T> {
     /// The roots, which are already open and stay open. Paths of what is in them begin with `path`.
     pub fn root(directories: [OwnedFd; TREES], path: &Path, limit: &Arc<Limit<TREES>>, own: T) -> Arc<Self> {
         let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
@@ -359,7 +359,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
 
 /// Joins the names of directories, innermost first, and a name in the innermost.
 fn join<'a, const TREES: usize, T: 'a>(
-    above: impl Iterator<Item = &'a Directory<TREES, T>>,
+    above: impl Iterator<Item = &'a WalkDirectory<TREES, T>>,
     name: &'a [u8],
 ) -> PathBuf {
     let names = std::iter::once(name).chain(above.map(|directory| directory.name.to_bytes()));
@@ -399,7 +399,7 @@ pub fn in_each<const TREES: usize, T>(
     got.try_into().ok()
 }
 
-impl<const TREES: usize, T> Drop for Directory<TREES, T> {
+impl<const TREES: usize, T> Drop for WalkDirectory<TREES, T> {
     /// Drops the directories above in a loop, because recursion would overflow the stack in a deep tree.
     fn drop(&mut self) {
         self.limit.close(self.state.get_mut().map_or(0, |state| state.number));

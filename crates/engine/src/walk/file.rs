@@ -11,13 +11,13 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::retry_on_intr;
 use seekless_sys::PathWalk;
 
-use super::{Directory, StatFacts, is_sure};
+use super::{StatFacts, WalkDirectory, is_sure};
 
 /// A file of a job.
 pub struct FileAt {
     path: PathBuf,
     /// The directory in which it was found, unless it was named itself.
-    directory: Option<Arc<Directory<1>>>,
+    directory: Option<Arc<WalkDirectory<1>>>,
 }
 
 /// The action, and why it failed.
@@ -38,7 +38,7 @@ impl FileAt {
     }
 
     /// A file in a directory.
-    pub(super) fn found(name: &[u8], directory: &Arc<Directory<1>>) -> Self {
+    pub(super) fn found(name: &[u8], directory: &Arc<WalkDirectory<1>>) -> Self {
         directory.keep(1);
         Self {
             path: directory.path_of(name),

@@ -18,7 +18,7 @@ mod listing;
 mod ordered;
 
 pub use crate::files::{StatFacts, is_sure};
-pub use directory::{Closing, Directory, Failures, Handles, Limit, in_each};
+pub use directory::{Closing, Failures, Handles, Limit, WalkDirectory, in_each};
 pub use file::{FOUND_FILE, Failure, FileAt, NAMED_FILE};
 pub use listing::{Listing, ListingEntry, Met, merge};
 pub use ordered::{FoundFile, Walk, WalkRules, open_root, open_seen};

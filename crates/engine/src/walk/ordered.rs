@@ -10,7 +10,7 @@ use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use seekless_sys::without_atime;
 
 use super::directory::moved;
-use super::{Directory, FileAt, Limit, Listing, StatFacts};
+use super::{FileAt, Limit, Listing, StatFacts, WalkDirectory};
 use crate::files::FileId;
 
 /// A file, or a path that could not be listed, and why.
@@ -19,10 +19,10 @@ pub type FoundFile = Result<FileAt, (PathBuf, String)>;
 /// What a walk enters, and when it ends.
 pub trait WalkRules {
     /// Whether a directory below the root is entered. If it cannot be opened, `at` is the directory above.
-    fn enters(&mut self, directory: &Directory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool;
+    fn enters(&mut self, directory: &WalkDirectory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool;
 
     /// A directory has something with this name that is neither a regular file nor a directory.
-    fn pass(&mut self, _directory: &Directory<1>, _name: &CStr, _kind: FileType) {}
+    fn pass(&mut self, _directory: &WalkDirectory<1>, _name: &CStr, _kind: FileType) {}
 
     /// Whether to end the walk.
     fn is_stopped(&self) -> bool {
@@ -43,7 +43,7 @@ pub struct Walk<R> {
 }
 
 struct Level {
-    directory: Arc<Directory<1>>,
+    directory: Arc<WalkDirectory<1>>,
     /// The entries of the last system call, and the next one of these.
     entries: Listing,
     next: usize,
@@ -78,7 +78,7 @@ impl<R: WalkRules> Walk<R> {
     pub fn of(root: OwnedFd, path: &Path, rules: R) -> Self {
         let mut walk = Self::below(path, rules);
         walk.levels = walk.limit.take().map_or_else(Vec::new, |limit| {
-            vec![Level::new(Directory::root([root], path, &limit, ()))]
+            vec![Level::new(WalkDirectory::root([root], path, &limit, ()))]
         });
         walk
     }
@@ -107,7 +107,7 @@ impl<R: WalkRules> Walk<R> {
     fn begin(&mut self, limit: &Arc<Limit<1>>) -> Result<(), (PathBuf, String)> {
         let opened = open_root(&self.root).map_err(|error| unlisted(self.root.clone(), &error))?;
         self.levels
-            .push(Level::new(Directory::root([opened], &self.root, limit, ())));
+            .push(Level::new(WalkDirectory::root([opened], &self.root, limit, ())));
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl<R: WalkRules> Walk<R> {
     ///
     /// # Errors
     /// The system's.
-    fn enter(&mut self, child: Arc<Directory<1>>) -> io::Result<()> {
+    fn enter(&mut self, child: Arc<WalkDirectory<1>>) -> io::Result<()> {
         let mut failure = io::Error::from(io::ErrorKind::Other);
         match child.open(&mut |_, _, error| failure = error) {
             Some((handles, [facts])) if self.rules.enters(&child, handles.borrowed()[0], &facts) => {
@@ -129,7 +129,7 @@ impl<R: WalkRules> Walk<R> {
     }
 
     /// Whether the rules would enter a directory that cannot be opened.
-    fn enters_unopened(&mut self, child: &Directory<1>) -> bool {
+    fn enters_unopened(&mut self, child: &WalkDirectory<1>) -> bool {
         let above = child.parent().and_then(|above| above.handles().ok());
         let facts = above.map(|above| (StatFacts::at(above.borrowed()[0], child.name()), above));
         match facts {
@@ -147,7 +147,7 @@ impl<R: WalkRules> Walk<R> {
 }
 
 impl Level {
-    fn new(directory: Arc<Directory<1>>) -> Self {
+    fn new(directory: Arc<WalkDirectory<1>>) -> Self {
         Self {
             directory,
             entries: Listing::default(),

@@ -44,11 +44,11 @@ struct Everything {
 }
 
 impl WalkRules for Everything {
-    fn enters(&mut self, _directory: &Directory<1>, _at: BorrowedFd<'_>, _facts: &StatFacts) -> bool {
+    fn enters(&mut self, _directory: &WalkDirectory<1>, _at: BorrowedFd<'_>, _facts: &StatFacts) -> bool {
         true
     }
 
-    fn pass(&mut self, _directory: &Directory<1>, _name: &CStr, kind: FileType) {
+    fn pass(&mut self, _directory: &WalkDirectory<1>, _name: &CStr, kind: FileType) {
         if kind == FileType::Symlink {
             self.links += 1;
         } else {

@@ -7,7 +7,7 @@ use seekless_sys::Buffer;
 
 use super::PreparedWrite;
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
-use crate::transfer::{View, pieces, require_guard, windows};
+use crate::transfer::{MappedWindow, pieces, require_guard, windows};
 
 /// What is produced at once: it stays in the first-level cache on its way into the map.
 const STEP_BYTES: usize = 32 << 10;
@@ -19,7 +19,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
     Ok(Box::new(move |target, producer| {
         target.reach_size()?;
         for window in windows(target.method, target.range()) {
-            let view = View::of_target(target, &window)?;
+            let view = MappedWindow::of_target(target, &window)?;
             let offset = window.start;
             for step in pieces(window, STEP_BYTES as u64) {
                 let bytes = &mut buffer[..(step.end - step.start) as usize];

@@ -16,7 +16,7 @@ use crate::files::directory_of;
 use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
-use crate::transfer::{Destination, Progress, Side, Transfer, Visits};
+use crate::transfer::{Destination, OpenFile, Progress, Transfer, Visits};
 use seekless_method::{Durability, MechanismId, Method, Operation, WriteMechanism};
 
 /// The bodies of the mechanisms.
@@ -32,7 +32,7 @@ fn body(mechanism: WriteMechanism) -> Prepare<WriteTarget> {
 }
 
 /// A prepared mechanism of writing: writes all bytes of the target. The caller sets the exact size and calls fsync.
-type WriteTarget = dyn FnMut(&Side<'_>, &dyn Producer) -> Result<()> + Send;
+type WriteTarget = dyn FnMut(&OpenFile<'_>, &dyn Producer) -> Result<()> + Send;
 type PreparedWrite = Result<Box<WriteTarget>>;
 
 /// Writes files by one method. Buffers, rings and threads are made once, before the first write.
@@ -137,7 +137,7 @@ impl Writer {
     ) -> Result<Transfer> {
         let method = self.0.setup.method;
         let mechanism = self.0.for_bytes(bytes)?;
-        let mut target = Side::open_target(part, &method, destination, bytes)?;
+        let mut target = OpenFile::open_target(part, &method, destination, bytes)?;
         target.progress = progress;
         let written = fill(mechanism, &target, bytes, producer);
         if written.is_err() && target.is_made {
@@ -157,7 +157,7 @@ impl Writer {
         let method = self.0.setup.method;
         let part = Part::whole(&path);
         let destination = visits.destination();
-        let mut target = Side::open_target(&part, &method, destination, visits.bytes())?;
+        let mut target = OpenFile::open_target(&part, &method, destination, visits.bytes())?;
         if destination == Destination::Overwrite {
             target.bytes = target.metadata()?.len();
         }
@@ -167,7 +167,7 @@ impl Writer {
     }
 }
 
-fn fill(mechanism: &mut WriteTarget, target: &Side<'_>, bytes: u64, producer: &dyn Producer) -> Result<Transfer> {
+fn fill(mechanism: &mut WriteTarget, target: &OpenFile<'_>, bytes: u64, producer: &dyn Producer) -> Result<Transfer> {
     target.preallocate(0)?;
     if !target.range().is_empty() {
         mechanism(target, producer)?;

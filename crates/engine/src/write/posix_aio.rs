@@ -8,7 +8,7 @@ use super::PreparedWrite;
 use crate::error::Result;
 use crate::read::{AioInFlight, aio_slots};
 use crate::setup::Setup;
-use crate::transfer::Side;
+use crate::transfer::OpenFile;
 
 /// A block in flight: its offset, its length, and the time of the request, if requests are timed.
 type Block = (u64, usize, Option<Instant>);
@@ -36,7 +36,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
 }
 
 /// Waits for a block; after a short answer, the rest is written synchronously.
-fn finish(slot: &mut Aio, target: &Side<'_>, (offset, length, started): Block) -> Result<()> {
+fn finish(slot: &mut Aio, target: &OpenFile<'_>, (offset, length, started): Block) -> Result<()> {
     target.count_call();
     let written = slot.wait();
     let written = written.map_err(|error| target.failed(("write", offset), error))?;

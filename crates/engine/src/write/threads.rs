@@ -10,7 +10,7 @@ use super::PreparedWrite;
 use crate::Producer;
 use crate::error::Result;
 use crate::setup::Setup;
-use crate::transfer::{Blocks, Side};
+use crate::transfer::{Blocks, OpenFile};
 
 pub(super) fn prepare(setup: Setup) -> PreparedWrite {
     let threads = setup.method.options().threads() as usize;
@@ -40,7 +40,12 @@ fn lock<'l, 'a>(left: &'l BlocksLeft<'a>) -> MutexGuard<'l, Result<Blocks<'a>>> 
 }
 
 /// Writes blocks until there are no more.
-fn write_blocks(target: &Side<'_>, producer: &dyn Producer, buffer: &mut Buffer, left: &BlocksLeft<'_>) -> Result<()> {
+fn write_blocks(
+    target: &OpenFile<'_>,
+    producer: &dyn Producer,
+    buffer: &mut Buffer,
+    left: &BlocksLeft<'_>,
+) -> Result<()> {
     loop {
         let mut blocks = lock(left);
         let Some((offset, length)) = blocks.as_mut().ok().and_then(Iterator::next) else {

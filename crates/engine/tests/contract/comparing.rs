@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use seekless::method::{CachePolicy, Differ, Operation, Setting};
-use seekless::{Comparer, Comparison, Error, Method, Part, Verdict, Which};
+use seekless::{Comparer, Comparison, Error, Method, Part, Side, Verdict};
 use tempfile::TempDir;
 
 use crate::pairs::is_long;
@@ -20,8 +20,8 @@ fn naive(one: &[u8], other: &[u8]) -> Verdict {
     };
     match differ {
         Some(offset) => Verdict::Differ { offset: offset as u64 },
-        None if one.len() < other.len() => ended(Which::One, one),
-        None if one.len() > other.len() => ended(Which::Other, other),
+        None if one.len() < other.len() => ended(Side::Left, one),
+        None if one.len() > other.len() => ended(Side::Right, other),
         None => Verdict::Equal,
     }
 }

@@ -1,7 +1,7 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
 use globset::{Glob, GlobMatcher};
-use seekless::method::{ALIASES, AccessPattern, Choice, MECHANISMS, Plan, Setting, did_you_mean, variants};
+use seekless::method::{ALIASES, AccessPattern, Choice, MECHANISMS, PlannedChoice, Setting, did_you_mean, variants};
 use seekless::{Method, Operation};
 
 use super::error::nearest;
@@ -58,9 +58,9 @@ fn exact(name: &str, operation: Operation) -> Result<Choice, String> {
 fn matching(pattern: &str, operation: Operation) -> Result<Vec<Choice>, String> {
     let glob = glob(pattern).map_err(|message| format!("`{pattern}` is not a valid glob: {message}"))?;
     let ranked = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
-    let plans = Plan::durabilities(operation)
+    let plans = PlannedChoice::durabilities(operation)
         .iter()
-        .map(|&durability| Choice::Plan(Plan { operation, durability }));
+        .map(|&durability| Choice::Plan(PlannedChoice { operation, durability }));
     let found: Vec<Choice> = ranked
         .flat_map(variants)
         .map(Choice::Method)

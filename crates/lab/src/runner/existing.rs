@@ -8,7 +8,7 @@ use std::path::Path;
 
 use seekless::cache::CachedFile;
 use seekless::files::FileId;
-use seekless::walk::{Directory, StatFacts, Walk, WalkRules};
+use seekless::walk::{StatFacts, Walk, WalkDirectory, WalkRules};
 use seekless::{StorageFacts, full_text};
 use seekless_results::files;
 
@@ -72,7 +72,7 @@ struct OneFileSystem<'a> {
 }
 
 impl WalkRules for OneFileSystem<'_> {
-    fn enters(&mut self, _directory: &Directory<1>, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+    fn enters(&mut self, _directory: &WalkDirectory<1>, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
         facts.device == self.device
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use seekless::cache::CachedFile;
 use seekless::facts::ProcessFacts;
-use seekless::method::{Choice, Durability, Plan};
+use seekless::method::{Choice, Durability, PlannedChoice};
 use seekless::plan::Scan;
 use seekless::{
     Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Part, Reader, ScanFile, Scanner, Transfer,
@@ -84,7 +84,7 @@ enum Prepared<'a> {
     Update(Box<Updating>),
     Other(Work<'a>),
     /// Planned, and then prepared, when the files are in their cache state: the method, and the predicted seconds.
-    Planned(&'a Contest, Plan, Option<(Work<'a>, Method, f64)>),
+    Planned(&'a Contest, PlannedChoice, Option<(Work<'a>, Method, f64)>),
 }
 
 /// The work on a job, or on all of a scan; for random access and appends, with the blocks to visit.
@@ -316,7 +316,7 @@ impl<'a> Prepared<'a> {
 }
 
 /// The plan for the files of a trial: the plan of the first file, with its time multiplied by their number.
-fn planned_for(spec: &Spec, plan: Plan) -> Result<(Method, f64), TrialError> {
+fn planned_for(spec: &Spec, plan: PlannedChoice) -> Result<(Method, f64), TrialError> {
     let nothing = io::Error::other("there are no files to plan for");
     let job = spec.jobs.first().ok_or(nothing)?;
     let [source, other, target] = [&job.source, &job.other, &job.target].map(Path::new);

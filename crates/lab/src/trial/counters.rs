@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use seekless_record::{DeviceUse, SystemUse};
+use seekless_record::{DeviceCounters, SystemUse};
 use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
 
 use super::Spec;
@@ -14,7 +14,7 @@ use crate::noise::CpuTime;
 pub(super) struct Counters {
     pub usage: Usage,
     pub io: Option<ProcessIo>,
-    pub device: Option<DeviceUse>,
+    pub device: Option<DeviceCounters>,
     pub system: SystemCounters,
 }
 
@@ -36,7 +36,7 @@ impl Counters {
 }
 
 /// The sum of the counters of all devices of a trial; `None` if one of them has none.
-fn devices_use(spec: &Spec) -> Option<DeviceUse> {
+fn devices_use(spec: &Spec) -> Option<DeviceCounters> {
     let mut devices = spec
         .device_directories
         .iter()
@@ -46,9 +46,9 @@ fn devices_use(spec: &Spec) -> Option<DeviceUse> {
 }
 
 /// Combines each count of one with that of the other.
-pub(super) fn combined(one: DeviceUse, other: DeviceUse, with: fn(u64, u64) -> u64) -> DeviceUse {
+pub(super) fn combined(one: DeviceCounters, other: DeviceCounters, with: fn(u64, u64) -> u64) -> DeviceCounters {
     let merges = one.read_merges.zip(other.read_merges);
-    DeviceUse {
+    DeviceCounters {
         reads: with(one.reads, other.reads),
         read_bytes: with(one.read_bytes, other.read_bytes),
         read_merges: merges.map(|(one, other)| with(one, other)),
@@ -59,13 +59,13 @@ pub(super) fn combined(one: DeviceUse, other: DeviceUse, with: fn(u64, u64) -> u
 }
 
 /// Reads a device's `stat` (the kernel's Documentation/block/stat.rst): requests and sectors of 512 bytes.
-fn device_use(directory: &Path) -> Option<DeviceUse> {
+fn device_use(directory: &Path) -> Option<DeviceCounters> {
     let text = fs::read_to_string(directory.join("stat")).ok()?;
     let numbers: Vec<u64> = text
         .split_whitespace()
         .map_while(|number| number.parse().ok())
         .collect();
-    Some(DeviceUse {
+    Some(DeviceCounters {
         reads: *numbers.first()?,
         read_merges: numbers.get(1).copied(),
         read_bytes: numbers.get(2)? * 512,

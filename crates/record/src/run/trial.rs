@@ -50,7 +50,7 @@ documents! {
         /// Bytes that the process dirtied or wrote; `None` where the system does not tell.
         pub sink_bytes: Option<u64> => Bounds::COUNT,
         /// The device's counters for the trial.
-        pub device: Option<DeviceUse>,
+        pub device: Option<DeviceCounters>,
         /// Figures of the whole system during the trial; `None` if it does not report them.
         pub system: Option<SystemUse>,
         /// Part of the file resident just before the clock, 0 to 1; `None` where it cannot be known.
@@ -99,7 +99,7 @@ impl Trial {
 documents! {
     /// The counters of a device during a trial, with the requests of all processes.
     #[derive(Copy, Eq)]
-    pub struct DeviceUse {
+    pub struct DeviceCounters {
         /// Read requests completed.
         pub reads: u64 => Bounds::COUNT,
         /// Bytes read.

@@ -1,13 +1,13 @@
 //! The page of a comparison: the answer, what is different about the machine, and a table for each contest.
 
 use maud::{Markup, html};
-use seekless_results::{Comparison, ContestChange, visible};
+use seekless_results::{ContestChange, RunComparison, visible};
 
 use super::page::{Frame, framed};
 use super::tables::table;
 
 /// The page. Texts are escaped here, because a comparison has no view.
-pub(super) fn page(comparison: &Comparison, objections: &[String], frame: Frame<'_>) -> Markup {
+pub(super) fn page(comparison: &RunComparison, objections: &[String], frame: Frame<'_>) -> Markup {
     let [first, second] = comparison.runs.each_ref().map(|id| visible(id));
     let answer = comparison.answer_in_words();
     let (answer, rests_on) = answer.split_once(". ").unwrap_or((&answer, ""));

@@ -24,7 +24,7 @@ pub(crate) mod words;
 
 use maud::Markup;
 use seekless_record::{DocumentError, Run};
-use seekless_results::{Comparison, ContestRegret, View, Visible};
+use seekless_results::{ContestRegret, RunComparison, View, Visible};
 
 use page::Frame;
 
@@ -57,13 +57,13 @@ fn page_of(run: &Run, link: &Markup, regrets: &[ContestRegret], frame: Frame<'_>
 
 /// The page of a comparison of two runs, with objections to comparing them.
 #[must_use]
-pub fn comparison_to_html(comparison: &Comparison, objections: &[String]) -> String {
+pub fn comparison_to_html(comparison: &RunComparison, objections: &[String]) -> String {
     comparison_page(comparison, objections, Frame::Alone).into_string()
 }
 
 /// The same page, perhaps on a site.
 #[must_use]
-pub fn comparison_page(comparison: &Comparison, objections: &[String], frame: Frame<'_>) -> Markup {
+pub fn comparison_page(comparison: &RunComparison, objections: &[String], frame: Frame<'_>) -> Markup {
     comparison::page(comparison, objections, frame)
 }
 

@@ -158,7 +158,7 @@ fn what_became_available_is_told_with_the_reason_it_was_not() {
     let mut now = noisy(2, &[("read/mmap", 0.1), ("read/sync,dontcache,block=1M", 0.1)], 6);
     now.machine.kernel = "6.14".to_owned();
     let contest = only(&before, &now);
-    let expected = Availability {
+    let expected = MissingMethod {
         method: "read/sync,dontcache,block=1M".to_owned(),
         why: "not available: not in this kernel".to_owned(),
     };

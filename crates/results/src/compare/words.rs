@@ -3,7 +3,7 @@
 use seekless_method::visible;
 use seekless_record::Interval;
 
-use super::{Availability, Change, Comparison, ContestChange, MethodChange};
+use super::{Change, ContestChange, MethodChange, MissingMethod, RunComparison};
 use crate::sheet::{Sheet, SheetCell};
 use crate::units::{rate, times_with_bounds};
 
@@ -32,7 +32,7 @@ impl Change {
     }
 }
 
-impl Comparison {
+impl RunComparison {
     /// The answer as a sentence, with what it rests on.
     #[must_use]
     pub fn answer_in_words(&self) -> String {
@@ -175,7 +175,7 @@ impl ContestChange {
 }
 
 /// A line for each of the first methods, and one for the others.
-fn told_apart(what: &str, methods: &[Availability], verb: &str, most: usize, hint: &str) -> Vec<String> {
+fn told_apart(what: &str, methods: &[MissingMethod], verb: &str, most: usize, hint: &str) -> Vec<String> {
     let told = methods.iter().take(most).map(|one| {
         let why = visible(&one.why).into_owned();
         format!("{what}: {} ({verb} {why})", short(&one.method))

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub use conclude::{Judgement, conclude_all};
 pub(crate) use conclude::{conclude_judged, tell_other_sizes, write_down};
 pub(crate) use judged::JudgedMethod;
-use seekless_record::{DeviceUse, Latency, Standing, Summary, SystemUse, Trial, Verdict};
+use seekless_record::{DeviceCounters, Latency, Standing, Summary, SystemUse, Trial, Verdict};
 
 use crate::model::ModelField;
 use crate::samples::is_sound;
@@ -168,7 +168,7 @@ fn usual_plan(trials: &[&Trial]) -> Option<String> {
 }
 
 /// What the device did for a trial, where nobody else used it meanwhile.
-fn own_requests(trial: &Trial) -> Option<DeviceUse> {
+fn own_requests(trial: &Trial) -> Option<DeviceCounters> {
     trial.device.filter(|device| device.reliable)
 }
 

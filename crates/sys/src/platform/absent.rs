@@ -26,7 +26,7 @@ use crate::buffer::Buffer;
 use crate::support::Support;
 use crate::types::{
     Advice, Alignment, Completed, ExtendedAttributes, Extent, IdMaps, LeaseKind, LeaseScope, Memory, ProcessIo,
-    Protection, Request, Residency,
+    Protection, Residency, RingRequest,
 };
 
 /// getrusage(2) counts `ru_maxrss` in KiB on Linux and the BSDs.
@@ -336,7 +336,7 @@ without_values! {
     Ring {
         new(u32, usize, usize) -> io::Result<Support<Self>> = Ok(Support::Unavailable("io_uring exists on Linux only"));
         fn depth(&Self) -> u32;
-        fn queue(&mut Self, u32, &Arc<File>, &Request) -> io::Result<()>;
+        fn queue(&mut Self, u32, &Arc<File>, &RingRequest) -> io::Result<()>;
         fn submit(&mut Self) -> io::Result<()>;
         fn wait(&mut Self) -> io::Result<Completed>;
         fn buffer(&Self, u32) -> &[u8];

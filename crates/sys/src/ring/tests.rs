@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use super::*;
 
 const BLOCK: usize = 16 << 10;
-const READ: Request = Request {
+const READ: RingRequest = RingRequest {
     is_read: true,
     offset: 0,
     range: 0..BLOCK,
@@ -14,13 +14,13 @@ const READ: Request = Request {
     is_synced: false,
 };
 
-fn read_at(offset: usize) -> Request {
+fn read_at(offset: usize) -> RingRequest {
     let offset = offset as u64;
-    Request { offset, ..READ }
+    RingRequest { offset, ..READ }
 }
 
-fn write(offset: u64, range: Range<usize>) -> Request {
-    Request {
+fn write(offset: u64, range: Range<usize>) -> RingRequest {
+    RingRequest {
         is_read: false,
         offset,
         range,
@@ -28,9 +28,9 @@ fn write(offset: u64, range: Range<usize>) -> Request {
     }
 }
 
-fn synced(write: Request) -> Request {
+fn synced(write: RingRequest) -> RingRequest {
     let is_synced = true;
-    Request { is_synced, ..write }
+    RingRequest { is_synced, ..write }
 }
 
 fn ring(depth: u32) -> Option<Ring> {
@@ -140,7 +140,7 @@ fn misuse_is_an_error_and_a_buffer_out_of_reach_in_flight() {
     let Some(mut ring) = ring(1) else { return };
     let (file, _) = sample_file();
     let mut refused = |slot, range| {
-        let error = ring.queue(slot, &file, &Request { range, ..READ }).unwrap_err();
+        let error = ring.queue(slot, &file, &RingRequest { range, ..READ }).unwrap_err();
         assert_eq!(error.kind(), invalid);
     };
     refused(1, 0..1);

@@ -11,11 +11,11 @@ use seekless::cache::memory;
 use seekless::files::allocated_bytes;
 use seekless::method::CachePolicy;
 use seekless::plan::Plan;
-use seekless::{Comparer, Comparison, Method, Part, Progress, Which, full_text};
+use seekless::{Comparer, Comparison, Method, Part, Progress, Side, full_text};
 
 use super::error::{CmpProblem, Error};
 use super::lines::LineCount;
-use super::side::CmpSide;
+use super::side::CmpInput;
 use super::{ByteDifference, CmpOutcome, CmpRequest, CmpVerdict, End, TOLD_BYTES, Way};
 use crate::handle::path_of;
 
@@ -24,7 +24,7 @@ const REREAD_BYTES: u64 = 16 << 20;
 
 /// A file for the engine: open, with a path for opening it again, which direct methods need.
 struct Opened<'a> {
-    side: &'a CmpSide,
+    side: &'a CmpInput,
     file: &'a Arc<File>,
     path: PathBuf,
     start: u64,
@@ -32,7 +32,7 @@ struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    fn new(side: &'a CmpSide, equal_bytes: u64) -> Result<Self, Error> {
+    fn new(side: &'a CmpInput, equal_bytes: u64) -> Result<Self, Error> {
         let regular = side.regular().ok_or_else(|| CmpProblem::NotRegular.of(&side.name));
         let (file, position, bytes) = regular?;
         Ok(Self {
@@ -78,7 +78,7 @@ impl<'a> RestOfPair<'a> {
     /// For regular files. `lines` are those of the equal bytes, if requested.
     pub fn new(
         request: &'a CmpRequest,
-        sides: &'a [CmpSide; 2],
+        sides: &'a [CmpInput; 2],
         equal_bytes: u64,
         lines: Option<LineCount>,
     ) -> Result<Self, Error> {
@@ -181,7 +181,7 @@ impl<'a> RestOfPair<'a> {
                 bytes: [one.byte_at(offset)?, other.byte_at(offset)?],
             }),
             seekless::Verdict::Ended { side, offset } => CmpVerdict::Ended(End::new(
-                usize::from(side == Which::Other),
+                usize::from(side == Side::Right),
                 self.equal_bytes + offset,
                 self.all_lines(comparison)?,
             )),

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 
 use super::error::{CmpProblem, Error};
-use super::side::{Bytes, CmpSide};
+use super::side::{Bytes, CmpInput};
 use super::{CmpRequest, Moved, TOLD_BYTES};
 
 /// Blocks grow, so that a difference near the start is found before much is read.
@@ -59,8 +59,8 @@ struct Feed<'a> {
 
 impl<'a> Lockstep<'a> {
     /// Reads from the current positions, at most `limit_bytes` of each.
-    pub(super) fn new(request: &'a CmpRequest, sides: &'a mut [CmpSide; 2], limit_bytes: u64) -> Self {
-        let ahead = sides.iter().filter_map(CmpSide::bytes_ahead).min();
+    pub(super) fn new(request: &'a CmpRequest, sides: &'a mut [CmpInput; 2], limit_bytes: u64) -> Self {
+        let ahead = sides.iter().filter_map(CmpInput::bytes_ahead).min();
         let of_bytes = ahead.map(|bytes| u64::try_from(bytes).unwrap_or(0).min(limit_bytes));
         Self {
             request,
@@ -113,7 +113,7 @@ impl<'a> Lockstep<'a> {
 }
 
 impl<'a> Feed<'a> {
-    fn new(side: &'a mut CmpSide, limit_bytes: u64) -> Self {
+    fn new(side: &'a mut CmpInput, limit_bytes: u64) -> Self {
         Self {
             name: &side.name,
             bytes: &mut side.bytes,

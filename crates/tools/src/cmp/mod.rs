@@ -36,7 +36,7 @@ use seekless::Method;
 use seekless::plan::{FIRST_LOOK_BYTES, Plan};
 use serde::Serialize;
 
-use crate::tree::TreeSide;
+use crate::tree::Side;
 pub use amount::parse_amount;
 pub use error::{CmpProblem, Error, reason};
 use first::first_difference;
@@ -46,7 +46,7 @@ use list::list;
 use lockstep::Lockstep;
 use row::Rows;
 pub use row::{RowStyle, visible_byte};
-use side::{CmpSide, open};
+use side::{CmpInput, open};
 
 /// Called with the number of bytes compared, and the total if known.
 pub type Moved = fn(u64, Option<u64>);
@@ -152,7 +152,7 @@ pub struct ByteDifference {
 pub struct End {
     /// Which is shorter.
     #[serde(rename = "shorter")]
-    pub side: TreeSide,
+    pub side: Side,
     /// Its end, counted after the skipped bytes.
     pub offset: u64,
     /// The newlines before it, if they were requested.
@@ -166,7 +166,7 @@ pub struct End {
 impl End {
     fn new(side: usize, offset: u64, lines: Option<LineCount>) -> Self {
         Self {
-            side: TreeSide::BOTH[side],
+            side: Side::BOTH[side],
             offset,
             newlines: lines.map(|lines| lines.newlines),
             is_within_line: lines.is_some_and(|lines| lines.is_within_line()),
@@ -244,7 +244,7 @@ pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, 
         let rest = RestOfPair::new(request, &sides, 0, counts_lines.then(LineCount::default))?;
         return rest.compare_by(&method, "as requested");
     }
-    let is_large = |side: &CmpSide| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
+    let is_large = |side: &CmpInput| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
     let has_rest = limit_bytes > FIRST_LOOK_BYTES && sides.iter().all(is_large);
     let first_bytes = if has_rest { FIRST_LOOK_BYTES } else { limit_bytes };
     let mut streams = Lockstep::new(request, &mut sides, first_bytes);
@@ -274,7 +274,7 @@ fn unread(verdict: CmpVerdict, way: Way) -> CmpOutcome {
 }
 
 /// Whether the sizes decide.
-fn sizes_differ(request: &CmpRequest, sides: &[CmpSide; 2], limit_bytes: u64) -> bool {
+fn sizes_differ(request: &CmpRequest, sides: &[CmpInput; 2], limit_bytes: u64) -> bool {
     let (Some(one), Some(other)) = (sides[0].regular_bytes(), sides[1].regular_bytes()) else {
         return false;
     };
@@ -291,8 +291,8 @@ fn sizes_differ(request: &CmpRequest, sides: &[CmpSide; 2], limit_bytes: u64) ->
 
 /// The largest number expected in a row, from the limit and the sizes of regular files. A skip past the end, which
 /// matters only in /proc, counts with its digits, as in GNU cmp.
-fn last_number(sides: &[CmpSide; 2], limit_bytes: Option<u64>) -> u64 {
+fn last_number(sides: &[CmpInput; 2], limit_bytes: Option<u64>) -> u64 {
     let largest = i128::from(limit_bytes.unwrap_or(u64::MAX).min(i64::MAX as u64));
-    let least = sides.iter().filter_map(CmpSide::bytes_ahead).fold(largest, i128::min);
+    let least = sides.iter().filter_map(CmpInput::bytes_ahead).fold(largest, i128::min);
     u64::try_from(least.unsigned_abs()).unwrap_or(u64::MAX)
 }

@@ -16,7 +16,7 @@ use super::error::{CmpProblem, Error};
 
 /// An open side, at its first byte to compare, or as near as it can be sought.
 #[derive(Debug)]
-pub(super) struct CmpSide {
+pub(super) struct CmpInput {
     pub(super) name: OsString,
     pub(super) bytes: Bytes,
     /// Bytes to read before the first byte to compare, if it could not be sought.
@@ -44,21 +44,21 @@ impl Read for Bytes {
 
 /// Opens both as cmp(1) does: the first; the second unless it is the first by name; and asks for device and inode. `None` if
 /// they are the same.
-pub(super) fn open(request: &CmpRequest, identity_counts: bool) -> Result<Option<[CmpSide; 2]>, Error> {
+pub(super) fn open(request: &CmpRequest, identity_counts: bool) -> Result<Option<[CmpInput; 2]>, Error> {
     let [one, other] = &request.names;
     if !request.follow_links
         && let Some([one_text, other_text]) = link_texts(one, other)?
     {
         return Ok(Some([
-            CmpSide::of_text(one, one_text, request.skip_bytes[0]),
-            CmpSide::of_text(other, other_text, request.skip_bytes[1]),
+            CmpInput::of_text(one, one_text, request.skip_bytes[0]),
+            CmpInput::of_text(other, other_text, request.skip_bytes[1]),
         ]));
     }
     let same_name = identity_counts && one == other && request.skip_bytes[0] == request.skip_bytes[1];
     if same_name && is_standard_input(one) {
         return Ok(None);
     }
-    let first = CmpSide::open(request, 0)?;
+    let first = CmpInput::open(request, 0)?;
     if same_name {
         return Ok(None);
     }
@@ -67,7 +67,7 @@ pub(super) fn open(request: &CmpRequest, identity_counts: bool) -> Result<Option
         let error = io::Error::from(rustix::io::Errno::BADF);
         return Err(CmpProblem::Read(0, error).of(one));
     }
-    let second = CmpSide::open(request, 1)?;
+    let second = CmpInput::open(request, 1)?;
     let is_same = identity_counts && first.is_same_as(&second);
     Ok((!is_same).then_some([first, second]))
 }
@@ -76,7 +76,7 @@ fn is_standard_input(name: &OsStr) -> bool {
     name == "-"
 }
 
-impl CmpSide {
+impl CmpInput {
     fn open(request: &CmpRequest, side: usize) -> Result<Self, Error> {
         let (name, skip_bytes) = (&request.names[side], request.skip_bytes[side]);
         let failed = |error| CmpProblem::Open(error).of(name);

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use seekless::files::{Attributes, FileRef, Own};
-use seekless::walk::{Directory, Listing, ListingEntry, StatFacts, Walk, WalkRules, is_sure};
+use seekless::walk::{Listing, ListingEntry, StatFacts, Walk, WalkDirectory, WalkRules, is_sure};
 use seekless_sys as sys;
 use seekless_sys::lock_mutex;
 
@@ -309,11 +309,11 @@ impl PartialRules<'_> {
 }
 
 impl WalkRules for PartialRules<'_> {
-    fn enters(&mut self, _directory: &Directory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+    fn enters(&mut self, _directory: &WalkDirectory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
         facts.device == self.device && sys::unique_mount_id(at) == self.mount
     }
 
-    fn pass(&mut self, directory: &Directory<1>, name: &CStr, _kind: FileType) {
+    fn pass(&mut self, directory: &WalkDirectory<1>, name: &CStr, _kind: FileType) {
         if let Ok(handles) = directory.handles() {
             // One that stays is made again, unless files that are as old stay.
             let _ = self.remove(handles.borrowed()[0], name.to_bytes());

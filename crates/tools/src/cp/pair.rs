@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use rustix::io::Errno;
 use seekless::files::{Attributes, FileRef, FileState, Own, Time, XattrRole, times, without_group_rights};
-use seekless::walk::{Directory, StatFacts};
+use seekless::walk::{StatFacts, WalkDirectory};
 use seekless_sys::{self as sys, Support};
 
 use super::CpOptions;
@@ -18,7 +18,7 @@ use super::journal::{CopyJournal, is_append_only, mixed};
 use super::names::{Failed, Staged, TargetNames};
 
 /// A directory of the source and its copy.
-pub(super) type Pair = Directory<2, PairState>;
+pub(super) type Pair = WalkDirectory<2, PairState>;
 
 /// What a copy knows of a directory.
 pub(super) struct PairState {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use seekless::walk::Directory;
+use seekless::walk::WalkDirectory;
 
 use super::Search;
 use super::found::Class;
@@ -46,7 +46,7 @@ pub(super) struct OwnSpace {
 
 /// The directories with their files, and the index of each directory.
 pub(super) fn trees(search: &Search<'_>, visited: &[Visited]) -> (Vec<DirectoryNode>, HashMap<usize, usize>) {
-    let key = |directory: &Arc<Directory<1>>| Arc::as_ptr(directory) as usize;
+    let key = |directory: &Arc<WalkDirectory<1>>| Arc::as_ptr(directory) as usize;
     let tree_of: HashMap<usize, usize> = (0..).zip(visited).map(|(at, one)| (key(&one.directory), at)).collect();
     let mut trees: Vec<DirectoryNode> = Vec::with_capacity(visited.len());
     for one in visited {

@@ -19,7 +19,7 @@ use super::look::compare_with_none;
 use super::pair::{ComparedPair, OpenedPair};
 use super::shared::{CompareJob, QueuedWork, for_pairs};
 use super::tell::Teller;
-use super::{EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSide, TreeSummary, TreeWatch};
+use super::{EntryDifference, Side, TreeError, TreeFinding, TreeOptions, TreeSummary, TreeWatch};
 use crate::Stop;
 
 /// Compares two trees, or two regular files, and reports findings in the order of the names, depth first. Roots that
@@ -81,7 +81,7 @@ pub(super) fn compare_by(
             if let Some(only) = only {
                 let read = fs::File::open(one).and_then(|file| read_some(&file, &mut [0], 0));
                 let is_empty = read.map(|bytes| bytes == 0).map_err(|error| (only, error));
-                compared.found = compare_with_none(TreeSide::BOTH[only], is_empty);
+                compared.found = compare_with_none(Side::BOTH[only], is_empty);
             } else if let Some(opened) = OpenedPair::new(|side| fs::File::open(roots[side]), options, &mut compared) {
                 opened.compare_alone(&mut job.means(), &mut compared);
             }

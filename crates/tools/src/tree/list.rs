@@ -13,7 +13,7 @@ use seekless_sys::extended_attributes;
 use super::directory::{Directory, Item, ListProgress, ListState};
 use super::look::{compare_metadata, compare_with_none, failed, failures, is_empty};
 use super::shared::{CompareJob, DIRECTORY_WEIGHT, Matched};
-use super::{EntryDifference, TreeFinding, TreeSide};
+use super::{EntryDifference, Side, TreeFinding};
 use crate::walk::Named;
 
 /// The divisor for the size of a part: the entries that may be listed ahead, divided by this. Listing the rest reads
@@ -110,8 +110,8 @@ fn sort_out(
     let (mut pairs, mut children) = (Vec::new(), Vec::new());
     for met in merge(one, other) {
         let (listing, entry, only) = match met {
-            (Some(left), right) => (one, left, right.is_none().then_some(TreeSide::One)),
-            (None, Some(right)) => (other, right, Some(TreeSide::Other)),
+            (Some(left), right) => (one, left, right.is_none().then_some(Side::Left)),
+            (None, Some(right)) => (other, right, Some(Side::Right)),
             (None, None) => continue,
         };
         let name = listing.name(entry);

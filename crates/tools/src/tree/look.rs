@@ -14,7 +14,7 @@ use seekless_sys::{ExtendedAttributes, Support, extended_attributes_at};
 use serde::Serialize;
 
 use super::directory::Directory;
-use super::{ContentsDiffer, EntryDifference, TreeFinding, TreeSide};
+use super::{ContentsDiffer, EntryDifference, Side, TreeFinding};
 
 /// One piece of metadata that differs, with both values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,7 +35,7 @@ pub enum Attribute {
 /// A failure, as it is reported.
 pub(super) fn failed(side: usize, action: &'static str, error: impl Into<io::Error>) -> TreeFinding {
     TreeFinding::Failed {
-        side: TreeSide::BOTH[side],
+        side: Side::BOTH[side],
         action,
         reason: error.into().to_string(),
     }
@@ -86,7 +86,7 @@ fn names_that_differ(one: &ExtendedAttributes, other: &ExtendedAttributes) -> Ve
 }
 
 /// Whether a file is empty, or the side that failed and why. A size of 0 may mean that it is unknown, as in /proc.
-pub(super) fn is_empty(directory: &Directory, name: &CStr, side: TreeSide) -> Result<bool, (usize, io::Error)> {
+pub(super) fn is_empty(directory: &Directory, name: &CStr, side: Side) -> Result<bool, (usize, io::Error)> {
     let handles = directory.handles()?;
     let at = handles.borrowed()[side as usize];
     let looked = || -> io::Result<bool> {
@@ -100,12 +100,8 @@ pub(super) fn is_empty(directory: &Directory, name: &CStr, side: TreeSide) -> Re
 }
 
 /// Compares a file that only one side has with an empty one.
-pub(super) fn compare_with_none(side: TreeSide, is_empty: Result<bool, (usize, io::Error)>) -> Vec<TreeFinding> {
-    let other = if side == TreeSide::One {
-        TreeSide::Other
-    } else {
-        TreeSide::One
-    };
+pub(super) fn compare_with_none(side: Side, is_empty: Result<bool, (usize, io::Error)>) -> Vec<TreeFinding> {
+    let other = if side == Side::Left { Side::Right } else { Side::Left };
     match is_empty {
         Ok(true) => Vec::new(),
         Ok(false) => {

@@ -56,21 +56,7 @@ use crate::walk::Globs;
 pub use compare::compare;
 pub use look::Attribute;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
-
-/// One of the two trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TreeSide {
-    /// The first.
-    One,
-    /// The second.
-    Other,
-}
-
-impl TreeSide {
-    /// Both, in this order.
-    pub const BOTH: [Self; 2] = [Self::One, Self::Other];
-}
+pub use seekless::Side;
 
 /// What is compared in addition to types and contents, and what need not be found out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,7 +77,7 @@ pub struct TreeOptions<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryDifference {
     /// The other side has no such name.
-    OnlyIn(TreeSide, FileType),
+    OnlyIn(Side, FileType),
     /// The two sides have different types under this name, or two FIFOs, sockets or devices, which cannot be compared.
     Kinds([FileType; 2]),
     /// The bytes of files.
@@ -110,7 +96,7 @@ pub enum ContentsDiffer {
     /// The first byte that differs, counted from 0.
     At(u64),
     /// One ends after this many bytes, which are equal in both.
-    Ends(TreeSide, u64),
+    Ends(Side, u64),
     /// In their sizes; they were not read.
     Sizes([u64; 2]),
 }
@@ -123,7 +109,7 @@ pub enum TreeFinding {
     /// A file or directory could not be compared; the comparison continues.
     Failed {
         /// In which tree.
-        side: TreeSide,
+        side: Side,
         /// What was tried, as in `open`.
         action: &'static str,
         /// Why not.

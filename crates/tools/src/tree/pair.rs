@@ -13,7 +13,7 @@ use seekless_sys::{extended_attributes, first_difference};
 
 use super::large::Large;
 use super::look::{compare_metadata, failed, failures};
-use super::{ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide};
+use super::{ContentsDiffer, EntryDifference, Side, TreeFinding, TreeOptions};
 use crate::Stop;
 
 /// Bytes of a read: few files are longer, and two such buffers stay in a processor's second cache.
@@ -179,8 +179,8 @@ fn change(before: &StatFacts, now: &StatFacts) -> Option<String> {
 /// The end of the shorter one, if they differ in size.
 fn end(sizes: [u64; 2]) -> Option<ContentsDiffer> {
     match sizes[0].cmp(&sizes[1]) {
-        std::cmp::Ordering::Less => Some(ContentsDiffer::Ends(TreeSide::One, sizes[0])),
-        std::cmp::Ordering::Greater => Some(ContentsDiffer::Ends(TreeSide::Other, sizes[1])),
+        std::cmp::Ordering::Less => Some(ContentsDiffer::Ends(Side::Left, sizes[0])),
+        std::cmp::Ordering::Greater => Some(ContentsDiffer::Ends(Side::Right, sizes[1])),
         std::cmp::Ordering::Equal => None,
     }
 }

@@ -15,7 +15,7 @@ use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use seekless::files::FileId;
 use seekless::plan::BatchPlan;
-use seekless::walk::{Directory, Failure, FileAt, Limit, Listing, StatFacts, open_root};
+use seekless::walk::{Failure, FileAt, Limit, Listing, StatFacts, WalkDirectory, open_root};
 use seekless_sys::{file_system_of, into_unlocked, is_mount_root, lock_mutex};
 
 use super::files::{Files, FoundPlace};
@@ -29,7 +29,7 @@ use sorter::Sorter;
 
 /// A directory that was listed.
 pub(crate) struct Visited {
-    pub directory: Arc<Directory<1>>,
+    pub directory: Arc<WalkDirectory<1>>,
     pub id: FileId,
     /// The number of the root.
     pub root: u32,
@@ -67,7 +67,7 @@ struct Shared<'a> {
 
 /// A directory that is to be listed.
 struct Waiting<'a> {
-    directory: Arc<Directory<1>>,
+    directory: Arc<WalkDirectory<1>>,
     root: &'a Root,
     /// Number of directories above it, up to the root.
     above: usize,
@@ -195,7 +195,7 @@ impl<'a> Shared<'a> {
         let opened = open_root(&root.path).map_err(|error| ("open", error))?;
         root.require_same(&StatFacts::of(&opened).map_err(|error| ("stat", error.into()))?)?;
         self.lock().waiting.push(Waiting {
-            directory: Directory::root([opened], &root.path, self.limit, ()),
+            directory: WalkDirectory::root([opened], &root.path, self.limit, ()),
             root,
             above: 0,
             listed: None,
@@ -221,7 +221,7 @@ impl<'a> Shared<'a> {
     fn add_named(
         &self,
         root: &Root,
-        here: &mut Option<Arc<Directory<1>>>,
+        here: &mut Option<Arc<WalkDirectory<1>>>,
         found: &mut WalkFound,
     ) -> Result<(), Failure> {
         let facts = FileAt::named(&root.path).facts()?;
@@ -237,7 +237,7 @@ impl<'a> Shared<'a> {
             here
         } else {
             let opened = open_root(Path::new(".")).map_err(|error| ("open", error))?;
-            here.insert(Directory::root([opened], Path::new(""), self.limit, ()))
+            here.insert(WalkDirectory::root([opened], Path::new(""), self.limit, ()))
         };
         let place = found.files.add_place(FoundPlace {
             directory: Arc::clone(directory),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use seekless::files::FileState;
-use seekless::walk::{Closing, Directory, FOUND_FILE, Handles, NAMED_FILE, StatFacts};
+use seekless::walk::{Closing, FOUND_FILE, Handles, NAMED_FILE, StatFacts, WalkDirectory};
 use seekless_sys::NO_ATIME;
 
 use super::selection::System;
@@ -36,7 +36,7 @@ const CHUNK: usize = 256;
 
 /// Where files were found.
 pub(super) struct FoundPlace {
-    pub directory: Arc<Directory<1>>,
+    pub directory: Arc<WalkDirectory<1>>,
     /// The number of the root.
     pub root: u32,
     /// Whether names that are links are followed: they were given as paths, or links are to be followed.
@@ -88,7 +88,7 @@ impl Files {
 
         let root = open_root(Path::new("/")).unwrap();
         let mut facts = StatFacts::of(&root).unwrap();
-        let root = Directory::root([root], Path::new(""), &Limit::new(1), ());
+        let root = WalkDirectory::root([root], Path::new(""), &Limit::new(1), ());
         let mut files = Self::default();
         for directory in 0..directories {
             let name = CString::new(format!("directory {directory}")).unwrap();
@@ -140,7 +140,7 @@ impl Files {
     }
 
     /// The directory that a file was found in.
-    pub fn directory(&self, number: u32) -> &Arc<Directory<1>> {
+    pub fn directory(&self, number: u32) -> &Arc<WalkDirectory<1>> {
         &self.place(number).directory
     }
 

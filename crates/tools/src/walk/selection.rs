@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 use seekless::files::{FileId, FileState, kind_of, with_article};
-use seekless::walk::{Directory, Failure, FileAt, StatFacts, Walk, WalkRules, is_sure, open_root};
+use seekless::walk::{Failure, FileAt, StatFacts, Walk, WalkDirectory, WalkRules, is_sure, open_root};
 use seekless_sys::{FileSystem, FileSystemTrait, file_system, file_system_of, mount_id};
 use serde::Serialize;
 
@@ -122,7 +122,7 @@ pub(crate) struct SelectionRules<'a> {
 }
 
 impl WalkRules for SelectionRules<'_> {
-    fn enters(&mut self, _directory: &Directory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+    fn enters(&mut self, _directory: &WalkDirectory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
         let is_pseudo = || file_system_of(at).is_ok_and(|system| system.is_pseudo);
         let is_repeated = self.selection.contains(facts.id()) && is_sure(at);
         let is_elsewhere = facts.device != self.device && (!self.selection.other_file_systems || is_pseudo());
@@ -134,7 +134,7 @@ impl WalkRules for SelectionRules<'_> {
         !is_repeated && !is_elsewhere
     }
 
-    fn pass(&mut self, _directory: &Directory<1>, _name: &CStr, kind: FileType) {
+    fn pass(&mut self, _directory: &WalkDirectory<1>, _name: &CStr, kind: FileType) {
         self.left.pass(kind);
     }
 

@@ -25,9 +25,9 @@ fn ring() -> Option<Ring> {
     ring.inspect_err(|error| println!("skipped: {error}")).ok()
 }
 
-fn side(file: impl Into<OwnedFd>, method: &Method, bytes: u64) -> Side<'_> {
+fn side(file: impl Into<OwnedFd>, method: &Method, bytes: u64) -> OpenFile<'_> {
     let file = Arc::new(File::from(file.into()));
-    let mut side = Side::new(file, Path::new("file"), method, 0);
+    let mut side = OpenFile::new(file, Path::new("file"), method, 0);
     side.bytes = bytes;
     side
 }

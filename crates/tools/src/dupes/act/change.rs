@@ -17,7 +17,7 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, lock_mutex, share_range};
 
 use super::dir_handle::{self, DirEntryHandle, Directories};
-use super::hold::{LockedFile, LockedKeeper, Session};
+use super::hold::{LeasedFile, LockedKeeper, Session};
 use super::prove::ProvenStep;
 use super::record::{StepName, digest_of};
 use super::{Action, RefusalReason, StepOutcome, cannot, of_kept};
@@ -95,7 +95,7 @@ pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Dire
 struct ActedName<'a> {
     place: &'a DirEntryHandle,
     of: &'a StepName,
-    held: &'a LockedFile,
+    held: &'a LeasedFile,
     kept: &'a LockedKeeper,
     watch: &'a dyn Watch,
 }

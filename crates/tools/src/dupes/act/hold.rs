@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
     }
 
     /// Remembers the facts of a kept file after our own links changed it.
-    pub fn remember(&self, kept: &LockedFile) {
+    pub fn remember(&self, kept: &LeasedFile) {
         let facts = kept.facts();
         let mut renewed = sys::lock_mutex(&self.renewed);
         renewed.insert(facts.id(), facts);
@@ -158,12 +158,12 @@ impl<'a> Session<'a> {
 }
 
 /// A file that is open, locked and leased.
-pub(super) struct LockedFile {
+pub(super) struct LeasedFile {
     held: Held,
     pub behind: Behind,
 }
 
-impl Deref for LockedFile {
+impl Deref for LeasedFile {
     type Target = Held;
 
     fn deref(&self) -> &Held {
@@ -173,7 +173,7 @@ impl Deref for LockedFile {
 
 /// A file that is kept.
 pub(super) struct LockedKeeper {
-    pub held: Arc<LockedFile>,
+    pub held: Arc<LeasedFile>,
     pub place: DirEntryHandle,
     pub attributes: Attributes,
     /// When it was made, if its file system records this.
@@ -183,7 +183,7 @@ pub(super) struct LockedKeeper {
     pub digest: String,
 }
 
-impl LockedFile {
+impl LeasedFile {
     /// Fails if the file is not what it was, or somebody wants to write to it.
     pub fn require_unchanged(&self) -> Result<(), RefusalReason> {
         match self.is_unchanged().map_err(cannot("stat"))? {
@@ -231,15 +231,15 @@ impl Session<'_> {
     pub fn require_unmapped(
         &self,
         kept: &LockedKeeper,
-        held: &LockedFile,
+        held: &LeasedFile,
         mappings: &mut Option<SharedMappings>,
     ) -> Result<(), RefusalReason> {
-        let is_blind = |held: &&LockedFile| held.lease().is_some_and(Lease::may_be_mapped);
+        let is_blind = |held: &&LeasedFile| held.lease().is_some_and(Lease::may_be_mapped);
         if ![&*kept.held, held].iter().any(is_blind) {
             return Ok(());
         }
         let of_kept = of_kept(&kept.place.path);
-        let unmapped = |held: &LockedFile, mappings: &mut Option<SharedMappings>| match held.lease() {
+        let unmapped = |held: &LeasedFile, mappings: &mut Option<SharedMappings>| match held.lease() {
             Some(lease) => lease
                 .require_unmapped(mappings)
                 .map_err(|why| RefusalReason::InUse(why.to_string().into())),
@@ -259,7 +259,7 @@ impl Session<'_> {
         place: &DirEntryHandle,
         found: &StatFacts,
         expected: &FileState,
-    ) -> Result<LockedFile, RefusalReason> {
+    ) -> Result<LeasedFile, RefusalReason> {
         // It was looked at before: opening a device may have effects, and opening a file breaks leases.
         if found.kind != FileType::RegularFile {
             return Err(RefusalReason::NotRegular);
@@ -290,7 +290,7 @@ impl Session<'_> {
         if facts.kind != FileType::RegularFile || !self.is_expected(expected, &facts) {
             return Err(RefusalReason::Changed);
         }
-        Ok(LockedFile { held, behind })
+        Ok(LeasedFile { held, behind })
     }
 
     /// Opens the file that a step keeps.
@@ -318,7 +318,7 @@ impl Session<'_> {
     }
 
     /// The digest of a file, and its bytes if they are few.
-    fn digest(&self, held: &LockedFile) -> Result<(Option<Vec<u8>>, String), RefusalReason> {
+    fn digest(&self, held: &LeasedFile) -> Result<(Option<Vec<u8>>, String), RefusalReason> {
         let bytes = held.facts().bytes;
         let mut block = sys::lock_mutex(&self.block);
         if bytes <= IN_MEMORY_BYTES {
@@ -334,7 +334,7 @@ impl Session<'_> {
     }
 
     /// Fails unless the bytes of a file equal those of the kept one. Gives up if somebody wants to write to one of them.
-    pub fn compare(&self, kept: &LockedKeeper, held: &LockedFile) -> Result<(), RefusalReason> {
+    pub fn compare(&self, kept: &LockedKeeper, held: &LeasedFile) -> Result<(), RefusalReason> {
         let bytes = held.facts().bytes;
         let differs = |at: u64| Err(RefusalReason::DiffersAt(at));
         let of_kept = kept.held.facts().bytes;

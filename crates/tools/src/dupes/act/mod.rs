@@ -256,7 +256,7 @@ pub enum NothingToGain {
 
 /// How a killed run was recovered when the next one began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Recovered {
+pub enum RecoveredAct {
     /// All its steps are done or put back. The path is that of its journal.
     Run {
         /// Steps that were done.
@@ -281,7 +281,7 @@ pub enum RunEvent<'a> {
     /// The outcome of a step, by its number.
     Step(usize, &'a StepOutcome),
     /// How a file, or the journal, of a killed run was recovered.
-    Recovered(&'a Path, &'a Recovered),
+    Recovered(&'a Path, &'a RecoveredAct),
 }
 
 /// What a run did.

@@ -17,7 +17,7 @@ use seekless::files::{self, Attributes, XattrRole, make_new, shared_bytes};
 use seekless_sys::{self as sys, Directory, Protection, Support};
 
 use super::dir_handle::{DirEntryHandle, Directories};
-use super::hold::{LockedFile, LockedKeeper, Session};
+use super::hold::{LeasedFile, LockedKeeper, Session};
 use super::record::{OldFile, StepName, StepRecord, TRASHED_FILES};
 use super::{ActingOptions, Action, NothingToGain, RefusalReason, Step, StepOutcome, Unwatched, cannot, of_kept};
 use crate::Stop;
@@ -258,7 +258,7 @@ pub(super) struct ProvenStep {
 
 /// A file that is proven to equal the kept one.
 pub(super) struct ProvenFiles {
-    pub held: Arc<LockedFile>,
+    pub held: Arc<LeasedFile>,
     pub kept: Arc<LockedKeeper>,
     /// The space that is freed when all names of the file are removed, or when it shares all its blocks.
     pub own_bytes: u64,

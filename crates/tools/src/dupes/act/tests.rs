@@ -190,7 +190,7 @@ impl Tree {
     }
 
     /// Runs nothing, and gives what is told of runs that were killed.
-    fn settle(&self) -> Vec<(PathBuf, Recovered)> {
+    fn settle(&self) -> Vec<(PathBuf, RecoveredAct)> {
         let told = Mutex::new(Vec::new());
         let tell = |now: RunEvent<'_>| {
             let RunEvent::Recovered(path, settled) = now else {
@@ -2135,19 +2135,23 @@ fn what_is_settled_of_a_killed_run_is_told_and_what_cannot_be() {
     let journal = tree.journals()[0].path.clone();
     let sum = (
         journal.clone(),
-        Recovered::Run {
+        RecoveredAct::Run {
             done: 0,
             left: 3,
             failed: 0,
         },
     );
-    assert_eq!(told, [(tree.path("deep/er/one"), Recovered::PutBack), sum]);
+    assert_eq!(told, [(tree.path("deep/er/one"), RecoveredAct::PutBack), sum]);
     assert_eq!(tree.settle(), []);
 
     kill_in_first_step(&tree);
     tree.write("deep/er/one", b"saved meanwhile");
     let told = tree.settle();
-    let [(path, Recovered::Failed { why }), (_, Recovered::Run { failed: 1, .. })] = &told[..] else {
+    let [
+        (path, RecoveredAct::Failed { why }),
+        (_, RecoveredAct::Run { failed: 1, .. }),
+    ] = &told[..]
+    else {
         panic!("{told:?}")
     };
     assert_eq!(*path, tree.path("deep/er/one"));
@@ -2160,7 +2164,7 @@ fn what_is_settled_of_a_killed_run_is_told_and_what_cannot_be() {
     fs::rename(tree.path("deep"), tree.path("away")).unwrap();
     for _ in 0..2 {
         let told = tree.settle();
-        let [(path, Recovered::Failed { why })] = &told[..] else {
+        let [(path, RecoveredAct::Failed { why })] = &told[..] else {
             panic!("{told:?}")
         };
         assert_eq!(*path, tree.path("deep/er/one"));
@@ -2223,7 +2227,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
         fs::write(&path, &text).unwrap();
         let before = tree.snapshot();
         let told = tree.settle();
-        let [(of, Recovered::Failed { why })] = &told[..] else {
+        let [(of, RecoveredAct::Failed { why })] = &told[..] else {
             panic!("{told:?}")
         };
         assert_eq!(*of, path);
@@ -2418,8 +2422,8 @@ fn a_journal_without_an_end_is_settled_with_all_its_steps() {
     let aside = tree.path("deep/er").join(temporary);
     fs::copy(tree.path("keep"), &aside).unwrap();
     let settled = tree.settle();
-    assert!(matches!(settled[0], (_, Recovered::PutBack)), "{settled:?}");
-    let sum = Recovered::Run {
+    assert!(matches!(settled[0], (_, RecoveredAct::PutBack)), "{settled:?}");
+    let sum = RecoveredAct::Run {
         done: 2,
         left: 1,
         failed: 0,

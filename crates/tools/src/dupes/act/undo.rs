@@ -26,7 +26,8 @@ use super::prove::{require_changeable_directory, require_undoable};
 use super::record::{JournalLine, KnownFile, OldFile, RunRecord, StepName, StepRecord, digest_of};
 use super::refusal::unless_stopped;
 use super::{
-    ActedOn, Action, BATCH, BATCH_BYTES, Error, Ran, Recovered, RefusalReason, StepOutcome, Unwatched, cannot, of_kept,
+    ActedOn, Action, BATCH, BATCH_BYTES, Error, Ran, RecoveredAct, RefusalReason, StepOutcome, Unwatched, cannot,
+    of_kept,
 };
 use crate::Stop;
 use crate::visible::visible_path;
@@ -74,7 +75,7 @@ impl UndoneStep<'_> {
 pub type TellUndone<'a> = &'a dyn Fn(&UndoneStep<'_>);
 
 /// Receives how a file or a journal was recovered.
-pub(super) type TellRecovered<'a> = &'a dyn Fn(&Path, &Recovered);
+pub(super) type TellRecovered<'a> = &'a dyn Fn(&Path, &RecoveredAct);
 
 fn failed(why: RefusalReason) -> UndoOutcome {
     UndoOutcome::Failed { why }
@@ -164,8 +165,8 @@ pub(super) fn recover_all(
                 let told = |step: &UndoneStep<'_>| {
                     for (path, undone) in step.names() {
                         match undone {
-                            UndoOutcome::Failed { why } => tell(path, &Recovered::Failed { why: why.clone() }),
-                            _ => tell(path, &Recovered::PutBack),
+                            UndoOutcome::Failed { why } => tell(path, &RecoveredAct::Failed { why: why.clone() }),
+                            _ => tell(path, &RecoveredAct::PutBack),
                         }
                     }
                 };
@@ -176,7 +177,7 @@ pub(super) fn recover_all(
             Ok(lines) => recover(&journal, &lines, stop, tell, watch)?,
             Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {
                 let why = RefusalReason::Told(error.source.to_string().into());
-                tell(&path, &Recovered::Failed { why });
+                tell(&path, &RecoveredAct::Failed { why });
             }
             Err(_) => {}
         }
@@ -709,11 +710,11 @@ fn recover(
     if let [(entry, error), more @ ..] = &waiting[..] {
         let path = entry.names.first().map_or(journal.path.as_path(), |name| &name.path);
         let why = RefusalReason::NotRecovered(error.to_string(), more.len());
-        tell(path, &Recovered::Failed { why });
+        tell(path, &RecoveredAct::Failed { why });
         return Ok(());
     }
     let (done, left, failed) = (ran.done, ran.left + ran.needless, ran.failed);
-    tell(&journal.path, &Recovered::Run { done, left, failed });
+    tell(&journal.path, &RecoveredAct::Run { done, left, failed });
     Ok(())
 }
 
@@ -732,13 +733,13 @@ impl Recovering<'_> {
         for (at, name) in entry.names.iter().enumerate() {
             match self.name(entry, name, told)? {
                 (_, true) => {
-                    (self.tell)(&name.path, &Recovered::PutBack);
+                    (self.tell)(&name.path, &RecoveredAct::PutBack);
                     old.get_or_insert(at);
                 }
                 (NameState::Old, false) => _ = old.get_or_insert(at),
                 (NameState::Acted(None), false) => acted.push(at),
                 (NameState::Aside(why), false) => {
-                    (self.tell)(&name.path, &Recovered::Failed { why: why.clone() });
+                    (self.tell)(&name.path, &RecoveredAct::Failed { why: why.clone() });
                     troubles.push(why);
                 }
                 _ => is_done = true,
@@ -755,7 +756,7 @@ impl Recovering<'_> {
                     let place = entry.place(path, directories)?;
                     let wanted = WantedName { at, place, torn: None };
                     match self.names.give_name(entry, &wanted, &file, false) {
-                        Ok(()) => (self.tell)(path, &Recovered::PutBack),
+                        Ok(()) => (self.tell)(path, &RecoveredAct::PutBack),
                         Err(why) => troubles.push(why),
                     }
                 }

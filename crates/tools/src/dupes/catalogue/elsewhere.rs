@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::rows::{CatalogueError, Reader, Row};
+use super::rows::{CatalogueError, CatalogueRow, RowReader};
 use crate::Stop;
 use crate::dupes::digest::whole_digest;
 use crate::dupes::heads::{AllHeads, all_heads};
@@ -54,9 +54,9 @@ const TOLD: usize = 10;
 /// The names of one content in catalogues.
 #[derive(Default)]
 struct Places {
-    others: Vec<Row>,
+    others: Vec<CatalogueRow>,
     /// Files that may be files here, each once.
-    own: Vec<Row>,
+    own: Vec<CatalogueRow>,
     more: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct FoundElsewhere {
 /// Whether a file is a catalogue, perhaps a damaged one.
 #[must_use]
 pub fn is_catalogue(path: &Path) -> bool {
-    match Reader::open(path) {
+    match RowReader::open(path) {
         Ok(reader) => reader.is_some(),
         Err(error) => error.kind() == io::ErrorKind::InvalidData,
     }
@@ -112,10 +112,10 @@ pub fn elsewhere(
     stop: &Stop,
     tell: Tell<'_>,
 ) -> Result<FoundElsewhere, CatalogueError> {
-    let read = |columns: &[&str], each: &mut dyn FnMut(Row)| {
+    let read = |columns: &[&str], each: &mut dyn FnMut(CatalogueRow)| {
         catalogues.iter().try_for_each(|path| {
             let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(path, "read", reason);
-            let reader = Reader::open(path).map_err(|error| failed(&error))?;
+            let reader = RowReader::open(path).map_err(|error| failed(&error))?;
             let reader = reader.ok_or_else(|| failed(&"it is not a catalogue"))?;
             reader.rows(columns, stop, &mut *each).map_err(|error| failed(&error))
         })
@@ -236,7 +236,7 @@ impl Listed {
 }
 
 impl Places {
-    fn add(&mut self, row: Row, own: &HashSet<Mark>) {
+    fn add(&mut self, row: CatalogueRow, own: &HashSet<Mark>) {
         let is_own = own.contains(&row.mark());
         let told = if is_own { &mut self.own } else { &mut self.others };
         let is_again = is_own && told.iter().any(|other| other.mark() == row.mark());
@@ -254,7 +254,7 @@ impl Places {
     }
 }
 
-impl Row {
+impl CatalogueRow {
     fn beginning(&self) -> Option<Beginning> {
         Some((self.bytes, self.first?))
     }

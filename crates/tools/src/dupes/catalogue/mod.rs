@@ -35,7 +35,7 @@ use crate::Stop;
 use crate::walk::{Filter, Listed, Selection, Unlisted};
 pub use elsewhere::{Elsewhere, FoundElsewhere, Match, elsewhere, is_catalogue};
 pub use rows::CatalogueError;
-use rows::{Reader, Row, Writer};
+use rows::{CatalogueRow, RowReader, RowWriter};
 
 /// How much is digested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,7 +172,7 @@ fn reserved(part: &Path) -> io::Result<(File, bool)> {
         if FileState::of(&left.metadata()?).id() != FileState::of(&fs::symlink_metadata(part)?).id() {
             return Err(io::Error::other("another run is writing it"));
         }
-        if !Reader::is_begun(left) {
+        if !RowReader::is_begun(left) {
             return Err(io::Error::other(
                 "it exists and no interrupted run made it; move it away",
             ));
@@ -269,7 +269,7 @@ fn take_over(cache: &mut Cache, older: &Path, stop: &Stop) -> Result<(), Catalog
     let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(older, "use", reason);
     // Its digests are trusted.
     let file = open_own(older, Access::Read).map_err(|error| failed(&error))?;
-    let reader = Reader::of(file).map_err(|error| failed(&error))?;
+    let reader = RowReader::of(file).map_err(|error| failed(&error))?;
     let reader = reader.ok_or_else(|| failed(&"it is not a catalogue"))?;
     let columns = [
         "storage",
@@ -332,7 +332,7 @@ impl Catalogue<'_> {
         for number in alike(&self.search, vec![found.digests]).into_iter().flatten() {
             is_wanted[number as usize] = true;
         }
-        let mut writer = Writer::new(BufWriter::new(out))?;
+        let mut writer = RowWriter::new(BufWriter::new(out))?;
         // Files whose beginnings could not be read are missing.
         numbers.retain(|number| firsts[*number as usize].is_some());
         let bytes = |number: &u32| self.search.files.get(*number).bytes;
@@ -373,7 +373,7 @@ impl Catalogue<'_> {
 
     fn add(
         &mut self,
-        writer: &mut Writer<BufWriter<&File>>,
+        writer: &mut RowWriter<BufWriter<&File>>,
         number: u32,
         first: Option<u64>,
         whole: Option<io::Result<(blake3::Hash, bool)>>,
@@ -391,7 +391,7 @@ impl Catalogue<'_> {
         self.sum.digested += u64::from(blake3.is_some());
         self.sum.known += u64::from(blake3.is_some_and(|(_, is_known)| is_known));
         let is_kept = self.search.is_settled(number) && !self.unkept.contains(&number);
-        let row = Row {
+        let row = CatalogueRow {
             host: self.host.to_owned(),
             storage: self.search.storage_of(number),
             device: listed.device,
@@ -409,7 +409,7 @@ impl Catalogue<'_> {
             let path = self.search.files.path(name);
             let path = std::path::absolute(&path).unwrap_or(path);
             self.sum.names += 1;
-            writer.push(Row {
+            writer.push(CatalogueRow {
                 path: path.as_os_str().as_bytes().to_vec(),
                 ..row.clone()
             })?;

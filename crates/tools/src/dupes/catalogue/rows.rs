@@ -35,7 +35,7 @@ const ROWS_OF_GROUP: usize = 1 << 16;
 
 /// A name of a regular file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct CatalogueRow {
     pub host: String,
     /// The file system: 16 hexadecimal digits of its identity, or the number of its device.
     pub storage: String,
@@ -55,12 +55,12 @@ pub(super) struct Row {
 }
 
 /// Writes rows as they come.
-pub(super) struct Writer<W: Write + Send> {
+pub(super) struct RowWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
-    rows: Vec<Row>,
+    rows: Vec<CatalogueRow>,
 }
 
-impl<W: Write + Send> Writer<W> {
+impl<W: Write + Send> RowWriter<W> {
     pub fn new(out: W) -> Result<Self, ParquetError> {
         let (name, version) = MARK;
         let properties = WriterProperties::builder()
@@ -74,7 +74,7 @@ impl<W: Write + Send> Writer<W> {
         })
     }
 
-    pub fn push(&mut self, row: Row) -> Result<(), ParquetError> {
+    pub fn push(&mut self, row: CatalogueRow) -> Result<(), ParquetError> {
         self.rows.push(row);
         if self.rows.len() < ROWS_OF_GROUP {
             return Ok(());
@@ -114,8 +114,8 @@ impl<W: Write + Send> Writer<W> {
 
 fn column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
-    rows: &[Row],
-    value: impl Fn(&Row) -> Option<T::T>,
+    rows: &[CatalogueRow],
+    value: impl Fn(&CatalogueRow) -> Option<T::T>,
 ) -> Result<(), ParquetError> {
     let Some(mut column) = group.next_column()? else {
         return Ok(());
@@ -150,11 +150,11 @@ impl CatalogueError {
 }
 
 /// An open catalogue.
-pub(super) struct Reader {
+pub(super) struct RowReader {
     file: SerializedFileReader<File>,
 }
 
-impl Reader {
+impl RowReader {
     /// Opens a catalogue; `None` if this is something else.
     pub fn open(path: &Path) -> io::Result<Option<Self>> {
         if !fs::metadata(path)?.is_file() {
@@ -195,11 +195,11 @@ impl Reader {
     }
 
     /// Gives each row, with these columns only, until it is stopped.
-    pub fn rows(&self, columns: &[&str], stop: &Stop, each: impl FnMut(Row)) -> Result<(), String> {
+    pub fn rows(&self, columns: &[&str], stop: &Stop, each: impl FnMut(CatalogueRow)) -> Result<(), String> {
         without_panic(|| self.read(columns, stop, each).map_err(|error| error.to_string()))
     }
 
-    fn read(&self, columns: &[&str], stop: &Stop, mut each: impl FnMut(Row)) -> Result<(), ParquetError> {
+    fn read(&self, columns: &[&str], stop: &Stop, mut each: impl FnMut(CatalogueRow)) -> Result<(), ParquetError> {
         let schema = self.file.metadata().file_metadata().schema();
         let ours = parse_message_type(SCHEMA)?;
         let of = |schema: &Type, name: &str| schema.get_fields().iter().find(|field| field.name() == name).cloned();
@@ -215,7 +215,7 @@ impl Reader {
             if stop.is_stopped() {
                 break;
             }
-            each(Row::of(&record?));
+            each(CatalogueRow::of(&record?));
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ fn begins_as_parquet(file: &File) -> bool {
     file.read_exact_at(&mut magic, 0).is_ok() && &magic == b"PAR1"
 }
 
-impl Row {
+impl CatalogueRow {
     fn of(record: &Record) -> Self {
         let mut row = Self::default();
         for (name, field) in record.get_column_iter() {

@@ -46,9 +46,9 @@ fn all_columns() -> Vec<&'static str> {
 }
 
 /// The rows by their paths.
-fn rows(catalogue: &Path) -> BTreeMap<Vec<u8>, Row> {
+fn rows(catalogue: &Path) -> BTreeMap<Vec<u8>, CatalogueRow> {
     let mut rows = BTreeMap::new();
-    let reader = Reader::open(catalogue).unwrap().expect("a catalogue");
+    let reader = RowReader::open(catalogue).unwrap().expect("a catalogue");
     reader
         .rows(&all_columns(), &Stop::default(), |row| {
             assert!(rows.insert(row.path.clone(), row).is_none(), "a name occurs once");
@@ -233,7 +233,7 @@ fn what_is_no_catalogue_is_neither_written_over_nor_read() {
         }
         let path = place.path().join("damaged");
         fs::write(&path, &damaged).unwrap();
-        if let Ok(Some(reader)) = Reader::open(&path) {
+        if let Ok(Some(reader)) = RowReader::open(&path) {
             let _ = reader.rows(&all_columns(), &Stop::default(), |_| ());
         }
     }

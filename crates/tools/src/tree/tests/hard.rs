@@ -14,7 +14,7 @@ use seekless::plan::LARGE_BYTES;
 
 use super::super::large::Large;
 use super::super::pair::{ComparedPair, Means, OpenedPair};
-use super::super::{ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide, compare, same_size};
+use super::super::{ContentsDiffer, EntryDifference, Side, TreeFinding, TreeOptions, compare, same_size};
 use super::{Told, here, narrow, told};
 use crate::Stop;
 use crate::testing::long_or;
@@ -51,7 +51,7 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
     mkdirat(&innermost, c"extra", Mode::from_raw_mode(0o755)).unwrap();
     for plan in [here(), narrow()] {
         let (summary, found) = told(plan, &one, &other, TreeOptions::default());
-        let [(path, TreeFinding::Difference(EntryDifference::OnlyIn(TreeSide::Other, FileType::Directory)))] =
+        let [(path, TreeFinding::Difference(EntryDifference::OnlyIn(Side::Right, FileType::Directory)))] =
             found.as_slice()
         else {
             panic!("{found:?}");
@@ -249,7 +249,7 @@ fn files_that_change_meanwhile_are_named_and_those_that_vanish_or_become_somethi
                 panic!("{bytes} {word}: {found:?}");
             };
             assert!(
-                *side == TreeSide::Other && reason.contains(word),
+                *side == Side::Right && reason.contains(word),
                 "{bytes} {word}: {reason}"
             );
         }
@@ -276,7 +276,7 @@ fn files_that_change_meanwhile_are_named_and_those_that_vanish_or_become_somethi
         );
         let [
             TreeFinding::Failed {
-                side: TreeSide::Other,
+                side: Side::Right,
                 action,
                 reason,
             },
@@ -324,7 +324,7 @@ fn bytes_are_counted_up_to_the_first_difference_and_large_files_differ_at_the_ex
     }
     fs::write(other.join("file"), vec![1; bytes + 1]).unwrap();
     let (_, found) = told(narrow(), &one, &other, TreeOptions::default());
-    let contents = EntryDifference::Contents(ContentsDiffer::Ends(TreeSide::One, bytes as u64));
+    let contents = EntryDifference::Contents(ContentsDiffer::Ends(Side::Left, bytes as u64));
     assert_eq!(found, [("file".into(), TreeFinding::Difference(contents))]);
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::super::{Attribute, ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide};
+use super::super::{Attribute, ContentsDiffer, EntryDifference, Side, TreeFinding, TreeOptions};
 use super::{here, narrow, told};
 use crate::testing::cases;
 use crate::walk::Globs;
@@ -103,11 +103,7 @@ fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions<'_>, found
     let (left, right) = (trimmed(&left), trimmed(&right));
     let metadata = [&left, &right].map(fs::symlink_metadata);
     let [Ok(a), Ok(b)] = metadata.each_ref().map(|metadata| metadata.as_ref()) else {
-        let side = if metadata[0].is_ok() {
-            TreeSide::One
-        } else {
-            TreeSide::Other
-        };
+        let side = if metadata[0].is_ok() { Side::Left } else { Side::Right };
         let there = metadata.iter().find_map(|metadata| metadata.as_ref().ok()).unwrap();
         let difference = match kind(there) {
             FileType::Directory if options.new_files => {
@@ -124,7 +120,7 @@ fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions<'_>, found
             }
             FileType::RegularFile if options.new_files && there.len() == 0 => return,
             FileType::RegularFile if options.new_files => {
-                EntryDifference::Contents(ContentsDiffer::Ends(TreeSide::BOTH[1 - side as usize], 0))
+                EntryDifference::Contents(ContentsDiffer::Ends(Side::BOTH[1 - side as usize], 0))
             }
             kind => EntryDifference::OnlyIn(side, kind),
         };
@@ -196,8 +192,8 @@ fn contents(paths: [&Path; 2], options: TreeOptions<'_>) -> Option<ContentsDiffe
     let at = one.iter().zip(&other).position(|(one, other)| one != other);
     match (at, one.len().cmp(&other.len())) {
         (Some(at), _) => Some(ContentsDiffer::At(at as u64)),
-        (None, std::cmp::Ordering::Less) => Some(ContentsDiffer::Ends(TreeSide::One, sizes[0])),
-        (None, std::cmp::Ordering::Greater) => Some(ContentsDiffer::Ends(TreeSide::Other, sizes[1])),
+        (None, std::cmp::Ordering::Less) => Some(ContentsDiffer::Ends(Side::Left, sizes[0])),
+        (None, std::cmp::Ordering::Greater) => Some(ContentsDiffer::Ends(Side::Right, sizes[1])),
         (None, std::cmp::Ordering::Equal) => None,
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use rustix::fs::{FileType, Mode, openat, readlinkat};
 use rustix::io::Errno;
 use seekless::files::FileId;
-use seekless::walk::{Directory, Listing, NAMED_FILE, StatFacts};
+use seekless::walk::{Listing, NAMED_FILE, StatFacts, WalkDirectory};
 
 use super::{Other, Shared, Waiting, WalkFound};
 use crate::threads::in_parts;
@@ -206,7 +206,7 @@ impl<'a> Sorter<'_, 'a> {
         }
     }
 
-    fn waiting(&self, directory: Arc<Directory<1>>) -> Waiting<'a> {
+    fn waiting(&self, directory: Arc<WalkDirectory<1>>) -> Waiting<'a> {
         Waiting {
             directory,
             root: self.next.root,

@@ -43,7 +43,7 @@ fn while_another_volume_is_where_files_were_nothing_is_undone_or_settled_and_the
                 let below = tree.snapshot();
                 if is_killed_run {
                     let settled = tree.settle();
-                    let [(_, Recovered::Failed { why })] = &settled[..] else {
+                    let [(_, RecoveredAct::Failed { why })] = &settled[..] else {
                         panic!("{settled:?}")
                     };
                     assert!(is_unmounted(why), "{why}");

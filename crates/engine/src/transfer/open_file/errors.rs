@@ -5,12 +5,12 @@ use std::io;
 use seekless_method::CachePolicy;
 use seekless_sys::Support;
 
-use super::Side;
-use crate::error::{Action, Error, Result, UpdateErrorKind};
+use super::OpenFile;
+use crate::error::{Error, FailedCall, Result, UpdateErrorKind};
 
-impl Side<'_> {
+impl OpenFile<'_> {
     /// The value of a call that the platform may lack.
-    pub fn support<T>(&self, action: impl Into<Action>, given: io::Result<Support<T>>) -> Result<T> {
+    pub fn support<T>(&self, action: impl Into<FailedCall>, given: io::Result<Support<T>>) -> Result<T> {
         match given {
             Ok(Support::Available(value)) => Ok(value),
             Ok(Support::Unavailable(reason)) => Err(self.unavailable(reason)),
@@ -19,7 +19,7 @@ impl Side<'_> {
     }
 
     #[cold]
-    pub fn failed(&self, action: impl Into<Action>, source: io::Error) -> Error {
+    pub fn failed(&self, action: impl Into<FailedCall>, source: io::Error) -> Error {
         Error::by(self.method, self.path, action, source)
     }
 

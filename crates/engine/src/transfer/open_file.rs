@@ -25,7 +25,7 @@ use crate::part::{FileOf, Part};
 use crate::setup::MEMORY_ALIGNMENT;
 
 /// One side of an operation: a file, and the method.
-pub(crate) struct Side<'a> {
+pub(crate) struct OpenFile<'a> {
     pub file: Arc<File>,
     pub path: &'a Path,
     pub method: &'a Method,
@@ -63,7 +63,7 @@ impl Drop for Position {
     }
 }
 
-impl<'a> Side<'a> {
+impl<'a> OpenFile<'a> {
     pub(super) fn new(file: Arc<File>, path: &'a Path, method: &'a Method, calls: u64) -> Self {
         let options = method.options();
         Self {
