@@ -533,14 +533,27 @@ impl Links {
 #[derive(Default)]
 pub(super) struct Data(Mutex<Vec<(u64, u64, Arc<Devices>)>>);
 
+impl Data {
+    /// What is known of copying from one device to another.
+    pub fn of(&self, from: u64, to: u64) -> Arc<Devices> {
+        let mut known = lock_mutex(&self.0);
+        if let Some((.., devices)) = known.iter().find(|(one, other, _)| (*one, *other) == (from, to)) {
+            return Arc::clone(devices);
+        }
+        let devices = Arc::new(Devices::default());
+        known.push((from, to, Arc::clone(&devices)));
+        devices
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Devices {
-    sharing: Attempts,
-    in_kernel: Attempts,
+    pub sharing: Attempts,
+    pub in_kernel: Attempts,
     /// How large files are copied that are in memory, and others.
-    planned: [OnceLock<Option<(Method, String)>>; 2],
+    pub planned: [OnceLock<Option<(Method, String)>>; 2],
     /// Held while a large file that is not in memory is read.
-    cold: Mutex<()>,
+    pub cold: Mutex<()>,
 }
 
 /// Attempts at something that some files may refuse, and two file systems always.
@@ -554,12 +567,12 @@ pub(super) struct Attempts {
 const REFUSALS: u32 = 3;
 
 impl Attempts {
-    fn may_work(&self) -> bool {
+    pub fn may_work(&self) -> bool {
         self.succeeded.load(Ordering::Relaxed) > 0 || self.refused.load(Ordering::Relaxed) < REFUSALS
     }
 
     /// Counts an attempt, and returns what it gave.
-    fn count<T>(&self, attempt: Support<T>) -> Option<T> {
+    pub fn count<T>(&self, attempt: Support<T>) -> Option<T> {
         let (counter, given) = match attempt {
             Support::Available(given) => (&self.succeeded, Some(given)),
             Support::Unavailable(_) => (&self.refused, None),

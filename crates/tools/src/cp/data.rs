@@ -6,7 +6,6 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FileType, Mode, openat, readlinkat};
@@ -17,7 +16,7 @@ use seekless::{Copier, Destination, Job, Part};
 use seekless_sys::{self as sys, Advice, Support};
 use sha2::Sha256;
 
-use super::copying::{Attempts, Copying, Data, Devices, Worker};
+use super::copying::{Attempts, Copying, Devices, Worker};
 use super::names::Failed;
 use super::pair::At;
 use super::{Checksum, CpDurability, CpSummary, When};
@@ -53,113 +52,79 @@ pub(super) const DROPPED_BYTES: u64 = 16 << 20;
 /// Runs of zeros from this length on become holes.
 const ZEROS_BYTES: usize = 4 << 10;
 
-impl Data {
-    fn of(&self, from: u64, to: u64) -> Arc<Devices> {
-        let mut known = sys::lock_mutex(&self.0);
-        if let Some((.., devices)) = known.iter().find(|(one, other, _)| (*one, *other) == (from, to)) {
-            return Arc::clone(devices);
+/// Copies the bytes of a file to a new one: from an offset on, and saves from time to time how far it is. `device` is that of the new
+/// file.
+pub(super) fn copy_bytes(
+    files: [&File; 2],
+    metadata: &Metadata,
+    device: u64,
+    (right_bytes, save): SyncedSoFar<'_>,
+    at: &At<'_>,
+    shared: &Copying<'_>,
+    worker: &mut Worker,
+) -> io::Result<Moved> {
+    let options = shared.options;
+    let devices = shared.data.of(metadata.dev(), device);
+    let mut run = CopyRun {
+        files,
+        in_kernel: None,
+        is_dropped: false,
+        save,
+        shared,
+    };
+    let mut moved = Moved::default();
+    if metadata.len() == 0 {
+        // Files of /proc have bytes that stat(2) does not tell.
+        if metadata.blocks() == 0 {
+            run.range(0..u64::MAX, &mut worker.buffer)?;
         }
-        let devices = Arc::new(Devices::default());
-        known.push((from, to, Arc::clone(&devices)));
-        devices
+        return Ok(moved);
     }
+    if share_blocks(files, &devices, shared)? {
+        shared.watch.progress(metadata.len());
+        moved.shares = true;
+        return Ok(moved);
+    }
+    let is_cold = at.was_fetched || is_cold(files[0], shared.meets_cold())?;
+    shared.meet(is_cold);
+    let is_dropped = !options.keep_cached && is_cold;
+    let all = right_bytes..metadata.len();
+    shared.watch.progress(right_bytes);
+    let is_large = metadata.len() >= LARGE_BYTES;
+    run.is_dropped = is_dropped && is_large;
+    // The kernel shares blocks and keeps holes, too, where the file system can do that.
+    let is_plain = options.reflink == When::Never || options.sparse == When::Never;
+    run.in_kernel = Some(&devices.in_kernel).filter(|_| !is_plain);
+    match options.sparse {
+        When::Auto if has_holes(metadata) => run.around_holes(all, &mut moved, worker)?,
+        When::Auto if is_large => moved.is_in_kernel = run.large(all, &devices, is_cold, worker)?,
+        When::Auto | When::Never => moved.is_in_kernel = run.range(all, &mut worker.buffer)?.0,
+        When::Always => {
+            files[1].set_len(metadata.len())?;
+            for range in data_ranges(files[0], all) {
+                moved.hole_bytes += run.without_zeros(range?, &mut worker.buffer)?;
+            }
+        }
+    }
+    if is_dropped {
+        sys::drop_from_cache(files[0])?;
+    }
+    Ok(moved)
+}
 
-    /// Copies the bytes of a file to a new one: from an offset on, and saves from time to time how far it is.
-    #[allow(clippy::too_many_arguments, reason = "a thread's part of a copy")]
-    pub fn copy(
-        &self,
-        [source, new]: [&File; 2],
-        metadata: &Metadata,
-        device: u64,
-        (right_bytes, save): SyncedSoFar<'_>,
-        at: &At<'_>,
-        shared: &Copying<'_>,
-        worker: &mut Worker,
-    ) -> io::Result<Moved> {
-        let options = shared.options;
-        let mut moved = Moved::default();
-        if metadata.len() == 0 {
-            // Files of /proc have bytes that stat(2) does not tell.
-            if metadata.blocks() == 0 {
-                copy_range([source, new], 0..u64::MAX, None, false, save, shared, worker)?;
-            }
-            return Ok(moved);
-        }
-        let devices = self.of(metadata.dev(), device);
-        if options.reflink != When::Never && options.sparse == When::Auto {
-            if options.reflink == When::Always || devices.sharing.may_work() {
-                moved.shares = devices.sharing.count(sys::clone_file(source, new)?).is_some();
-            }
-            if moved.shares {
-                shared.watch.progress(metadata.len());
-                return Ok(moved);
-            }
-            if options.reflink == When::Always {
-                return Err(io::Error::other("source and target cannot share blocks (reflink)"));
-            }
-        }
-        let is_cold = at.was_fetched || is_cold(source, shared.meets_cold())?;
-        shared.meet(is_cold);
-        let is_dropped = !options.keep_cached && is_cold;
-        let has_holes = has_holes(metadata);
-        let all = right_bytes..metadata.len();
-        shared.watch.progress(right_bytes);
-        let is_large = metadata.len() >= LARGE_BYTES;
-        // The kernel shares blocks and keeps holes, too, where the file system can do that.
-        let is_plain = options.reflink == When::Never || options.sparse == When::Never;
-        let in_kernel = Some(&devices.in_kernel).filter(|_| !is_plain);
-        let mut copy = |range: Range<u64>| {
-            let is_dropped = is_dropped && is_large;
-            copy_range([source, new], range, in_kernel, is_dropped, save, shared, worker)
-        };
-        match options.sparse {
-            When::Auto if has_holes => {
-                let (mut data_bytes, mut end) = (right_bytes, metadata.len());
-                // XFS preallocates blocks past the end of a file that grows, and these would fill the holes.
-                new.set_len(end)?;
-                for range in data_ranges(source, all) {
-                    let range = range?;
-                    data_bytes += range.end - range.start;
-                    let (is_in_kernel, copied_to) = copy(range.clone())?;
-                    moved.is_in_kernel |= is_in_kernel;
-                    if copied_to < range.end {
-                        // Files of /sys are shorter than stat(2) tells.
-                        end = copied_to;
-                        break;
-                    }
-                }
-                moved.hole_bytes = end.saturating_sub(data_bytes);
-                new.set_len(end)?;
-            }
-            When::Auto if is_large => {
-                let at = copy_in_kernel([source, new], all.clone(), in_kernel, is_dropped, save, shared)?;
-                moved.is_in_kernel = at > all.start;
-                if at < all.end {
-                    // Reading two files at the same time would move a head to and fro.
-                    let _turn = is_cold.then(|| sys::lock_mutex(&devices.cold));
-                    let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan([source, new], shared));
-                    match planned {
-                        Some((method, why)) => {
-                            let method = (*method, why.as_str());
-                            copy_by(method, [source, new], at..all.end, is_dropped, save, shared, worker)?;
-                        }
-                        None => _ = copy(at..all.end)?,
-                    }
-                }
-            }
-            When::Auto | When::Never => moved.is_in_kernel = copy(all)?.0,
-            When::Always => {
-                new.set_len(metadata.len())?;
-                for range in data_ranges(source, all) {
-                    moved.hole_bytes += copy_without_zeros(source, new, range?, shared, &mut worker.buffer)?;
-                }
-            }
-        }
-        if is_dropped {
-            sys::drop_from_cache(source)?;
-        }
-        Ok(moved)
+/// Lets a new file share the blocks of its source, if that is wanted and may work. Returns whether it does.
+fn share_blocks([source, new]: [&File; 2], devices: &Devices, shared: &Copying<'_>) -> io::Result<bool> {
+    let options = shared.options;
+    if options.reflink == When::Never || options.sparse != When::Auto {
+        return Ok(false);
     }
+    let is_asked = options.reflink == When::Always;
+    let is_tried = is_asked || devices.sharing.may_work();
+    let shares = is_tried && devices.sharing.count(sys::clone_file(source, new)?).is_some();
+    if is_asked && !shares {
+        return Err(io::Error::other("source and target cannot share blocks (reflink)"));
+    }
+    Ok(shares)
 }
 
 /// Whether a file is not in memory, if the system tells that. Trying to read its first byte takes less time than asking, but lets the
@@ -207,157 +172,186 @@ fn reason(error: seekless::Error) -> io::Error {
 /// How many bytes of a copy are right, and what notes that.
 pub(super) type SyncedSoFar<'a> = (u64, &'a dyn Fn(u64) -> io::Result<()>);
 
-/// Copies a range of a file by a method of the engine.
-fn copy_by(
-    (method, why): (Method, &str),
-    [source, new]: [&File; 2],
-    range: Range<u64>,
+/// The way from a file to its copy.
+struct CopyRun<'a> {
+    /// The source and the new file.
+    files: [&'a File; 2],
+    /// Whether the kernel can copy, if it is to be asked.
+    in_kernel: Option<&'a Attempts>,
+    /// Whether both files are dropped from the page cache on the way.
     is_dropped: bool,
-    save: &dyn Fn(u64) -> io::Result<()>,
-    shared: &Copying<'_>,
-    worker: &mut Worker,
-) -> io::Result<()> {
-    let (Some(from), Some(to)) = (path_of(source), path_of(new)) else {
-        return Err(io::ErrorKind::Unsupported.into());
-    };
-    for start in range.clone().step_by(PIECE_BYTES as usize) {
-        let piece = start..range.end.min(start + PIECE_BYTES);
-        let (told, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
-        let progress = |done: u64, _of: u64| {
-            let before = dropped.load(Ordering::Relaxed);
-            if is_dropped && done >= before + DROPPED_BYTES {
-                dropped.store(done, Ordering::Relaxed);
-                // So that one device writes while the other one reads. Errors are those of later calls.
-                let _ = sys::advise(new, Advice::DontNeed, 0, piece.start + done);
-                let _ = sys::advise(source, Advice::DontNeed, piece.start + before, done - before);
-            }
-            shared
-                .watch
-                .progress(done - told.swap(done, Ordering::Relaxed).min(done));
-            shared.stop.go_on()
-        };
-        let (from, to) = (Part::whole(&from), Part::whole(&to));
-        let job = Job::by(method).telling(&progress);
-        let copied = if range.end <= PIECE_BYTES && range.start == 0 {
-            job.over(Destination::Overwrite).copy(from, to)
-        } else {
-            job.copy(from.range(piece.clone()), to.range(piece.clone()))
-        };
-        match copied {
-            // Direct I/O may not end where the file does.
-            Err(seekless::Error::Unavailable { .. }) => {
-                copy_range([source, new], piece.clone(), None, false, save, shared, worker)?;
-            }
-            Err(_) if shared.stop.is_stopped() => return Err(stopped()),
-            copied => drop(copied.map_err(reason)?),
-        }
-        save(piece.end)?;
-    }
-    let used = (method.to_string(), why.to_owned());
-    if !worker.done.large.contains(&used) {
-        worker.done.large.push(used);
-    }
-    Ok(())
+    save: &'a dyn Fn(u64) -> io::Result<()>,
+    shared: &'a Copying<'a>,
 }
 
-/// Lets the kernel copy a range, and returns where it ended: where it cannot do that, it begins.
-fn copy_in_kernel(
-    [source, new]: [&File; 2],
-    range: Range<u64>,
-    in_kernel: Option<&Attempts>,
-    is_dropped: bool,
-    save: &dyn Fn(u64) -> io::Result<()>,
-    shared: &Copying<'_>,
-) -> io::Result<u64> {
-    let mut at = range.start;
-    while at < range.end
-        && let Some(in_kernel) = in_kernel.filter(|attempts| attempts.may_work())
-    {
-        if shared.stop.is_stopped() {
-            return Err(stopped());
+impl CopyRun<'_> {
+    /// Copies the ranges that have data.
+    fn around_holes(&self, all: Range<u64>, moved: &mut Moved, worker: &mut Worker) -> io::Result<()> {
+        let [source, new] = self.files;
+        let (mut data_bytes, mut end) = (all.start, all.end);
+        // XFS preallocates blocks past the end of a file that grows, and these would fill the holes.
+        new.set_len(end)?;
+        for range in data_ranges(source, all) {
+            let range = range?;
+            data_bytes += range.end - range.start;
+            let (is_in_kernel, copied_to) = self.range(range.clone(), &mut worker.buffer)?;
+            moved.is_in_kernel |= is_in_kernel;
+            if copied_to < range.end {
+                // Files of /sys are shorter than stat(2) tells.
+                end = copied_to;
+                break;
+            }
         }
-        let length = (range.end - at).min(CALL_BYTES) as usize;
-        match in_kernel.count(sys::copy_file_range(source, at, new, at, length)?) {
-            // It became shorter, or the file system only says that it can.
-            Some(0) | None => break,
-            Some(copied) => {
-                shared.watch.progress(copied as u64);
-                at += copied as u64;
-                save(at)?;
-                if is_dropped {
-                    // What is not written back yet is only begun to be.
-                    sys::drop_from_cache(new)?;
-                    sys::drop_from_cache(source)?;
+        moved.hole_bytes = end.saturating_sub(data_bytes);
+        new.set_len(end)
+    }
+
+    /// Copies a large file: by the kernel, else as planned. Returns whether the kernel copied some of it.
+    fn large(&self, all: Range<u64>, devices: &Devices, is_cold: bool, worker: &mut Worker) -> io::Result<bool> {
+        let at = self.by_kernel(all.clone())?;
+        if at < all.end {
+            // Reading two files at the same time would move a head to and fro.
+            let _turn = is_cold.then(|| sys::lock_mutex(&devices.cold));
+            let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan(self.files, self.shared));
+            match planned {
+                Some((method, why)) => self.by_method((*method, why), at..all.end, worker)?,
+                None => _ = self.range(at..all.end, &mut worker.buffer)?,
+            }
+        }
+        Ok(at > all.start)
+    }
+
+    /// Copies a range by a method of the engine.
+    fn by_method(&self, (method, why): (Method, &str), range: Range<u64>, worker: &mut Worker) -> io::Result<()> {
+        let [source, new] = self.files;
+        let shared = self.shared;
+        let (Some(from), Some(to)) = (path_of(source), path_of(new)) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        for start in range.clone().step_by(PIECE_BYTES as usize) {
+            let piece = start..range.end.min(start + PIECE_BYTES);
+            let (told, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
+            let progress = |done: u64, _of: u64| {
+                let before = dropped.load(Ordering::Relaxed);
+                if self.is_dropped && done >= before + DROPPED_BYTES {
+                    dropped.store(done, Ordering::Relaxed);
+                    // So that one device writes while the other one reads. Errors are those of later calls.
+                    let _ = sys::advise(new, Advice::DontNeed, 0, piece.start + done);
+                    let _ = sys::advise(source, Advice::DontNeed, piece.start + before, done - before);
+                }
+                let more = done - told.swap(done, Ordering::Relaxed).min(done);
+                shared.watch.progress(more);
+                shared.stop.go_on()
+            };
+            let (from, to) = (Part::whole(&from), Part::whole(&to));
+            let job = Job::by(method).telling(&progress);
+            let copied = if range.end <= PIECE_BYTES && range.start == 0 {
+                job.over(Destination::Overwrite).copy(from, to)
+            } else {
+                job.copy(from.range(piece.clone()), to.range(piece.clone()))
+            };
+            match copied {
+                // Direct I/O may not end where the file does.
+                Err(seekless::Error::Unavailable { .. }) => {
+                    _ = self.read_and_write(piece.clone(), &mut worker.buffer)?
+                }
+                Err(_) if shared.stop.is_stopped() => return Err(stopped()),
+                copied => drop(copied.map_err(reason)?),
+            }
+            (self.save)(piece.end)?;
+        }
+        let used = (method.to_string(), why.to_owned());
+        if !worker.done.large.contains(&used) {
+            worker.done.large.push(used);
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel copy a range, and returns where it ended: where it cannot do that, it begins.
+    fn by_kernel(&self, range: Range<u64>) -> io::Result<u64> {
+        let [source, new] = self.files;
+        let mut at = range.start;
+        while at < range.end
+            && let Some(in_kernel) = self.in_kernel.filter(|attempts| attempts.may_work())
+        {
+            if self.shared.stop.is_stopped() {
+                return Err(stopped());
+            }
+            let length = (range.end - at).min(CALL_BYTES) as usize;
+            match in_kernel.count(sys::copy_file_range(source, at, new, at, length)?) {
+                // It became shorter, or the file system only says that it can.
+                Some(0) | None => break,
+                Some(copied) => {
+                    self.shared.watch.progress(copied as u64);
+                    at += copied as u64;
+                    (self.save)(at)?;
+                    if self.is_dropped {
+                        // What is not written back yet is only begun to be.
+                        sys::drop_from_cache(new)?;
+                        sys::drop_from_cache(source)?;
+                    }
                 }
             }
         }
+        Ok(at)
     }
-    Ok(at)
-}
 
-/// Copies a range, and returns whether the kernel did it, and where the copied ends.
-fn copy_range(
-    [source, new]: [&File; 2],
-    range: Range<u64>,
-    in_kernel: Option<&Attempts>,
-    is_dropped: bool,
-    save: &dyn Fn(u64) -> io::Result<()>,
-    shared: &Copying<'_>,
-    worker: &mut Worker,
-) -> io::Result<(bool, u64)> {
-    let mut at = copy_in_kernel([source, new], range.clone(), in_kernel, is_dropped, save, shared)?;
-    let is_in_kernel = at > range.start;
-    worker.buffer.resize(BLOCK_BYTES, 0);
-    while at < range.end {
-        if shared.stop.is_stopped() {
-            return Err(stopped());
-        }
-        let length = (range.end - at).min(BLOCK_BYTES as u64) as usize;
-        match source.read_at(&mut worker.buffer[..length], at)? {
-            0 => break,
-            read => {
-                new.write_all_at(&worker.buffer[..read], at)?;
-                shared.watch.progress(read as u64);
-                at += read as u64;
-                save(at)?;
+    /// Copies a range, and returns whether the kernel did some of it, and where the copied ends.
+    fn range(&self, range: Range<u64>, buffer: &mut Vec<u8>) -> io::Result<(bool, u64)> {
+        let at = self.by_kernel(range.clone())?;
+        Ok((at > range.start, self.read_and_write(at..range.end, buffer)?))
+    }
+
+    /// Copies a range through memory, and returns where the copied ends.
+    fn read_and_write(&self, range: Range<u64>, buffer: &mut Vec<u8>) -> io::Result<u64> {
+        let [source, new] = self.files;
+        let mut at = range.start;
+        buffer.resize(BLOCK_BYTES, 0);
+        while at < range.end {
+            if self.shared.stop.is_stopped() {
+                return Err(stopped());
+            }
+            let length = (range.end - at).min(BLOCK_BYTES as u64) as usize;
+            match source.read_at(&mut buffer[..length], at)? {
+                0 => break,
+                read => {
+                    new.write_all_at(&buffer[..read], at)?;
+                    self.shared.watch.progress(read as u64);
+                    at += read as u64;
+                    (self.save)(at)?;
+                }
             }
         }
+        Ok(at)
     }
-    Ok((is_in_kernel, at))
-}
 
-/// Copies a range without long runs of zeros, and returns how many bytes these have.
-fn copy_without_zeros(
-    source: &File,
-    new: &File,
-    range: Range<u64>,
-    shared: &Copying<'_>,
-    buffer: &mut Vec<u8>,
-) -> io::Result<u64> {
-    buffer.resize(BLOCK_BYTES, 0);
-    let (mut at, mut zeros) = (range.start, 0);
-    while at < range.end {
-        if shared.stop.is_stopped() {
-            return Err(stopped());
-        }
-        let length = (range.end - at).min(BLOCK_BYTES as u64) as usize;
-        let read = seekless::files::read_full(source, &mut buffer[..length], at)?;
-        if read == 0 {
-            break;
-        }
-        let pieces = buffer[..read].chunks(ZEROS_BYTES);
-        let mut place = at;
-        for piece in pieces {
-            if piece.iter().all(|byte| *byte == 0) {
-                zeros += piece.len() as u64;
-            } else {
-                new.write_all_at(piece, place)?;
+    /// Copies a range without long runs of zeros, and returns how many bytes these have.
+    fn without_zeros(&self, range: Range<u64>, buffer: &mut Vec<u8>) -> io::Result<u64> {
+        let [source, new] = self.files;
+        buffer.resize(BLOCK_BYTES, 0);
+        let (mut at, mut zeros) = (range.start, 0);
+        while at < range.end {
+            if self.shared.stop.is_stopped() {
+                return Err(stopped());
             }
-            place += piece.len() as u64;
+            let length = (range.end - at).min(BLOCK_BYTES as u64) as usize;
+            let read = read_full(source, &mut buffer[..length], at)?;
+            if read == 0 {
+                break;
+            }
+            let mut place = at;
+            for piece in buffer[..read].chunks(ZEROS_BYTES) {
+                if piece.iter().all(|byte| *byte == 0) {
+                    zeros += piece.len() as u64;
+                } else {
+                    new.write_all_at(piece, place)?;
+                }
+                place += piece.len() as u64;
+            }
+            at += read as u64;
         }
-        at += read as u64;
+        Ok(zeros)
     }
-    Ok(zeros)
 }
 
 /// The offset from which on a file has no holes: its size if it has some, else 0.

@@ -77,39 +77,11 @@ pub(super) fn entered(
     worker: &mut Worker,
 ) {
     let [source, copy] = handles.borrowed();
-    // A link that leads back is told even where inode numbers are not sure: it would have no end.
-    let is =
-        |other: FileId| other == facts[0].id() && (is_sure(source) || shared.options.followed == FollowedLinks::All);
-    let above = std::iter::successors(directory.parent(), |above| above.parent());
-    let mut above = above.filter_map(|above| above.own.origin.get());
     let own = &directory.own;
     let is_new = own.is_new.load(Ordering::Relaxed);
-    // Nobody else can enter a staged tree.
-    let made_in = directory
-        .parent()
-        .filter(|_| is_new && !own.is_staged && !shared.options.dry_run);
-    let is_replaced = made_in.is_some_and(|above| {
-        let above = above.handles();
-        !above.is_ok_and(|above| sys::is_just_made(copy, above.borrowed()[1]).unwrap_or(false))
-    });
-    let is_boundary = shared.options.one_file_system
-        && directory.parent().is_some()
-        && above
-            .clone()
-            .next()
-            .is_some_and(|above| above.state.device != facts[0].device);
-    let refused = if facts[0].id() == facts[1].id() && !shared.options.dry_run {
-        Some("source and target are the same directory")
-    } else if lock_mutex(&shared.entered).contains(&facts[0].id()) && above.any(|above| is(above.state.id())) {
-        Some("it leads back to one of its parent directories")
-    } else if lock_mutex(&shared.targets).iter().any(|target| is(*target)) {
-        Some("it is the target of this copy")
-    } else if is_replaced {
-        Some("another process replaced its new copy")
-    } else {
-        None
-    };
-    if let Some(reason) = refused {
+    let is_replaced = is_replaced(shared, directory, copy);
+    let refused = refusal(shared, directory, source, facts);
+    if let Some(reason) = refused.or(is_replaced.then_some("another process replaced its new copy")) {
         let path = source_path(directory);
         shared.fail(worker, path, "copy the directory", &io::Error::other(reason));
         if !is_replaced {
@@ -145,10 +117,49 @@ pub(super) fn entered(
     if !is_new && let Err(error) = own.names.list([source, copy], shared.journal.as_ref()) {
         shared.fail(worker, copy_path(directory), "list the directory", &error);
     }
-    if is_boundary {
+    let above = sources_above(directory).next();
+    if shared.options.one_file_system && above.is_some_and(|above| above.state.device != facts[0].device) {
         finish(shared, directory, 1, worker);
     } else {
         shared.push([CopyJob::List(Arc::clone(directory), 0)]);
+    }
+}
+
+/// Whether another process put another directory in the place of a copy that this one made.
+fn is_replaced(shared: &Copying<'_>, directory: &Pair, copy: BorrowedFd<'_>) -> bool {
+    // Nobody else can enter a staged tree.
+    let is_safe = !directory.own.is_new.load(Ordering::Relaxed) || directory.own.is_staged || shared.options.dry_run;
+    let made_in = directory.parent().filter(|_| !is_safe);
+    made_in.is_some_and(|above| {
+        let above = above.handles();
+        !above.is_ok_and(|above| sys::is_just_made(copy, above.borrowed()[1]).unwrap_or(false))
+    })
+}
+
+/// The sources of the directories above one, the nearest first.
+fn sources_above(directory: &Pair) -> impl Iterator<Item = &SourceFacts> {
+    let above = std::iter::successors(directory.parent(), |above| above.parent());
+    above.filter_map(|above| above.own.origin.get())
+}
+
+/// Why a directory with these facts, of it and of its copy, is not copied: that would not end.
+fn refusal(
+    shared: &Copying<'_>,
+    directory: &Pair,
+    source: BorrowedFd<'_>,
+    facts: &[StatFacts; 2],
+) -> Option<&'static str> {
+    let [id, copy_id] = [facts[0].id(), facts[1].id()];
+    // A link that leads back is told even where inode numbers are not sure: it would have no end.
+    let is = |other: FileId| other == id && (is_sure(source) || shared.options.followed == FollowedLinks::All);
+    if id == copy_id && !shared.options.dry_run {
+        Some("source and target are the same directory")
+    } else if lock_mutex(&shared.entered).contains(&id) && sources_above(directory).any(|above| is(above.state.id())) {
+        Some("it leads back to one of its parent directories")
+    } else if lock_mutex(&shared.targets).iter().any(|target| is(*target)) {
+        Some("it is the target of this copy")
+    } else {
+        None
     }
 }
 
@@ -185,21 +196,8 @@ pub(super) fn list(shared: &Copying<'_>, directory: &Arc<Pair>, from: u64, worke
         finish(shared, directory, 1, worker);
         return;
     };
-    let source = handles.borrowed()[0];
     let mut listing = Listing::default();
-    let mut list = || -> io::Result<Option<u64>> {
-        // One that was opened again is at its start.
-        if from > 0 && rustix::fs::tell(source) != Ok(from) {
-            rustix::fs::seek(source, SeekFrom::Start(from))?;
-        }
-        loop {
-            match listing.add_some(source, |_| true)? {
-                Some(_) if listing.entries().len() < LISTED => {}
-                rest => return Ok(rest),
-            }
-        }
-    };
-    let rest = match list() {
+    let rest = match add_entries(&mut listing, handles.borrowed()[0], from) {
         // It was removed, and so was all in it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
@@ -245,6 +243,20 @@ pub(super) fn list(shared: &Copying<'_>, directory: &Arc<Pair>, from: u64, worke
     shared.push_listed(jobs, batches);
     if rest.is_none() {
         finish(shared, directory, 1, worker);
+    }
+}
+
+/// Lists entries of a directory from a position. Returns the position of the rest, if there is more.
+fn add_entries(listing: &mut Listing, directory: BorrowedFd<'_>, from: u64) -> io::Result<Option<u64>> {
+    // One that was opened again is at its start.
+    if from > 0 && rustix::fs::tell(directory) != Ok(from) {
+        rustix::fs::seek(directory, SeekFrom::Start(from))?;
+    }
+    loop {
+        match listing.add_some(directory, |_| true)? {
+            Some(_) if listing.entries().len() < LISTED => {}
+            rest => return Ok(rest),
+        }
     }
 }
 

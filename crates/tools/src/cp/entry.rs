@@ -18,8 +18,8 @@ use super::data::{LARGE_BYTES, Moved, are_equal, file_checksum, first_difference
 use super::directories::{complete, enter_at, finish};
 use super::journal::PIECE_SYNCED;
 use super::names::{Failed, Staged};
-use super::new_file::{NewFile, Place};
-use super::pair::{At, SourceFacts, UMASK};
+use super::new_file::NewFile;
+use super::pair::{At, SourceFacts};
 use super::roots::Named;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
@@ -204,21 +204,32 @@ fn make_copy(
         }
         return given.map(|()| EntryCopy::Same);
     }
-    let new = NewFile::make_entry(at, facts.kind, make, shared).map_err(|error| ("create the copy", error));
-    let given = new.and_then(|mut new| {
-        let origin = SourceFacts::of_entry(at.handles[0], at.from, &facts, shared.options);
-        let copy = FileRef::Handle(new.file.as_fd(), facts.kind);
-        let own = copy.facts().map(|own| Own::of(&own));
-        let given = own.and_then(|own| shared.give(&origin, copy, (&own, true), || at.copy_path(), worker));
-        let given = given.map_err(|error| ("stat the copy", error))?;
-        new.publish(at, existing.is_some(), shared.journal.as_ref())?;
-        Ok(given)
-    });
+    let given = make_new(shared, at, &facts, make, existing.is_some(), worker);
     if has_links {
         let copy = given.as_ref().ok().map(|copy| copy.id());
         link_waiting(shared, at, facts.id(), copy, facts.kind, worker);
     }
     given.map(|_| EntryCopy::New)
+}
+
+/// Makes an entry by `make` with what its source has, and gives it its name.
+fn make_new(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    facts: &StatFacts,
+    make: &dyn Fn(&CStr) -> io::Result<()>,
+    replaces: bool,
+    worker: &mut Worker,
+) -> Result<StatFacts, Failed> {
+    let made = NewFile::make_entry(at, facts.kind, make, shared);
+    let mut new = made.map_err(|error| ("create the copy", error))?;
+    let origin = SourceFacts::of_entry(at.handles[0], at.from, facts, shared.options);
+    let copy = FileRef::Handle(new.file.as_fd(), facts.kind);
+    let own = copy.facts().map(|own| Own::of(&own));
+    let given = own.and_then(|own| shared.give(&origin, copy, (&own, true), || at.copy_path(), worker));
+    let given = given.map_err(|error| ("stat the copy", error))?;
+    new.publish(at, replaces, shared.journal.as_ref())?;
+    Ok(given)
 }
 
 /// Gives an entry of the target that is what its source is the attributes of that.
@@ -282,14 +293,7 @@ pub(super) fn copy_file(shared: &Copying<'_>, at: &At<'_>, is_followed: bool, wo
         }
         Ok(Found::Replaced(found)) => Some(found),
         Ok(Found::Stays(found)) => {
-            worker.done.kept += 1;
-            shared.watch.progress(metadata.len());
-            forget(shared, at, &source);
-            let is_known =
-                shared.options.existing == Existing::ReplacedIfOlder || is_done(shared, at, &found, &source, &metadata);
-            if is_known || shared.may_have_more_names(metadata.nlink()) && is_alike(shared, at, &found, &metadata) {
-                keep_name(shared, at, file, metadata.nlink(), (&found, is_known), worker);
-            }
+            keep_file(shared, at, (&source, &metadata), &found, worker);
             return true;
         }
         Err((action, error)) => {
@@ -329,6 +333,24 @@ pub(super) fn copy_file(shared: &Copying<'_>, at: &At<'_>, is_followed: bool, wo
         link_waiting(shared, at, file, copied.ok(), FileType::RegularFile, worker);
     }
     true
+}
+
+/// Leaves a file of the target as it is.
+fn keep_file(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    (source, metadata): (&File, &Metadata),
+    found: &StatFacts,
+    worker: &mut Worker,
+) {
+    worker.done.kept += 1;
+    shared.watch.progress(metadata.len());
+    forget(shared, at, source);
+    let (file, names) = (FileId::of(metadata), metadata.nlink());
+    let is_known = shared.options.existing == Existing::ReplacedIfOlder || is_done(shared, at, found, source, metadata);
+    if is_known || shared.may_have_more_names(names) && is_alike(shared, at, found, metadata) {
+        keep_name(shared, at, file, names, (found, is_known), worker);
+    }
 }
 
 /// Drops from the page cache what was fetched of a file that is not copied.
@@ -428,9 +450,8 @@ fn copy_once<'h>(
         _ => Ok(()),
     };
     let pieces = (new.right_bytes, &save as &dyn Fn(u64) -> _);
-    let moved = shared
-        .data
-        .copy([source, &new.file], metadata, all.device, pieces, at, shared, worker);
+    let files = [source, &new.file];
+    let moved = copy_bytes(files, metadata, all.device, pieces, at, shared, worker);
     let moved = moved.map_err(|error| ("copy", error)).and_then(|moved| {
         if shared.options.verify {
             verify(shared, source, &new.file, worker)?;
@@ -440,25 +461,13 @@ fn copy_once<'h>(
     let moved = match moved {
         Ok(moved) => moved,
         Err((action, error)) => {
-            // The same copy goes on with it.
-            if (shared.stop.is_stopped() || is_full(&error))
-                && let Some(journal) = large
-                && StatFacts::of(&new.file).is_ok_and(|found| journal.goes_on_with(&found, at.handles[0]))
-            {
-                new.place = Place::Given;
+            if shared.stop.is_stopped() || is_full(&error) {
+                new.leave_to_next(large, at.handles[0]);
             }
             return Err((action, error));
         }
     };
-    let own = Own {
-        owner: all.owner,
-        group: all.group,
-        mode: match new.place {
-            Place::Unnamed | Place::Staged(..) => origin.first_mode() & !*UMASK,
-            Place::Temporary(_) | Place::Given => 0o600,
-        },
-        may_have_extended: all.inherit,
-    };
+    let own = new.own(&all, origin.first_mode());
     let after = source.metadata().map_err(|error| ("stat", error))?;
     let changed = (FileState::of(&after) != origin.state).then_some(after);
     Ok(Copied {

@@ -162,24 +162,9 @@ impl CopyJournal {
     ) -> io::Result<Option<Self>> {
         let name = name_of(sources, target)?;
         let before = times_of(directory)?;
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let open = |more| openat(directory, &name, flags | more, Mode::RUSR | Mode::WUSR);
-        let (opened, is_made) = match open(OFlags::EXCL) {
-            Err(Errno::EXIST) => (open(OFlags::empty()), false),
-            made => (made, true),
-        };
-        let mut file = File::from(opened?);
-        let found = StatFacts::of(&file)?;
-        if !found.is_file() || found.names > 1 {
-            return Err(io::Error::other(
-                "the journal of an interrupted copy there is no file, or has hard links; remove it",
-            ));
-        }
-        // Without names, it is that of a copy that ended meanwhile.
-        if file.try_lock().is_err() || StatFacts::of(&file)?.names == 0 {
+        let Some((mut file, found, is_made)) = open_locked(directory, &name)? else {
             return Ok(None);
-        }
+        };
         let mut bytes = Vec::new();
         if found.owner == effective_user() {
             Read::by_ref(&mut file).take(BYTES_MAX).read_to_end(&mut bytes)?;
@@ -365,6 +350,26 @@ impl CopyJournal {
             let _ = FileRef::Handle(directory, FileType::Directory).set_times(Some(accessed), modified);
         }
     }
+}
+
+/// Opens or makes a journal, and locks it. Returns also whether it was made; `None` if another process has it.
+fn open_locked(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(File, StatFacts, bool)>> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = |more| openat(directory, name, flags | more, Mode::RUSR | Mode::WUSR);
+    let (opened, is_made) = match open(OFlags::EXCL) {
+        Err(Errno::EXIST) => (open(OFlags::empty()), false),
+        made => (made, true),
+    };
+    let file = File::from(opened?);
+    let found = StatFacts::of(&file)?;
+    if !found.is_file() || found.names > 1 {
+        return Err(io::Error::other(
+            "the journal of an interrupted copy there is no file, or has hard links; remove it",
+        ));
+    }
+    // Without names, it is that of a copy that ended meanwhile.
+    let is_free = file.try_lock().is_ok() && StatFacts::of(&file)?.names > 0;
+    Ok(is_free.then_some((file, found, is_made)))
 }
 
 /// Whether an interrupted copy began with the same directories. Fails if one of them is most likely not mounted.

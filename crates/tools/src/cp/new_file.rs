@@ -27,10 +27,10 @@ pub(super) struct NewFile<'a> {
     /// Where it is.
     place: Place<'a>,
     /// How many of its bytes are right already.
-    right_bytes: u64,
+    pub right_bytes: u64,
 }
 
-pub(super) enum Place<'a> {
+enum Place<'a> {
     Unnamed,
     /// Under a temporary name.
     Temporary(CString),
@@ -149,6 +149,30 @@ impl<'a> NewFile<'a> {
             return Err(io::Error::other("another process replaced it"));
         }
         Ok(new)
+    }
+
+    /// Leaves the file to the next run of the same copy, if that will go on with it.
+    pub fn leave_to_next(&mut self, journal: Option<&CopyJournal>, source: BorrowedFd<'_>) {
+        let goes_on = |journal: &CopyJournal| {
+            let found = StatFacts::of(&self.file);
+            found.is_ok_and(|found| journal.goes_on_with(&found, source))
+        };
+        if journal.is_some_and(goes_on) {
+            self.place = Place::Given;
+        }
+    }
+
+    /// What a file that was made with a mode has of its own; `all` have all new files in its directory.
+    pub fn own(&self, all: &NewFiles, first_mode: u32) -> Own {
+        Own {
+            owner: all.owner,
+            group: all.group,
+            mode: match self.place {
+                Place::Unnamed | Place::Staged(..) => first_mode & !*UMASK,
+                Place::Temporary(_) | Place::Given => 0o600,
+            },
+            may_have_extended: all.inherit,
+        }
     }
 
     /// Gives it a name that is free.

@@ -67,43 +67,12 @@ pub fn copy_trees(
     let batch = plan::batch(&process);
     let limit = Limit::new(batch.open_directories.min(process.open_files_max / 4).max(1));
     let mut worker = Worker::default();
-    let mut taken = HashSet::new();
-    let mut roots = Vec::new();
-    for path in sources {
-        let path = path.as_ref();
-        let named = Named::of(path);
-        let own_name = named.name.as_ref().filter(|_| !container.is_for_directory);
-        let name = container.name.as_ref().or(own_name).cloned();
-        if let Some(name) = &name
-            && !taken.insert(name.clone())
-        {
-            let reason = io::Error::other("another source already has this name in the target");
-            shared.fail(&mut worker, path.to_owned(), "copy", &reason);
-            continue;
-        }
-        match begin(shared, path, &named, &container, name, &limit, &mut worker) {
-            Ok(root) => roots.extend(root),
-            Err((action, error)) => shared.fail(&mut worker, path.to_owned(), action, &error),
-        }
-    }
-    let may_be_surveyed = are_long && !options.dry_run;
-    let space = may_be_surveyed
-        .then(|| space_for(&container, &roots, &shared))
-        .flatten();
-    let is_over = Stop::default();
-    let mut summary = thread::scope(|scope| {
-        let is_surveyed = may_be_surveyed && (watch.wants_total() || space.is_some());
-        let survey = is_surveyed.then(|| scope.spawn(|| survey(shared, sources, target, space.as_ref(), &is_over)));
-        let mut summary = run(shared, roots.iter().any(|root| root.own.origin.get().is_some()));
-        is_over.stop();
-        if let Some(Ok(surveyed)) = survey.map(ScopedJoinHandle::join) {
-            summary.add(&surveyed);
-        }
-        summary
-    });
+    let roots = begin_all(&shared, sources, &container, &limit, &mut worker);
+    let surveyed = (are_long && !options.dry_run).then_some(target);
+    let mut summary = run_with_survey(&shared, sources, surveyed, &container, &roots);
     // What an interrupted copy has is whole.
     for root in &roots {
-        name_staged(shared, root, &mut worker);
+        name_staged(&shared, root, &mut worker);
     }
     summary.add(&worker.done);
     if options.durability == CpDurability::AtEnd && !stop.is_stopped() {
@@ -118,6 +87,58 @@ pub fn copy_trees(
         None => {}
     }
     Ok(summary)
+}
+
+/// Queues the sources, and returns their roots, to keep them open.
+fn begin_all(
+    shared: &Copying<'_>,
+    sources: &[impl AsRef<Path>],
+    container: &Container,
+    limit: &Arc<Limit<2>>,
+    worker: &mut Worker,
+) -> Vec<Arc<Pair>> {
+    let mut taken = HashSet::new();
+    let mut roots = Vec::new();
+    for path in sources {
+        let path = path.as_ref();
+        let named = Named::of(path);
+        let own_name = named.name.as_ref().filter(|_| !container.is_for_directory);
+        let name = container.name.as_ref().or(own_name).cloned();
+        if let Some(name) = &name
+            && !taken.insert(name.clone())
+        {
+            let reason = io::Error::other("another source already has this name in the target");
+            shared.fail(worker, path.to_owned(), "copy", &reason);
+            continue;
+        }
+        match begin(shared, path, &named, container, name, limit, worker) {
+            Ok(root) => roots.push(root),
+            Err((action, error)) => shared.fail(worker, path.to_owned(), action, &error),
+        }
+    }
+    roots
+}
+
+/// Copies what is queued. A copy to a target that may be surveyed is counted beside, if somebody wants that.
+fn run_with_survey(
+    shared: &Copying<'_>,
+    sources: &[impl AsRef<Path> + Sync],
+    target: Option<&Path>,
+    container: &Container,
+    roots: &[Arc<Pair>],
+) -> CpSummary {
+    let space = target.and_then(|_| space_for(container, roots, shared));
+    let target = target.filter(|_| shared.watch.wants_total() || space.is_some());
+    let is_over = Stop::default();
+    thread::scope(|scope| {
+        let survey = target.map(|target| scope.spawn(|| survey(shared, sources, target, space.as_ref(), &is_over)));
+        let mut summary = run(shared, roots.iter().any(|root| root.own.origin.get().is_some()));
+        is_over.stop();
+        if let Some(Ok(surveyed)) = survey.map(ScopedJoinHandle::join) {
+            summary.add(&surveyed);
+        }
+        summary
+    })
 }
 
 /// The space of the target, if all of the sources has to be in it and may not fit: if their file systems have more than is free.
@@ -275,7 +296,7 @@ impl Named {
 }
 
 /// Queues a source. Returns the root that it is, to keep it open.
-pub(super) fn begin(
+fn begin(
     shared: &Copying<'_>,
     source: &Path,
     named: &Named,
@@ -283,7 +304,7 @@ pub(super) fn begin(
     name: Option<CString>,
     limit: &Arc<Limit<2>>,
     worker: &mut Worker,
-) -> Result<Option<Arc<Pair>>, Failed> {
+) -> Result<Arc<Pair>, Failed> {
     let is_followed = shared.options.followed != FollowedLinks::None || named.is_directory || named.name.is_none();
     let metadata = if is_followed {
         fs::metadata(source)
@@ -292,53 +313,16 @@ pub(super) fn begin(
     };
     let metadata = metadata.map_err(|error| ("stat", error))?;
     if !metadata.is_dir() {
-        if named.is_directory || container.is_for_directory {
-            return Err(("copy it to a path that must be a directory", Errno::NOTDIR.into()));
-        }
-        let (Some(from), Some(to)) = (named.name.clone(), name) else {
-            return Err(("copy", Errno::NOENT.into()));
-        };
-        let above = open_place(&named.above).map_err(|error| ("open the parent directory", error))?;
-        let handles = [
-            above,
-            (*container.handle)
-                .try_clone()
-                .map_err(|error| ("open the target", error))?,
-        ];
-        let place = Pair::root(
-            handles,
-            &named.above,
-            limit,
-            PairState::of_root(&container.path, &container.names),
-        );
-        let handles = place.handles().map_err(|(_, error)| ("open", error))?;
-        let journal = shared.journal.as_ref().filter(|journal| !journal.is_made);
-        if journal.is_some() {
-            // Only to remove what a killed process left.
-            let _ = place.own.names.list(handles.borrowed(), journal);
-        }
-        let at = At {
-            to: &to,
-            ..At::of(&place, handles.borrowed(), &from)
-        };
-        // Before another source, copied at the same time, finds what the target has by a name that is only alike.
-        at.claim(StatFacts::at(at.handles[1], at.to).ok().as_ref())?;
-        shared.push([CopyJob::Named(Arc::clone(&place), from, to)]);
-        return Ok(Some(place));
+        return begin_entry(shared, named, container, name, limit);
     }
     let id = FileId::of(&metadata);
     // Another file system in the source is not entered then.
     let is_apart = shared.options.one_file_system
         && StatFacts::of(&container.handle).is_ok_and(|target| target.device != metadata.dev());
-    if !is_apart
-        && container
-            .is_below(id)
-            .map_err(|error| ("check the parent directories of the target", error))?
-    {
-        return Err((
-            "copy the directory",
-            io::Error::other("the target is the directory itself or inside it"),
-        ));
+    let is_below = || container.is_below(id);
+    if !is_apart && is_below().map_err(|error| ("check the parent directories of the target", error))? {
+        let reason = "the target is the directory itself or inside it";
+        return Err(("copy the directory", io::Error::other(reason)));
     }
     let opened = open_seen(source, id).map_err(|error| ("open", error))?;
     let (copy, own) = copy_of(shared, &opened, container, name, worker)?;
@@ -352,7 +336,42 @@ pub(super) fn begin(
         return Err(failure.unwrap_or(("open", Errno::BADF.into())));
     };
     entered(shared, &root, &handles, &facts, worker);
-    Ok(Some(root))
+    Ok(root)
+}
+
+/// Queues a source that is not a directory. Returns the directory that it is in.
+fn begin_entry(
+    shared: &Copying<'_>,
+    named: &Named,
+    container: &Container,
+    name: Option<CString>,
+    limit: &Arc<Limit<2>>,
+) -> Result<Arc<Pair>, Failed> {
+    if named.is_directory || container.is_for_directory {
+        return Err(("copy it to a path that must be a directory", Errno::NOTDIR.into()));
+    }
+    let (Some(from), Some(to)) = (named.name.clone(), name) else {
+        return Err(("copy", Errno::NOENT.into()));
+    };
+    let above = open_place(&named.above).map_err(|error| ("open the parent directory", error))?;
+    let target = (*container.handle).try_clone();
+    let handles = [above, target.map_err(|error| ("open the target", error))?];
+    let state = PairState::of_root(&container.path, &container.names);
+    let place = Pair::root(handles, &named.above, limit, state);
+    let handles = place.handles().map_err(|(_, error)| ("open", error))?;
+    let journal = shared.journal.as_ref().filter(|journal| !journal.is_made);
+    if journal.is_some() {
+        // Only to remove what a killed process left.
+        let _ = place.own.names.list(handles.borrowed(), journal);
+    }
+    let at = At {
+        to: &to,
+        ..At::of(&place, handles.borrowed(), &from)
+    };
+    // Before another source, copied at the same time, finds what the target has by a name that is only alike.
+    at.claim(StatFacts::at(at.handles[1], at.to).ok().as_ref())?;
+    shared.push([CopyJob::Named(Arc::clone(&place), from, to)]);
+    Ok(place)
 }
 
 /// Makes or opens the copy of a named directory.
