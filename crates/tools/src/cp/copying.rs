@@ -5,22 +5,18 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use seekless::Job;
 use seekless::files::{FileId, FileRef, NotGiven, Own, Time};
 use seekless::method::Method;
 use seekless::walk::{Handles, Listing, StatFacts};
 use seekless_sys::{Support, effective_user, lock_mutex};
 
-use super::data::LARGE_BYTES;
-use super::entry::Copied;
 use super::journal::CopyJournal;
 use super::pair::{At, Pair, SourceFacts};
-use super::roots::{COLD_THREADS, Named};
 use super::{
     CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES, UNSTORED_TIMES,
 };
@@ -56,12 +52,18 @@ pub(super) struct Copying<'a> {
     changed: Condvar,
 }
 
+/// Copying files from this size on may dirty much memory and evict what others have there.
+pub(super) const LARGE_BYTES: u64 = 64 << 20;
+
 /// What a thread did.
 #[derive(Default)]
 pub(super) struct Worker {
     pub done: CpSummary,
     pub buffer: Vec<u8>,
 }
+
+/// While files that are not in memory are copied, threads wait for the device most of the time: so many work for each one.
+pub(super) const COLD_THREADS: usize = 4;
 
 impl<'a> Copying<'a> {
     pub fn new(options: &'a CpOptions, stop: &'a Stop, watch: &'a dyn CpWatch) -> Self {
@@ -108,6 +110,52 @@ impl<'a> Copying<'a> {
                 self.changed.notify_all();
             }
         }
+    }
+
+    /// Takes what is to be done next, or waits for it; `None` if nothing is left, or the copy is to stop.
+    pub fn next(&self) -> Option<Work> {
+        let mut queue = self.lock();
+        loop {
+            if self.stop.is_stopped() {
+                self.changed.notify_all();
+                return None;
+            }
+            if queue.at_work < self.threads_max()
+                && let Some(work) = queue.take(self.is_by_place())
+            {
+                queue.at_work += 1;
+                return Some(work);
+            }
+            if queue.at_work == 0 {
+                return None;
+            }
+            queue.asleep += 1;
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.asleep -= 1;
+        }
+    }
+
+    /// Notes that what was taken is done: a batch of these entries, if it was one.
+    pub fn ended(&self, copied: Option<&Arc<ListedEntries>>) {
+        let mut queue = self.lock();
+        if let Some(copied) = copied
+            && let Some(busy) = queue.busy.iter().position(|busy| Arc::ptr_eq(busy, copied))
+        {
+            queue.busy.swap_remove(busy);
+        }
+        queue.at_work -= 1;
+        if queue.at_work == 0 && queue.is_empty() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Queues batches that were fetched, and those that were not and come first the next time.
+    pub fn push_fetched(&self, fetched: Vec<CopyBatch>, rest: Vec<CopyBatch>) {
+        let mut queue = self.lock();
+        queue.fetched.extend(fetched);
+        rest.into_iter().rev().for_each(|batch| queue.batches.push_front(batch));
+        queue.is_fetching = false;
+        self.changed.notify_all();
     }
 
     /// Queues jobs; the last is done first.

@@ -6,6 +6,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FileType, Mode, openat, readlinkat};
@@ -14,9 +15,9 @@ use seekless::method::{Durability, Method};
 use seekless::walk::{FOUND_FILE, StatFacts};
 use seekless::{Copier, Destination, Job, Part};
 use seekless_sys::{self as sys, Advice, Support};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
-use super::copying::{Attempts, Copying, Devices, Worker};
+use super::copying::{Attempts, Copying, Devices, LARGE_BYTES, Worker};
 use super::names::Failed;
 use super::pair::At;
 use super::{Checksum, CpDurability, CpSummary, When};
@@ -39,12 +40,10 @@ impl Moved {
     }
 }
 
-/// Copying files from this size on may dirty much memory and evict what others have there.
-pub(super) const LARGE_BYTES: u64 = CALL_BYTES;
 /// The blocks in which bytes are read, and written.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 /// The most that one call copies, so that a signal does not wait long.
-const CALL_BYTES: u64 = 64 << 20;
+const CALL_BYTES: u64 = LARGE_BYTES;
 /// The pieces in which a method copies a large file: a copy that is interrupted resumes after one of them.
 const PIECE_BYTES: u64 = 128 << 20;
 /// After so many bytes of a large file, the system is asked to write what is there, and to drop what was read.

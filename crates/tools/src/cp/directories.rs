@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{AtFlags, FileType, Mode, SeekFrom, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 use seekless::files::{FileId, FileRef, FileState, Own};
-use seekless::walk::{Directory, Handles, Listing, StatFacts, is_sure};
+use seekless::walk::{Handles, Listing, StatFacts, is_sure};
 use seekless_sys as sys;
 use seekless_sys::lock_mutex;
 

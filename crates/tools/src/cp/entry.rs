@@ -13,8 +13,8 @@ use seekless::files::{FileId, FileRef, FileState, Own, Time, times, with_article
 use seekless::walk::{Directory, FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, without_atime};
 
-use super::copying::{Copying, Link, LinkTurn, Name, Worker, is_full};
-use super::data::{LARGE_BYTES, Moved, are_equal, file_checksum, first_difference, have_equal_content, verify};
+use super::copying::{Copying, LARGE_BYTES, LinkTurn, Name, Worker, is_full};
+use super::data::{Moved, are_equal, copy_bytes, file_checksum, first_difference, have_equal_content, verify};
 use super::directories::{complete, enter_at, finish};
 use super::journal::PIECE_SYNCED;
 use super::names::{Failed, Staged};

@@ -8,8 +8,10 @@
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
@@ -17,12 +19,11 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use seekless::files::{FileRef, FileState, Time, sync_written};
-use seekless::walk::{Directory, StatFacts, is_sure};
-use seekless_sys::{self as sys, Support, effective_user};
+use seekless::walk::{StatFacts, is_sure};
+use seekless_sys::{self as sys, Directory, Support, effective_user};
 use serde::{Deserialize, Serialize};
 
 use super::FollowedLinks;
-use super::roots::{Named, begin};
 use crate::handle::path_of;
 use crate::visible::visible_path;
 use crate::volume::system_of;

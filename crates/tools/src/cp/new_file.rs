@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
-use seekless::files::FileState;
+use seekless::files::{FileState, Own};
 use seekless::walk::{StatFacts, is_sure};
 use seekless_sys::{self as sys, Support};
 
 use super::copying::Copying;
-use super::journal::CopyJournal;
-use super::names::{Failed, Staged, collision, rename_to_free};
-use super::pair::At;
+use super::journal::{CopyJournal, UNFINISHED};
+use super::names::{Failed, collision, rename_to_free};
+use super::pair::{At, NewFiles, UMASK};
 
 /// A new file in a directory, or another new entry, which is removed unless it gets its name.
 pub(super) struct NewFile<'a> {

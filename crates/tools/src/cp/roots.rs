@@ -4,23 +4,24 @@ use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
-use seekless::Job;
 use seekless::facts::ProcessFacts;
 use seekless::files::{FileId, sync_written};
-use seekless::walk::{Directory, Limit, StatFacts, open_seen};
+use seekless::plan;
+use seekless::walk::{Limit, StatFacts, open_seen};
 use seekless_sys::{self as sys, FileSystem, FileSystemTrait, PATH_ONLY, PathWalk};
 
-use super::copying::{CopyBatch, CopyJob, Copying, Name, Work, Worker};
-use super::data::LARGE_BYTES;
+use super::copying::{COLD_THREADS, CopyBatch, CopyJob, Copying, LARGE_BYTES, Work, Worker};
 use super::directories::{enter, entered, finish, list, name_staged};
 use super::entry::copy_entry;
 use super::fetch::{fetch, fetch_ahead};
@@ -432,9 +433,6 @@ fn copy_of(
     Ok((copy, state(is_new, None)))
 }
 
-/// While files that are not in memory are copied, threads wait for the device most of the time: so many work for each one.
-pub(super) const COLD_THREADS: usize = 4;
-
 /// Does what is queued, and all that follows from it. Of trees, files that are not in memory are copied by more threads.
 pub(super) fn run(shared: &Copying<'_>, has_trees: bool) -> CpSummary {
     let mut all = CpSummary {
@@ -450,7 +448,7 @@ pub(super) fn run(shared: &Copying<'_>, has_trees: bool) -> CpSummary {
 
 fn work(shared: &Copying<'_>) -> Worker {
     let mut worker = Worker::default();
-    while let Some(work) = next(shared) {
+    while let Some(work) = shared.next() {
         let mut copied = None;
         match work {
             Work::Job(CopyJob::Enter(directory)) => enter(shared, &directory, &mut worker),
@@ -470,47 +468,12 @@ fn work(shared: &Copying<'_>) -> Worker {
             }
             Work::Fetch(mut batches) => {
                 let rest = fetch(shared, &mut batches);
-                let mut queue = shared.lock();
-                queue.fetched.extend(batches);
-                rest.into_iter().rev().for_each(|batch| queue.batches.push_front(batch));
-                queue.is_fetching = false;
-                shared.changed.notify_all();
+                shared.push_fetched(batches, rest);
             }
         }
-        let mut queue = shared.lock();
-        if let Some(copied) = copied
-            && let Some(busy) = queue.busy.iter().position(|busy| Arc::ptr_eq(busy, &copied))
-        {
-            queue.busy.swap_remove(busy);
-        }
-        queue.at_work -= 1;
-        if queue.at_work == 0 && queue.is_empty() {
-            shared.changed.notify_all();
-        }
+        shared.ended(copied.as_ref());
     }
     worker
-}
-
-fn next(shared: &Copying<'_>) -> Option<Work> {
-    let mut queue = shared.lock();
-    loop {
-        if shared.stop.is_stopped() {
-            shared.changed.notify_all();
-            return None;
-        }
-        if queue.at_work < shared.threads_max()
-            && let Some(work) = queue.take(shared.is_by_place())
-        {
-            queue.at_work += 1;
-            return Some(work);
-        }
-        if queue.at_work == 0 {
-            return None;
-        }
-        queue.asleep += 1;
-        queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        queue.asleep -= 1;
-    }
 }
 
 /// Copies what is not a directory among entries.

@@ -2,7 +2,7 @@
 //! cp(1) does without `-R`; they are never replaced.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 

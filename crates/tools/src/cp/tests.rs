@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, ut
 use seekless::walk::Limit;
 
 use super::copying::Copying;
-use super::data::LARGE_BYTES;
+use super::copying::LARGE_BYTES;
 use super::file::{NewFile, UNFINISHED};
 use super::pair::{At, Pair, PairState};
 use super::*;

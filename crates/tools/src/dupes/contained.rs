@@ -72,6 +72,25 @@ impl<'a> Nested<'a> {
         }
     }
 
+    /// A directory whose files, of these classes and sizes, are all in another one.
+    fn within(&self, place: u32, holder: u32, classes: &HashMap<u32, u64>, gain_bytes: u64) -> ContainedDirectory {
+        let (own, other) = (self.tree(place).sum, self.tree(holder).sum);
+        let equal = classes
+            .iter()
+            .map(|(class, bytes)| (self.below(holder, *class).len() as u64, bytes));
+        let (equal_files, equal_bytes) =
+            equal.fold((0, 0), |sum, (files, bytes)| (sum.0 + files, sum.1 + files * bytes));
+        ContainedDirectory {
+            directory: self.name(place),
+            files: own.files,
+            bytes: own.bytes,
+            gain_bytes,
+            within: self.name(holder),
+            more_files: other.files - equal_files,
+            more_bytes: other.bytes.saturating_sub(equal_bytes),
+        }
+    }
+
     /// Whether a directory is the other one, or in it.
     fn is_in(&self, place: u32, other: u32) -> bool {
         (other..self.end[other as usize]).contains(&place)
@@ -158,32 +177,14 @@ pub(super) fn contained_directories(
             }
         };
         let size = |holder: &u32| {
-            (
-                nested.tree(*holder).sum.bytes,
-                nested.tree(*holder).sum.files,
-                Reverse(*holder),
-            )
+            let TreeSum { files, bytes, .. } = nested.tree(*holder).sum;
+            (bytes, files, Reverse(*holder))
         };
         let holders = nested.holders(place, &classes, &gone).into_iter();
-        let Some(holder) = holders.filter(may_hold).min_by_key(size) else {
-            continue;
-        };
-        (gone[number], is_done[number]) = (true, true);
-        let TreeSum { files, bytes, .. } = nested.tree(holder).sum;
-        let equal = classes
-            .iter()
-            .map(|(class, bytes)| (nested.below(holder, *class).len() as u64, bytes));
-        let (equal_files, equal_bytes) =
-            equal.fold((0, 0), |sum, (files, bytes)| (sum.0 + files, sum.1 + files * bytes));
-        contained.push(ContainedDirectory {
-            directory: nested.name(place),
-            files: tree.sum.files,
-            bytes: tree.sum.bytes,
-            gain_bytes,
-            within: nested.name(holder),
-            more_files: files - equal_files,
-            more_bytes: bytes.saturating_sub(equal_bytes),
-        });
+        if let Some(holder) = holders.filter(may_hold).min_by_key(size) {
+            (gone[number], is_done[number]) = (true, true);
+            contained.push(nested.within(place, holder, &classes, gain_bytes));
+        }
     }
     contained.sort_by(|one, other| {
         let by_gain = other.gain_bytes.cmp(&one.gain_bytes);

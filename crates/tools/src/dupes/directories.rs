@@ -67,18 +67,7 @@ pub(super) fn find_directories(search: &Search<'_>, visited: &[Visited], classes
             (told[*number], grouped[*number]) = (*number != group[0], true);
         }
         let references = group.iter().filter(|number| is_reference(number)).count();
-        let directory = |number: &usize| {
-            let (state, contents) = seen(search, *number, visited, &trees);
-            Equal {
-                names: vec![FoundName {
-                    path: path(*number),
-                    root: root(*number),
-                }],
-                state,
-                own_bytes: 0,
-                contents: Some(contents),
-            }
-        };
+        let directory = |number: &usize| equal_directory(search, *number, visited, &trees);
         equal.push(EqualFiles {
             bytes,
             files_in_each: Some(files),
@@ -88,22 +77,41 @@ pub(super) fn find_directories(search: &Search<'_>, visited: &[Visited], classes
         });
     }
     let contained = contained_directories(search, (visited, &trees, &nested), &known, &own, (&grouped, &told));
-    for class in &mut *classes {
-        class.files.retain(|member| {
-            let trees = search
-                .names_of(member.number)
-                .map(|name| tree_of.get(&directory_key(search, name)));
-            // A file with a name elsewhere stays, and is reported there.
-            trees.into_iter().any(|tree| tree.is_none_or(|tree| !told[*tree]))
-        });
-    }
-    classes.retain(|class| search.is_group(class.files.iter().map(|member| member.number)));
+    remove_reported(search, classes, |name| {
+        tree_of
+            .get(&directory_key(search, name))
+            .is_some_and(|tree| told[*tree])
+    });
     let paths = |group: &EqualFiles| group.names().map(|(_, name)| name.path.clone()).collect::<Vec<_>>();
     equal.sort_by_cached_key(|group| (Reverse(group.gain_bytes), paths(group)));
     FoundDirectories {
         equal,
         contained,
         overlap: overlap(search, visited, &known),
+    }
+}
+
+/// Removes from classes the files whose names are all in directories that are reported.
+fn remove_reported(search: &Search<'_>, classes: &mut Vec<Class>, is_reported: impl Fn(u32) -> bool) {
+    for class in &mut *classes {
+        class
+            .files
+            .retain(|member| !search.names_of(member.number).all(&is_reported));
+    }
+    classes.retain(|class| search.is_group(class.files.iter().map(|member| member.number)));
+}
+
+/// A directory of a group of equal ones.
+fn equal_directory(search: &Search<'_>, number: usize, visited: &[Visited], trees: &[DirectoryNode]) -> Equal {
+    let (state, contents) = seen(search, number, visited, trees);
+    Equal {
+        names: vec![FoundName {
+            path: visited[number].directory.path_of(b""),
+            root: visited[number].root,
+        }],
+        state,
+        own_bytes: 0,
+        contents: Some(contents),
     }
 }
 

@@ -222,20 +222,13 @@ fn compare_in_parts(search: &Search<'_>, group: &[u32], failed: &mut Vec<Failed>
     classes
 }
 
-/// Compares files side by side, as long as those that may be equal are wanted.
-pub(super) fn compare(
-    search: &Search<'_>,
-    group: &[u32],
-    are_wanted: &(dyn Fn(&[u32]) -> bool + Sync),
-    failed: &mut Vec<Failed>,
-) -> Vec<Class> {
-    let mut failures: Vec<Failed> = Vec::new();
-    let mut files: Vec<Open> = Vec::with_capacity(group.len());
+/// Opens the files of a group. If some share all their blocks, one is read for all.
+fn open_group(search: &Search<'_>, group: &[u32]) -> (Vec<Open>, Vec<Failed>) {
+    let (mut files, mut failures) = (Vec::with_capacity(group.len()), Vec::new());
     let mut layouts: HashMap<Layout, usize> = HashMap::new();
     for number in group {
         match open(search, *number) {
             Ok(mut open) => {
-                // If files share all their blocks, one is read for all.
                 let layout = layout(search, *number, &open.file);
                 let first = layout.map(|layout| *layouts.entry(layout).or_insert(files.len()));
                 open.read_by = first.filter(|first| *first < files.len());
@@ -244,6 +237,17 @@ pub(super) fn compare(
             Err(error) => failures.push((*number, error)),
         }
     }
+    (files, failures)
+}
+
+/// Compares files side by side, as long as those that may be equal are wanted.
+pub(super) fn compare(
+    search: &Search<'_>,
+    group: &[u32],
+    are_wanted: &(dyn Fn(&[u32]) -> bool + Sync),
+    failed: &mut Vec<Failed>,
+) -> Vec<Class> {
+    let (files, mut failures) = open_group(search, group);
     let bytes = search.files.get(group[0]).bytes;
     // The files of a class, also those that are not read.
     let all_of = |class: &[usize]| {

@@ -77,25 +77,43 @@ impl LeftResident {
         });
         // After an error, there are no heads.
         let _ = self.ring.read(&named.collect::<Vec<_>>(), self.bytes);
-        let mut small: Vec<(Digest, usize)> = Vec::with_capacity(entries.len());
+        let numbers = entries.iter().map(|(number, _)| *number);
+        let small = self.digest_heads(numbers, rest, part);
+        self.compare_small(&small, rest, part);
+    }
+
+    /// Digests the heads that were read. Returns those of small files, which are whole, with their slots, sorted.
+    fn digest_heads(
+        &self,
+        numbers: impl Iterator<Item = u32>,
+        rest: &mut Rest,
+        part: &mut HeadsPart<'_>,
+    ) -> Vec<(Digest, usize)> {
+        let mut small = Vec::new();
         let mut read_bytes = 0;
-        for (slot, (number, _)) in entries.iter().enumerate() {
-            let bytes = files.get(*number).bytes;
+        for (slot, number) in numbers.enumerate() {
+            let bytes = part.search.files.get(number).bytes;
             let expected = bytes.min(FIRST_BYTES as u64) as usize;
             let read = self.ring.head(slot);
             read_bytes += read.map_or(0, <[u8]>::len) as u64;
             match read.and_then(|head| head.get(..expected)) {
-                Some(head) if bytes <= WHOLE_BYTES => small.push((part.digest(*number, head), slot)),
+                Some(head) if bytes <= WHOLE_BYTES => small.push((part.digest(number, head), slot)),
                 Some(head) => {
-                    let digest = part.digest(*number, head);
+                    let digest = part.digest(number, head);
                     part.digests.push(digest);
                 }
-                None if self.ring.is_missed(slot) => rest.missed.push(*number),
-                None => rest.untried.push(*number),
+                None if self.ring.is_missed(slot) => rest.missed.push(number),
+                None => rest.untried.push(number),
             }
         }
         part.search.read_bytes.fetch_add(read_bytes, Ordering::Relaxed);
         small.sort_unstable();
+        small
+    }
+
+    /// Compares small files that have the same digest, and chooses how much of each file the next batch reads.
+    fn compare_small(&mut self, small: &[(Digest, usize)], rest: &mut Rest, part: &mut HeadsPart<'_>) {
+        let files = part.search.files;
         let is_alike = |one: &(Digest, usize), other: &(Digest, usize)| one.0.0 == other.0.0;
         let several = small.chunk_by(is_alike).filter(|alike| alike.len() > 1).flatten();
         let several: Vec<(Digest, usize)> = several.copied().collect();

@@ -112,14 +112,7 @@ pub fn elsewhere(
     stop: &Stop,
     tell: Tell<'_>,
 ) -> Result<FoundElsewhere, CatalogueError> {
-    let read = |columns: &[&str], each: &mut dyn FnMut(CatalogueRow)| {
-        catalogues.iter().try_for_each(|path| {
-            let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(path, "read", reason);
-            let reader = RowReader::open(path).map_err(|error| failed(&error))?;
-            let reader = reader.ok_or_else(|| failed(&"it is not a catalogue"))?;
-            reader.rows(columns, stop, &mut *each).map_err(|error| failed(&error))
-        })
-    };
+    let read = |columns: &[&str], each: &mut dyn FnMut(CatalogueRow)| read_rows(catalogues, columns, stop, &mut *each);
     let (process, plan) = planned();
     let listed = |files| tell(SearchProgress::Listed(files));
     let found = Files::list(selection, filter, false, &plan.batch, stop, &listed);
@@ -161,29 +154,30 @@ pub fn elsewhere(
         let [_, has_whole] = there(head);
         has_whole.then(|| whole_digest(&search, head.1)).transpose()
     });
-    let mut matches = Vec::new();
-    let mut places = Alike::new();
-    let mut own = HashSet::new();
+    let mut contents = Vec::new();
     for ((digest, number), whole) in alike.into_iter().zip(digests) {
         match whole {
-            Ok(whole) => {
-                let key = (beginning(&digest, &number), whole.map(|(whole, _)| *whole.as_bytes()));
-                // Only of contents that are here: a small catalogue may have digests of millions of others.
-                places.entry(key).or_default();
-                places.entry((key.0, None)).or_default();
-                own.insert(found.files.get(number).mark());
-                matches.push((number, key));
-            }
+            Ok(whole) => contents.push((
+                number,
+                (beginning(&digest, &number), whole.map(|(whole, _)| *whole.as_bytes())),
+            )),
             Err(error) => failed.push((number, error)),
         }
     }
+    // Only of contents that are here: a small catalogue may have digests of millions of others.
+    let keys = contents.iter().flat_map(|(_, key)| [*key, (key.0, None)]);
+    let mut places: Alike = keys.map(|key| (key, Places::default())).collect();
+    let own: HashSet<Mark> = contents
+        .iter()
+        .map(|(number, _)| found.files.get(*number).mark())
+        .collect();
     read(&COLUMNS, &mut |row| {
         let beginning = row.beginning();
         if let Some(places) = beginning.and_then(|beginning| places.get_mut(&(beginning, row.blake3))) {
             places.add(row, &own);
         }
     })?;
-    let matches = matches.into_iter().filter_map(|(number, key)| {
+    let matches = contents.into_iter().filter_map(|(number, key)| {
         let mut paths: Vec<PathBuf> = search.names_of(number).map(|name| found.files.path(name)).collect();
         paths.sort();
         Match::of(paths, found.files.get(number), &places, key)
@@ -196,6 +190,21 @@ pub fn elsewhere(
         files: searched,
         failures,
         changed,
+    })
+}
+
+/// Calls `each` with the rows of all catalogues, of which these columns are read.
+fn read_rows(
+    catalogues: &[PathBuf],
+    columns: &[&str],
+    stop: &Stop,
+    each: &mut dyn FnMut(CatalogueRow),
+) -> Result<(), CatalogueError> {
+    catalogues.iter().try_for_each(|path| {
+        let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(path, "read", reason);
+        let reader = RowReader::open(path).map_err(|error| failed(&error))?;
+        let reader = reader.ok_or_else(|| failed(&"it is not a catalogue"))?;
+        reader.rows(columns, stop, &mut *each).map_err(|error| failed(&error))
     })
 }
 
