@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
@@ -49,6 +50,8 @@ pub(super) struct CopyJournal {
     last_sync: Mutex<Instant>,
     /// What of large files is on the device.
     pub pieces: Mutex<Vec<SyncedPiece>>,
+    /// Whether this process has synced one of them.
+    has_piece_on_device: AtomicBool,
     /// The times of the directory that it is in, before and after it was made.
     directory_times: [[Time; 2]; 2],
 }
@@ -200,6 +203,7 @@ impl CopyJournal {
             name,
             last_sync: Mutex::new(Instant::now()),
             pieces: Mutex::new(told.pieces),
+            has_piece_on_device: AtomicBool::new(false),
             directory_times: [before, times_of(directory)?],
         };
         let (boot, mount) = here;
@@ -222,6 +226,13 @@ impl CopyJournal {
             let _ = unlinkat(directory, &journal.name, AtFlags::empty());
         }
         written.map(|()| Some(journal))
+    }
+
+    /// Syncs it, and its name in its directory.
+    pub fn sync(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        sys::sync(&self.file)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        sys::sync(&File::from(openat(directory, ".", flags, Mode::empty())?))
     }
 
     /// What the copy of a directory is called until it is complete.
@@ -584,7 +595,12 @@ impl CopyJournal {
 
     /// Syncs an unfinished copy, and notes that so many bytes are right.
     pub fn save_piece(&self, copy: &File, name: &CStr, source: &FileState, bytes: u64) -> io::Result<()> {
-        sys::sync_data(copy)?;
+        // Without the name of the journal and the marker of a staged tree, nobody would go on with it after a power cut.
+        if self.has_piece_on_device.swap(true, Ordering::Relaxed) {
+            sys::sync_data(copy)?;
+        } else {
+            sync_written(copy)?;
+        }
         self.save(SyncedPiece {
             copy: StatFacts::of(copy)?.inode,
             bytes,

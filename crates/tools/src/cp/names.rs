@@ -206,7 +206,7 @@ impl Staged {
 
     /// Makes a tree that will get a name. Returns also the open directory; `None` where that cannot be done.
     ///
-    /// `is_synced` says that what is put into it is synced: then its marker must not be lost before.
+    /// `is_synced` says that what is put into it is synced: then its marker and the journal must not be lost before.
     pub fn make(
         container: &Arc<OwnedFd>,
         name: &CStr,
@@ -214,6 +214,9 @@ impl Staged {
         is_synced: bool,
     ) -> io::Result<Option<(Self, OwnedFd)>> {
         let staged = Self::of(container, name, journal);
+        if is_synced {
+            journal.sync(container.as_fd())?;
+        }
         match mkdirat(container, &staged.hidden, Mode::RWXU) {
             Err(Errno::EXIST) => return Ok(None),
             made => made?,
