@@ -44,5 +44,6 @@ mod stop;
 mod testing;
 mod threads;
 mod volume;
+mod work_queue;
 
 pub use stop::Stop;

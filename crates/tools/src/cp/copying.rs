@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use seekless::files::{FileId, FileRef, NotGiven, Own, Time};
 use seekless::method::Method;
@@ -21,6 +21,7 @@ use super::{
     CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES, UNSTORED_TIMES,
 };
 use crate::Stop;
+use crate::work_queue::{ALL, Taken, WorkQueue};
 
 /// What all threads share.
 pub(super) struct Copying<'a> {
@@ -48,8 +49,7 @@ pub(super) struct Copying<'a> {
     meets_cold: AtomicBool,
     /// Threads that copy files that are in memory.
     pub threads: usize,
-    queue: Mutex<Queue>,
-    changed: Condvar,
+    queue: WorkQueue<Queue>,
 }
 
 /// Copying files from this size on may dirty much memory and evict what others have there.
@@ -83,8 +83,7 @@ impl<'a> Copying<'a> {
             entered: Mutex::default(),
             meets_cold: AtomicBool::new(false),
             threads: 1,
-            queue: Mutex::default(),
-            changed: Condvar::new(),
+            queue: WorkQueue::default(),
         }
     }
 
@@ -107,76 +106,60 @@ impl<'a> Copying<'a> {
         if self.meets_cold() != is_cold {
             self.meets_cold.store(is_cold, Ordering::Relaxed);
             if is_cold {
-                self.changed.notify_all();
+                self.queue.push(|_, _| ALL);
             }
         }
     }
 
     /// Takes what is to be done next, or waits for it; `None` if nothing is left, or the copy is to stop.
     pub fn next(&self) -> Option<Work> {
-        let mut queue = self.lock();
-        loop {
-            if self.stop.is_stopped() {
-                self.changed.notify_all();
-                return None;
+        self.queue.next(self.stop, |queue, at_work| {
+            let may_work = at_work < self.threads_max();
+            match may_work.then(|| queue.take(self.is_by_place())).flatten() {
+                Some(work) => Taken::Work(work),
+                None if at_work == 0 => Taken::End,
+                None => Taken::Nothing,
             }
-            if queue.at_work < self.threads_max()
-                && let Some(work) = queue.take(self.is_by_place())
-            {
-                queue.at_work += 1;
-                return Some(work);
-            }
-            if queue.at_work == 0 {
-                return None;
-            }
-            queue.asleep += 1;
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.asleep -= 1;
-        }
+        })
     }
 
     /// Notes that what was taken is done: a batch of these entries, if it was one.
-    pub fn ended(&self, copied: Option<&Arc<ListedEntries>>) {
-        let mut queue = self.lock();
-        if let Some(copied) = copied
-            && let Some(busy) = queue.busy.iter().position(|busy| Arc::ptr_eq(busy, copied))
-        {
-            queue.busy.swap_remove(busy);
-        }
-        queue.at_work -= 1;
-        if queue.at_work == 0 && queue.is_empty() {
-            self.changed.notify_all();
-        }
+    pub fn end_work(&self, copied: Option<&Arc<ListedEntries>>) {
+        self.queue.end_work(|queue, at_work| {
+            let is_it = |busy: &Arc<ListedEntries>| copied.is_some_and(|copied| Arc::ptr_eq(busy, copied));
+            if let Some(busy) = queue.busy.iter().position(is_it) {
+                queue.busy.swap_remove(busy);
+            }
+            if at_work == 0 && queue.is_empty() { ALL } else { 0 }
+        });
     }
 
     /// Queues batches that were fetched, and those that were not and come first the next time.
     pub fn push_fetched(&self, fetched: Vec<CopyBatch>, rest: Vec<CopyBatch>) {
-        let mut queue = self.lock();
-        queue.fetched.extend(fetched);
-        rest.into_iter().rev().for_each(|batch| queue.batches.push_front(batch));
-        queue.is_fetching = false;
-        self.changed.notify_all();
+        self.queue.push(|queue, _| {
+            queue.fetched.extend(fetched);
+            rest.into_iter().rev().for_each(|batch| queue.batches.push_front(batch));
+            queue.is_fetching = false;
+            ALL
+        });
     }
 
     /// Queues jobs; the last is done first.
     pub fn push(&self, jobs: impl IntoIterator<Item = CopyJob>) {
-        self.lock().jobs.extend(jobs);
-        self.changed.notify_one();
+        self.queue.push(|queue, _| {
+            queue.jobs.extend(jobs);
+            1
+        });
     }
 
     /// Queues what was listed, and wakes as many threads as may work on it.
     pub fn push_listed(&self, jobs: Vec<CopyJob>, batches: impl Iterator<Item = CopyBatch>) {
-        let mut queue = self.lock();
-        queue.jobs.extend(jobs);
-        queue.batches.extend(batches);
-        let more = (queue.jobs.len() + queue.batches.len())
-            .saturating_sub(1)
-            .min(queue.asleep)
-            .min(self.threads_max().saturating_sub(queue.at_work));
-        drop(queue);
-        for _ in 0..more {
-            self.changed.notify_one();
-        }
+        self.queue.push(|queue, at_work| {
+            queue.jobs.extend(jobs);
+            queue.batches.extend(batches);
+            let more = (queue.jobs.len() + queue.batches.len()).saturating_sub(1);
+            more.min(self.threads_max().saturating_sub(at_work))
+        });
     }
 
     /// Reports a failure.
@@ -191,10 +174,6 @@ impl<'a> Copying<'a> {
             // Nothing else would fit; what is there stays.
             self.stop.stop();
         }
-    }
-
-    fn lock_mutex(&self) -> MutexGuard<'_, Queue> {
-        lock_mutex(&self.queue)
     }
 
     /// Whether files are fetched in the order of their places.
@@ -325,8 +304,6 @@ pub(super) struct Queue {
     pub is_fetching: bool,
     /// The directories whose files are copied.
     pub busy: Vec<Arc<ListedEntries>>,
-    pub at_work: usize,
-    pub asleep: usize,
 }
 
 /// Entries that are listed before those listed are copied.

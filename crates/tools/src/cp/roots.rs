@@ -471,7 +471,7 @@ fn work(shared: &Copying<'_>) -> Worker {
                 shared.push_fetched(batches, rest);
             }
         }
-        shared.ended(copied.as_ref());
+        shared.end_work(copied.as_ref());
     }
     worker
 }

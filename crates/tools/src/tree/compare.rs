@@ -123,7 +123,7 @@ pub(super) fn compare_by(
         }
         teller.tell_all(root);
     });
-    dismantle(std::mem::take(&mut job.lock().directories));
+    dismantle(job.take_directories());
     Ok(job.summary())
 }
 

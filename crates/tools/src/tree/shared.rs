@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::FileType;
 use seekless::plan::{BATCH, BatchPlan};
@@ -20,6 +20,7 @@ use super::large::Large;
 use super::pair::{BLOCK_BYTES, Means};
 use super::{TreeFinding, TreeOptions, TreeSummary};
 use crate::Stop;
+use crate::work_queue::{ALL, Taken, WorkQueue};
 
 /// The number of waiting pairs at which listing ahead pauses.
 const PAIRS_AHEAD: usize = 64 * BATCH;
@@ -75,8 +76,7 @@ pub(super) struct CompareJob<'a> {
     pub asked: OnceLock<BatchPlan>,
     pub place: PlaceOrder,
     pub stop: &'a Stop,
-    queue: Mutex<PairQueue>,
-    changed: Condvar,
+    queue: WorkQueue<PairQueue>,
     pub large: Large,
     /// Entries that are listed, but not reported yet.
     pub untold: AtomicU64,
@@ -89,7 +89,6 @@ pub(super) struct PairQueue {
     pub directories: Vec<Arc<Directory>>,
     pairs: VecDeque<(Arc<Pairs>, usize)>,
     waiting_pairs: usize,
-    waiting_threads: usize,
     is_ended: bool,
 }
 
@@ -106,8 +105,7 @@ impl<'a> CompareJob<'a> {
             asked: OnceLock::new(),
             place: PlaceOrder::default(),
             stop,
-            queue: Mutex::default(),
-            changed: Condvar::new(),
+            queue: WorkQueue::default(),
             large: Large::default(),
             untold: AtomicU64::new(0),
             done: Mutex::default(),
@@ -122,7 +120,7 @@ impl CompareJob<'_> {
 
     /// The pairs in the roots, or enough if there are directories below.
     pub fn expected_pairs(&self) -> usize {
-        let queue = self.lock();
+        let queue = &self.queue.lock().own;
         if queue.directories.is_empty() {
             queue.waiting_pairs
         } else {
@@ -168,7 +166,7 @@ impl CompareJob<'_> {
 
     /// The number of threads that have work after the roots are listed.
     pub fn threads_for_roots(&self) -> usize {
-        let queue = self.lock();
+        let queue = &self.queue.lock().own;
         let most = self.plan().threads;
         if queue.directories.is_empty() {
             queue.waiting_pairs.div_ceil(self.plan().batch).min(most)
@@ -179,7 +177,7 @@ impl CompareJob<'_> {
 
     /// The waiting pairs of regular files.
     pub fn waiting_files(&self) -> Vec<(Arc<Pairs>, Matched)> {
-        let queue = self.lock();
+        let queue = &self.queue.lock().own;
         let waiting = queue.pairs.iter().flat_map(|(pairs, next)| {
             let regular = pairs.matched[*next..].iter();
             let regular = regular.filter(|matched| matched.entry.kind == FileType::RegularFile);
@@ -190,52 +188,50 @@ impl CompareJob<'_> {
 
     /// Ends the work of all threads: no pair that waits is compared.
     pub fn end(&self) {
-        let mut queue = self.lock();
-        queue.is_ended = true;
-        queue.pairs.clear();
-        drop(queue);
-        self.changed.notify_all();
+        self.queue.push(|queue, _| {
+            queue.is_ended = true;
+            queue.pairs.clear();
+            ALL
+        });
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, PairQueue> {
-        lock_mutex(&self.queue)
+    /// Takes the directories that were not listed.
+    pub fn take_directories(&self) -> Vec<Arc<Directory>> {
+        std::mem::take(&mut self.queue.lock().own.directories)
     }
 
     /// The next work of a thread, waited for; `None` at the end.
     pub fn next(&self) -> Option<QueuedWork> {
-        let mut queue = self.lock();
-        loop {
-            if queue.is_ended || self.is_stopped() {
-                return None;
+        self.queue.next(self.stop, |queue, _| {
+            if queue.is_ended {
+                return Taken::End;
             }
-            let may_list =
-                queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.plan().entries_ahead;
-            if may_list && let Some(directory) = queue.directories.pop() {
+            let has_room = || self.untold.load(Ordering::Relaxed) < self.plan().entries_ahead;
+            while queue.waiting_pairs < PAIRS_AHEAD
+                && has_room()
+                && let Some(directory) = queue.directories.pop()
+            {
                 if directory.own.claim() {
-                    return Some(QueuedWork::List(directory));
+                    return Taken::Work(QueuedWork::List(directory));
                 }
-                continue;
             }
-            if queue.waiting_pairs > 0 {
-                let most = if self.place.reason().is_some() {
-                    PAIRS_AHEAD
-                } else {
-                    self.plan().batch
-                };
-                return Some(QueuedWork::Compare(queue.take(most)));
+            if queue.waiting_pairs == 0 {
+                return Taken::Nothing;
             }
-            queue.waiting_threads += 1;
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.waiting_threads -= 1;
-        }
+            let most = if self.place.reason().is_some() {
+                PAIRS_AHEAD
+            } else {
+                self.plan().batch
+            };
+            Taken::Work(QueuedWork::Compare(queue.take(most)))
+        })
     }
 
     /// Notes that a directory was reported, which makes room for others.
     pub fn told(&self, entries: u64) {
         let before = self.untold.fetch_sub(entries + DIRECTORY_WEIGHT, Ordering::Relaxed);
         if before >= self.plan().entries_ahead {
-            drop(self.lock());
-            self.changed.notify_all();
+            self.queue.push(|_, _| ALL);
         }
     }
 
@@ -248,30 +244,23 @@ impl CompareJob<'_> {
         children: Vec<Arc<Directory>>,
     ) {
         let batches = pairs.len().div_ceil(self.plan().batch);
-        let mut queue = self.lock();
-        if queue.is_ended {
-            return;
-        }
-        let jobs = children.len() + batches;
-        queue.directories.extend(children.into_iter().rev());
-        if !pairs.is_empty() {
-            queue.waiting_pairs += pairs.len();
-            let pairs = Pairs {
-                directory: Arc::clone(directory),
-                listing,
-                matched: pairs,
-            };
-            queue.pairs.push_back((Arc::new(pairs), 0));
-        }
-        let waiting = queue.waiting_threads;
-        drop(queue);
-        if jobs >= waiting && waiting > 0 {
-            self.changed.notify_all();
-        } else {
-            for _ in 0..jobs.min(waiting) {
-                self.changed.notify_one();
+        self.queue.push(|queue, _| {
+            if queue.is_ended {
+                return 0;
             }
-        }
+            let jobs = children.len() + batches;
+            queue.directories.extend(children.into_iter().rev());
+            if !pairs.is_empty() {
+                queue.waiting_pairs += pairs.len();
+                let pairs = Pairs {
+                    directory: Arc::clone(directory),
+                    listing,
+                    matched: pairs,
+                };
+                queue.pairs.push_back((Arc::new(pairs), 0));
+            }
+            jobs
+        });
     }
 }
 

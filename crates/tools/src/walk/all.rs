@@ -8,15 +8,15 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use seekless::files::FileId;
 use seekless::plan::BatchPlan;
 use seekless::walk::{Failure, FileAt, Limit, Listing, StatFacts, WalkDirectory, open_root};
-use seekless_sys::{file_system_of, into_unlocked, is_mount_root, lock_mutex};
+use seekless_sys::{file_system_of, is_mount_root};
 
 use super::files::{Files, FoundPlace};
 use super::filter::Named;
@@ -25,6 +25,7 @@ use super::selection::{Root, SeenMounts, System, place, place_of};
 use super::{Filter, Left, Selection};
 use crate::Stop;
 use crate::threads::in_threads;
+use crate::work_queue::{ALL, Taken, WorkQueue};
 use sorter::Sorter;
 
 /// A directory that was listed.
@@ -61,8 +62,7 @@ struct Shared<'a> {
     threads: usize,
     listed: AtomicU64,
     limit: &'a Arc<Limit<1>>,
-    queue: Mutex<Queue<'a>>,
-    changed: Condvar,
+    queue: WorkQueue<Queue<'a>>,
 }
 
 /// A directory that is to be listed.
@@ -85,10 +85,6 @@ struct Queue<'a> {
     /// Mount points and links to directories, by path. Directories below them may have another path, too. They are entered last,
     /// one at a time, so that every search reports the same path.
     later: BTreeMap<PathBuf, Waiting<'a>>,
-    /// Threads that are listing a directory.
-    at_work: usize,
-    /// Threads that are waiting for a directory.
-    asleep: usize,
     /// Directories that were listed: a bind mount shows one in two places.
     listed: HashSet<FileId>,
     /// Paths of listed directories that inode numbers do not identify.
@@ -138,15 +134,14 @@ impl Files {
                 threads: plan.threads,
                 listed: AtomicU64::new(found.files.len().into()),
                 limit: &limit,
-                queue: Mutex::new(queue),
-                changed: Condvar::new(),
+                queue: WorkQueue::new(queue),
             };
             shared.begin(&mut found);
             let parts = in_threads(plan.threads, || shared.work());
             for part in parts {
                 found.add(part);
             }
-            queue = into_unlocked(shared.queue);
+            queue = shared.queue.into_own();
         }
         found
     }
@@ -194,7 +189,7 @@ impl<'a> Shared<'a> {
     fn begin_below(&self, root: &'a Root) -> Result<(), Failure> {
         let opened = open_root(&root.path).map_err(|error| ("open", error))?;
         root.require_same(&StatFacts::of(&opened).map_err(|error| ("stat", error.into()))?)?;
-        self.lock().waiting.push(Waiting {
+        self.queue.lock().own.waiting.push(Waiting {
             directory: WalkDirectory::root([opened], &root.path, self.limit, ()),
             root,
             above: 0,
@@ -213,7 +208,7 @@ impl<'a> Shared<'a> {
         let place = place(path);
         let directory = place.parent().unwrap_or(&place);
         let id = fs::metadata(directory).map(|metadata| FileId::of(&metadata));
-        let queue = self.lock();
+        let queue = &self.queue.lock().own;
         references.is_at(&place) || queue.places.contains(directory) || id.is_ok_and(|id| queue.listed.contains(&id))
     }
 
@@ -253,52 +248,34 @@ impl<'a> Shared<'a> {
     fn work(&self) -> WalkFound {
         let mut found = WalkFound::default();
         let _unwinding = Unwinding(self);
-        while let Some(next) = self.next() {
+        let take = |queue: &mut Queue<'a>, at_work| {
+            let mut next = queue.waiting.pop();
+            if next.is_none() && at_work == 0 {
+                next = queue.later.pop_first().map(|(_, later)| later);
+            }
+            match next {
+                Some(next) => Taken::Work(next),
+                None if at_work == 0 => Taken::End,
+                None => Taken::Nothing,
+            }
+        };
+        while let Some(next) = self.queue.next(self.stop, take) {
             let before = found.files.len();
             let children = self.list(next, &mut found);
             let new: u64 = (found.files.len() - before).into();
             (self.tell)(self.listed.fetch_add(new, Ordering::Relaxed) + new);
-            let mut queue = self.lock();
-            queue.at_work -= 1;
-            // This thread takes one of them. Waking all others for each directory would take longer than listing it.
-            let more = children.len().saturating_sub(1).min(queue.asleep);
-            let is_end = queue.at_work == 0 && queue.waiting.is_empty() && children.is_empty();
-            queue.waiting.extend(children);
-            drop(queue);
-            if is_end {
-                self.changed.notify_all();
-            }
-            for _ in 0..more {
-                self.changed.notify_one();
-            }
+            self.queue.end_work(|queue, at_work| {
+                let count = children.len();
+                queue.waiting.extend(children);
+                // This thread takes one of them. Waking all others for each directory would take longer than listing it.
+                if at_work == 0 && queue.waiting.is_empty() {
+                    ALL
+                } else {
+                    count.saturating_sub(1)
+                }
+            });
         }
         found
-    }
-
-    /// The next directory to list; `None` if there will be no more.
-    fn next(&self) -> Option<Waiting<'a>> {
-        let mut queue = self.lock();
-        loop {
-            if self.stop.is_stopped() {
-                self.changed.notify_all();
-                return None;
-            }
-            let mut next = queue.waiting.pop();
-            if next.is_none() && queue.at_work == 0 {
-                let Some((_, later)) = queue.later.pop_first() else {
-                    self.changed.notify_all();
-                    return None;
-                };
-                next = Some(later);
-            }
-            if next.is_some() {
-                queue.at_work += 1;
-                return next;
-            }
-            queue.asleep += 1;
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.asleep -= 1;
-        }
     }
 
     /// Adds the files of a directory, and returns its subdirectories.
@@ -331,7 +308,7 @@ impl<'a> Shared<'a> {
                 is_open: true,
                 ..next
             };
-            self.lock().later.insert(path, later);
+            self.queue.lock().own.later.insert(path, later);
             return Vec::new();
         }
         let mut children = Vec::new();
@@ -399,7 +376,7 @@ impl<'a> Shared<'a> {
             if is_below && self.selection.contains(facts.id()) {
                 return None;
             }
-            !self.lock().listed.insert(facts.id())
+            !self.queue.lock().own.listed.insert(facts.id())
         } else if next.directory.is_link() {
             found.left.links += 1;
             return None;
@@ -412,7 +389,7 @@ impl<'a> Shared<'a> {
             if is_below && place.as_ref().is_some_and(|place| self.selection.is_at(place)) {
                 return None;
             }
-            let mut queue = self.lock();
+            let queue = &mut self.queue.lock().own;
             queue.mounts.add(directory, facts) || place.is_some_and(|place| !queue.places.insert(place))
         };
         found.left.repeated += u64::from(is_listed);
@@ -421,16 +398,12 @@ impl<'a> Shared<'a> {
 
     /// The file system of a device, read from a descriptor that is open on it.
     fn system(&self, device: u64, open: BorrowedFd<'_>) -> System {
-        let known = self.lock().systems.get(&device).copied();
+        let known = self.queue.lock().own.systems.get(&device).copied();
         known.unwrap_or_else(|| {
             let system = file_system_of(open).map_or_else(|_| System::default(), |found| System::of(&found));
-            self.lock().systems.insert(device, system);
+            self.queue.lock().own.systems.insert(device, system);
             system
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue<'a>> {
-        lock_mutex(&self.queue)
     }
 }
 
@@ -440,12 +413,11 @@ struct Unwinding<'s, 'a>(&'s Shared<'a>);
 impl Drop for Unwinding<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let mut queue = self.0.lock();
-            queue.waiting.clear();
-            queue.later.clear();
-            queue.at_work = queue.at_work.saturating_sub(1);
-            drop(queue);
-            self.0.changed.notify_all();
+            self.0.queue.end_work(|queue, _| {
+                queue.waiting.clear();
+                queue.later.clear();
+                ALL
+            });
         }
     }
 }

@@ -195,7 +195,7 @@ impl<'a> Sorter<'_, 'a> {
                 let directory = &self.next.directory;
                 let child = self.waiting(directory.linked_child(name, ()));
                 let path = directory.path_of(name.to_bytes());
-                self.shared.lock().later.insert(path, child);
+                self.shared.queue.lock().own.later.insert(path, child);
                 self.others = None;
             }
             FileType::Directory => self.others = None,
