@@ -37,8 +37,8 @@ pub mod visible;
 #[cfg(feature = "walk")]
 pub mod walk;
 
+mod disk_order;
 mod handle;
-mod place;
 mod stop;
 #[cfg(test)]
 mod testing;

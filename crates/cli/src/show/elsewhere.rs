@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use seekless_results::{bytes, visible};
-use seekless_tools::dupes::catalogue::{Elsewhere, FoundElsewhere, Match};
+use seekless_tools::dupes::catalogue::{CatalogueMatches, CatalogueName, Match};
 use seekless_tools::json::written;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use super::units::counted;
 use super::visible::visible_path;
 
 /// Writes the files that catalogues have, too, each with where it is there.
-pub fn show_elsewhere(found: &FoundElsewhere, form: Option<JsonForm>) -> io::Result<()> {
+pub fn show_elsewhere(found: &CatalogueMatches, form: Option<JsonForm>) -> io::Result<()> {
     let mut page = Page::stdout();
     let same = found
         .matches
@@ -46,7 +46,7 @@ pub fn show_elsewhere(found: &FoundElsewhere, form: Option<JsonForm>) -> io::Res
             ("same digest", same, more_same),
             ("same size and beginning", perhaps, more_perhaps),
         ] {
-            for Elsewhere { host, path, is_itself } in places {
+            for CatalogueName { host, path, is_itself } in places {
                 let itself = if *is_itself { ", perhaps this file itself" } else { "" };
                 let (host, path) = (visible(host), visible_path(path));
                 writeln!(page, "  {word}{itself}, {}: {host}:{path}", bytes(*size))?;

@@ -181,10 +181,10 @@ impl Listing {
 }
 
 /// A name that is in one directory or in both; `None` for the side that lacks it.
-pub type Met<'a> = (Option<&'a ListingEntry>, Option<&'a ListingEntry>);
+pub type MergedEntry<'a> = (Option<&'a ListingEntry>, Option<&'a ListingEntry>);
 
 /// Iterates over two sorted directories together, in the order of names.
-pub fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
+pub fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = MergedEntry<'a>> {
     let (mut left, mut right) = (one.entries.as_slice(), other.entries.as_slice());
     std::iter::from_fn(move || {
         let order = match (left.first(), right.first()) {

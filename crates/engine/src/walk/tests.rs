@@ -17,7 +17,7 @@ use super::*;
 
 /// The results of a walk; files by their paths and bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Met {
+enum MergedEntry {
     File(PathBuf, Vec<u8>),
     Failed(PathBuf, String),
 }
@@ -28,10 +28,10 @@ fn read(file: &FileAt) -> Vec<u8> {
     bytes
 }
 
-fn met(found: FoundFile) -> Met {
+fn met(found: FoundFile) -> MergedEntry {
     match found {
-        Ok(file) => Met::File(file.path().to_owned(), read(&file)),
-        Err((path, reason)) => Met::Failed(path, reason),
+        Ok(file) => MergedEntry::File(file.path().to_owned(), read(&file)),
+        Err((path, reason)) => MergedEntry::Failed(path, reason),
     }
 }
 
@@ -66,7 +66,7 @@ fn walk_within(root: &Path, limit: &Arc<Limit<1>>) -> Walk<Everything> {
 }
 
 /// Walks with this many open directories. With `kept`, each file is read after all were found.
-fn walked(root: &Path, most_open: usize, kept: bool) -> (Vec<Met>, Everything) {
+fn walked(root: &Path, most_open: usize, kept: bool) -> (Vec<MergedEntry>, Everything) {
     let limit = Limit::new(most_open);
     let mut walk = walk_within(root, &limit);
     let all = if kept {
@@ -80,14 +80,14 @@ fn walked(root: &Path, most_open: usize, kept: bool) -> (Vec<Met>, Everything) {
 }
 
 /// Lists by whole paths.
-fn naive(directory: &Path, all: &mut Vec<Met>, left: &mut Everything) {
+fn naive(directory: &Path, all: &mut Vec<MergedEntry>, left: &mut Everything) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let kind = fs::symlink_metadata(&path).unwrap().file_type();
         if kind.is_dir() {
             naive(&path, all, left);
         } else if kind.is_file() {
-            all.push(Met::File(path.clone(), fs::read(&path).unwrap()));
+            all.push(MergedEntry::File(path.clone(), fs::read(&path).unwrap()));
         } else if kind.is_symlink() {
             left.links += 1;
         } else if kind.is_fifo() {
@@ -216,7 +216,7 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
     for (most_open, kept) in [(1, true), (1, false), (10, true), (1000, false)] {
         let (all, _) = walked(place.path(), most_open, kept);
         let lengths = all.iter().map(|met| match met {
-            Met::File(path, bytes) if bytes == b"bytes" => path.as_os_str().len(),
+            MergedEntry::File(path, bytes) if bytes == b"bytes" => path.as_os_str().len(),
             other => panic!("{other:?}"),
         });
         let below = place.path().as_os_str().len() + "/file".len();

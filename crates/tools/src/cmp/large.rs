@@ -16,7 +16,7 @@ use seekless::{Comparer, Comparison, Method, Part, Progress, Side, full_text};
 use super::error::{CmpProblem, Error};
 use super::lines::LineCount;
 use super::side::CmpInput;
-use super::{ByteDifference, CmpOutcome, CmpRequest, CmpVerdict, End, TOLD_BYTES, Way};
+use super::{ByteDifference, CmpOutcome, CmpRequest, CmpVerdict, End, MethodUsed, TOLD_BYTES};
 use crate::handle::path_of;
 
 /// For smaller files, querying the memory takes as long as reading some hundred KiB again.
@@ -101,7 +101,7 @@ impl<'a> RestOfPair<'a> {
 
     /// Compares by this method.
     pub fn compare_by(&self, method: &Method, why: &str) -> Result<CmpOutcome, Error> {
-        self.outcome(self.run(method), Way::new(&method.to_string(), why))
+        self.outcome(self.run(method), MethodUsed::new(&method.to_string(), why))
     }
 
     fn plan(&self, is_predicted: bool, memory_bytes: impl FnOnce() -> u64) -> Result<Plan, Error> {
@@ -134,9 +134,9 @@ impl<'a> RestOfPair<'a> {
                 self.compare_by(&plan.otherwise, &why)
             }
             comparison => {
-                let way = Way::new(&plan.method.to_string(), &plan.why);
+                let way = MethodUsed::new(&plan.method.to_string(), &plan.why);
                 let planned = Some((plan, started.elapsed()));
-                self.outcome(comparison, Way { planned, ..way })
+                self.outcome(comparison, MethodUsed { planned, ..way })
             }
         }
     }
@@ -160,7 +160,7 @@ impl<'a> RestOfPair<'a> {
         comparer.compare_told(&parts[0], &parts[1], progress)
     }
 
-    fn outcome(&self, comparison: seekless::Result<Comparison>, way: Way) -> Result<CmpOutcome, Error> {
+    fn outcome(&self, comparison: seekless::Result<Comparison>, way: MethodUsed) -> Result<CmpOutcome, Error> {
         let comparison = comparison.map_err(|error| self.named(&error))?;
         Ok(CmpOutcome {
             verdict: self.verdict(&comparison)?,

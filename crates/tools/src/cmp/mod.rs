@@ -186,7 +186,7 @@ pub struct CmpOutcome {
     pub unread_bytes: u64,
     /// How they were compared.
     #[serde(flatten)]
-    pub way: Way,
+    pub way: MethodUsed,
     /// The last rows, which are not written yet.
     #[serde(skip)]
     pub rows: Vec<u8>,
@@ -194,7 +194,7 @@ pub struct CmpOutcome {
 
 /// How files were compared.
 #[derive(Clone, Debug, Serialize)]
-pub struct Way {
+pub struct MethodUsed {
     /// The method, or a word such as `identity` if none was needed.
     pub method: String,
     /// Why.
@@ -204,7 +204,7 @@ pub struct Way {
     pub planned: Option<(Plan, Duration)>,
 }
 
-impl Way {
+impl MethodUsed {
     fn new(method: &str, why: &str) -> Self {
         Self {
             method: method.to_owned(),
@@ -221,12 +221,12 @@ impl Way {
 pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, Error> {
     let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored());
     let Some(mut sides) = open(request, identity_counts)? else {
-        let way = Way::new("identity", "both names lead to the same place of the same file");
+        let way = MethodUsed::new("identity", "both names lead to the same place of the same file");
         return Ok(unread(CmpVerdict::Equal, way));
     };
     let limit_bytes = request.limit_bytes.unwrap_or(u64::MAX);
     if sizes_differ(request, &sides, limit_bytes) {
-        let way = Way::new("sizes", "the sizes differ");
+        let way = MethodUsed::new("sizes", "the sizes differ");
         return Ok(unread(CmpVerdict::SizesDiffer, way));
     }
     if let WantedDifferences::Every(style) = request.wanted {
@@ -259,11 +259,14 @@ pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, 
 fn read(verdict: CmpVerdict, compared_bytes: u64) -> CmpOutcome {
     CmpOutcome {
         compared_bytes,
-        ..unread(verdict, Way::new("stream", "both are read in turn until one ends"))
+        ..unread(
+            verdict,
+            MethodUsed::new("stream", "both are read in turn until one ends"),
+        )
     }
 }
 
-fn unread(verdict: CmpVerdict, way: Way) -> CmpOutcome {
+fn unread(verdict: CmpVerdict, way: MethodUsed) -> CmpOutcome {
     CmpOutcome {
         verdict,
         compared_bytes: 0,

@@ -21,8 +21,8 @@ use super::copying::{Attempts, Copying, Devices, LARGE_BYTES, Worker};
 use super::names::Failed;
 use super::pair::At;
 use super::{Checksum, CpDurability, CpSummary, When};
+use crate::disk_order::resident_bytes;
 use crate::handle::path_of;
-use crate::place::resident_bytes;
 
 /// How the bytes of a file moved.
 #[derive(Default)]

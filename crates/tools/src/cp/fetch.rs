@@ -13,7 +13,7 @@ use seekless::walk::{FOUND_FILE, StatFacts};
 use super::Existing;
 use super::copying::{CopyBatch, Copying, ListedEntries};
 use super::data::is_cold;
-use crate::place::{MEASURED_BYTES, fetch_in_order, seek_facts, spread};
+use crate::disk_order::{MEASURED_BYTES, fetch_in_order, seek_facts, spread};
 
 /// With fewer files, looking does not pay.
 const LEAST_LOOKED_AT: usize = 16;

@@ -427,7 +427,7 @@ fn times_of(directory: BorrowedFd<'_>) -> io::Result<[Time; 2]> {
 
 /// What a journal says.
 #[derive(Default)]
-struct Told {
+struct JournalContents {
     /// When the copy began.
     began_ns: Option<i64>,
     /// When what was named is whole.
@@ -440,7 +440,7 @@ struct Told {
     pieces: Vec<SyncedPiece>,
 }
 
-impl Told {
+impl JournalContents {
     /// What counts if a copy starts over.
     fn anew(self) -> Self {
         Self {
@@ -452,8 +452,8 @@ impl Told {
 
 /// Reads a journal. A crash between two processes that wrote it, or after the last one, takes what was named after the last sync
 /// before it. What is not understood counts for nothing.
-fn read(text: &str, here: &(String, Option<u64>)) -> Told {
-    let mut told = Told::default();
+fn read(text: &str, here: &(String, Option<u64>)) -> JournalContents {
+    let mut told = JournalContents::default();
     let mut last: Option<Uptime> = None;
     for line in text.lines() {
         match serde_json::from_str(line) {

@@ -25,12 +25,12 @@ pub(super) struct NewFile<'a> {
     /// Only a handle ([`sys::open_entry`]) if it is not a regular file.
     pub file: File,
     /// Where it is.
-    place: Place<'a>,
+    place: NewFilePlace<'a>,
     /// How many of its bytes are right already.
     pub right_bytes: u64,
 }
 
-enum Place<'a> {
+enum NewFilePlace<'a> {
     Unnamed,
     /// Under a temporary name.
     Temporary(CString),
@@ -80,7 +80,7 @@ impl<'a> NewFile<'a> {
         if let Some((journal, source)) = large
             && let Some((file, name, right_bytes)) = journal.unfinished(directory, at.to, source)?
         {
-            let mut new = new(file, Place::Temporary(name));
+            let mut new = new(file, NewFilePlace::Temporary(name));
             new.right_bytes = right_bytes;
             return Ok(new);
         }
@@ -88,11 +88,11 @@ impl<'a> NewFile<'a> {
         if at.is_in_new() && at.directory.own.is_staged {
             return match retry_on_intr(|| openat(directory, at.to, flags, Mode::from_raw_mode(mode as RawMode))) {
                 Err(Errno::EXIST) => Err(collision()),
-                opened => Ok(new(opened?.into(), Place::Staged(at.to, &shared.has_partial))),
+                opened => Ok(new(opened?.into(), NewFilePlace::Staged(at.to, &shared.has_partial))),
             };
         }
         if let Support::Available((file, _)) = sys::unnamed_file_with(directory, mode)? {
-            return Ok(new(file, Place::Unnamed));
+            return Ok(new(file, NewFilePlace::Unnamed));
         }
         at.require_renames()?;
         let create = |name: &CStr| {
@@ -104,7 +104,7 @@ impl<'a> NewFile<'a> {
         let file = File::from(file);
         // Until it is renamed, because what a killed process left is not locked.
         file.try_lock()?;
-        Ok(new(file, Place::Temporary(name)))
+        Ok(new(file, NewFilePlace::Temporary(name)))
     }
 
     /// Makes an entry of another kind by `make`. It has its name at once only where nobody else can rename it: what is given by a
@@ -125,11 +125,11 @@ impl<'a> NewFile<'a> {
                 }
                 done => done?,
             }
-            let staged = is_staged.then_some(Place::Staged(at.to, &shared.has_partial));
-            (at.to.to_owned(), staged.unwrap_or(Place::Given))
+            let staged = is_staged.then_some(NewFilePlace::Staged(at.to, &shared.has_partial));
+            (at.to.to_owned(), staged.unwrap_or(NewFilePlace::Given))
         } else {
             let (name, ()) = with_temporary_name(shared.journal.as_ref(), make)?;
-            (name.clone(), Place::Temporary(name))
+            (name.clone(), NewFilePlace::Temporary(name))
         };
         let opened = sys::open_entry(directory, &name).inspect_err(|_| {
             let _ = unlinkat(directory, &name, AtFlags::empty());
@@ -145,7 +145,7 @@ impl<'a> NewFile<'a> {
         // Renaming sets the ctime alone.
         let was_renamed = found.changed_ns.abs_diff(found.modified_ns) > RENAMED_NS;
         if found.kind != kind || found.names > 1 || (!is_own || was_renamed) && is_sure(&new.file) {
-            new.place = Place::Given;
+            new.place = NewFilePlace::Given;
             return Err(io::Error::other("another process replaced it"));
         }
         Ok(new)
@@ -158,7 +158,7 @@ impl<'a> NewFile<'a> {
             found.is_ok_and(|found| journal.goes_on_with(&found, source))
         };
         if journal.is_some_and(goes_on) {
-            self.place = Place::Given;
+            self.place = NewFilePlace::Given;
         }
     }
 
@@ -168,8 +168,8 @@ impl<'a> NewFile<'a> {
             owner: all.owner,
             group: all.group,
             mode: match self.place {
-                Place::Unnamed | Place::Staged(..) => first_mode & !*UMASK,
-                Place::Temporary(_) | Place::Given => 0o600,
+                NewFilePlace::Unnamed | NewFilePlace::Staged(..) => first_mode & !*UMASK,
+                NewFilePlace::Temporary(_) | NewFilePlace::Given => 0o600,
             },
             may_have_extended: all.inherit,
         }
@@ -178,11 +178,11 @@ impl<'a> NewFile<'a> {
     /// Gives it a name that is free.
     fn name(&mut self, name: &CStr) -> io::Result<()> {
         match &self.place {
-            Place::Unnamed => sys::name_open_file(&self.file, self.directory, as_os(name))?,
-            Place::Temporary(old) => rename_to_free(self.directory, old, name)?,
-            Place::Staged(..) | Place::Given => {}
+            NewFilePlace::Unnamed => sys::name_open_file(&self.file, self.directory, as_os(name))?,
+            NewFilePlace::Temporary(old) => rename_to_free(self.directory, old, name)?,
+            NewFilePlace::Staged(..) | NewFilePlace::Given => {}
         }
-        self.place = Place::Given;
+        self.place = NewFilePlace::Given;
         Ok(())
     }
 
@@ -192,18 +192,18 @@ impl<'a> NewFile<'a> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && replaces => {
                 at.require_renames()
                     .map_err(|error| ("replace the existing file", error))?;
-                if let Place::Unnamed = self.place {
+                if let NewFilePlace::Unnamed = self.place {
                     let temporary = temporary_name(journal);
                     self.file.try_lock().map_err(|error| ("lock the copy", error.into()))?;
                     self.name(&temporary)
                         .map_err(|error| ("give the copy a temporary name", error))?;
-                    self.place = Place::Temporary(temporary);
+                    self.place = NewFilePlace::Temporary(temporary);
                 }
-                if let Place::Temporary(temporary) = &self.place {
+                if let NewFilePlace::Temporary(temporary) = &self.place {
                     renameat(at.handles[1], temporary, at.handles[1], at.to)
                         .map_err(|error| ("replace the existing file", error.into()))?;
                 }
-                self.place = Place::Given;
+                self.place = NewFilePlace::Given;
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(("create the copy", collision())),
@@ -215,12 +215,12 @@ impl<'a> NewFile<'a> {
 impl Drop for NewFile<'_> {
     fn drop(&mut self) {
         let name = match &self.place {
-            Place::Temporary(name) => name.as_c_str(),
-            Place::Staged(name, _) => name,
-            Place::Unnamed | Place::Given => return,
+            NewFilePlace::Temporary(name) => name.as_c_str(),
+            NewFilePlace::Staged(name, _) => name,
+            NewFilePlace::Unnamed | NewFilePlace::Given => return,
         };
         let removed = retry_on_intr(|| unlinkat(self.directory, name, AtFlags::empty()));
-        if let (Place::Staged(_, has_partial), Err(_)) = (&self.place, removed) {
+        if let (NewFilePlace::Staged(_, has_partial), Err(_)) = (&self.place, removed) {
             has_partial.store(true, Ordering::Relaxed);
         }
     }

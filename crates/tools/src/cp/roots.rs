@@ -102,7 +102,7 @@ fn begin_all(
     let mut roots = Vec::new();
     for path in sources {
         let path = path.as_ref();
-        let named = Named::of(path);
+        let named = SourceName::of(path);
         let own_name = named.name.as_ref().filter(|_| !container.is_for_directory);
         let name = container.name.as_ref().or(own_name).cloned();
         if let Some(name) = &name
@@ -191,7 +191,7 @@ impl Container {
         if meaning == TargetMeaning::Directory || sources > 1 {
             return Err(CpError::NotDirectory(target.to_owned()));
         }
-        let named = Named::of(target);
+        let named = SourceName::of(target);
         match named.name {
             Some(name) => Self::open(&named.above, Some(name), named.is_directory),
             // Such as `.`, with the meaning of a name.
@@ -269,7 +269,7 @@ fn open_place(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// A path, taken apart.
-pub(super) struct Named {
+pub(super) struct SourceName {
     /// The directory above; empty for the working directory.
     above: PathBuf,
     /// The last name; `None` for a path that ends in `.`, `..` or is the root, which has no name for a copy.
@@ -278,7 +278,7 @@ pub(super) struct Named {
     is_directory: bool,
 }
 
-impl Named {
+impl SourceName {
     fn of(path: &Path) -> Self {
         let bytes = path.as_os_str().as_bytes();
         let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
@@ -300,7 +300,7 @@ impl Named {
 fn begin(
     shared: &Copying<'_>,
     source: &Path,
-    named: &Named,
+    named: &SourceName,
     container: &Container,
     name: Option<CString>,
     limit: &Arc<Limit<2>>,
@@ -343,7 +343,7 @@ fn begin(
 /// Queues a source that is not a directory. Returns the directory that it is in.
 fn begin_entry(
     shared: &Copying<'_>,
-    named: &Named,
+    named: &SourceName,
     container: &Container,
     name: Option<CString>,
     limit: &Arc<Limit<2>>,

@@ -472,7 +472,7 @@ fn files_that_are_not_copied_are_not_left_in_the_page_cache() {
         .collect();
     let resident = || {
         all.iter()
-            .filter(|file| crate::place::resident_bytes(file) != Some(0))
+            .filter(|file| crate::disk_order::resident_bytes(file) != Some(0))
             .count()
     };
     for kept in [Existing::Kept, Existing::ReplacedIfOlder, Existing::Replaced] {

@@ -42,7 +42,7 @@ const KEPT_DAYS: u32 = 180;
 const NOTED_DAYS: u32 = 30;
 
 /// The digests of earlier searches, and what is added to them.
-pub(super) struct Cache {
+pub(super) struct DigestCache {
     path: PathBuf,
     database: Database,
     rows: Option<ReadOnlyTable<Key, Row>>,
@@ -64,7 +64,7 @@ type Failure = Box<dyn std::error::Error>;
 type NewDigests = (u32, Option<u64>, Option<Box<[u8; 32]>>);
 
 /// The cache, if its rows can tell whether a file has changed, and which file system it is on.
-pub(super) fn cache_of<'s>(search: &'s Search<'_>, number: u32) -> Option<&'s Cache> {
+pub(super) fn cache_of<'s>(search: &'s Search<'_>, number: u32) -> Option<&'s DigestCache> {
     let cache = search
         .cache
         .as_ref()
@@ -110,7 +110,7 @@ pub(super) fn may_keep(search: &Search<'_>, number: u32, file: &File) -> bool {
         && matches!(write_back(file, 0, 0), Ok(Support::Available(())))
 }
 
-impl Cache {
+impl DigestCache {
     /// Opens a cache for a search at this time, or makes it and the directories above it.
     ///
     /// # Errors
@@ -341,7 +341,7 @@ mod tests {
         let path = place.path().join("cache");
         // All files are on one file system.
         let open = |path: &Path| {
-            let cache = Cache::open(path, SystemTime::now()).unwrap();
+            let cache = DigestCache::open(path, SystemTime::now()).unwrap();
             cache
                 .systems
                 .lock()
@@ -349,7 +349,7 @@ mod tests {
                 .insert(Files::made(1, 1, |_| 1).get(0).device, Some(1));
             cache
         };
-        let rows = |cache: &Cache| cache.rows.as_ref().map_or(0, |rows| rows.len().unwrap());
+        let rows = |cache: &DigestCache| cache.rows.as_ref().map_or(0, |rows| rows.len().unwrap());
         for size in 1..6 {
             let files = Files::made(1, 100, |_| size);
             let cache = open(&path);
@@ -370,7 +370,11 @@ mod tests {
             assert_eq!(cache.content(7, files.get(7)), Some(blake3::hash(&[5])));
             assert_eq!(cache.save(&files), None);
             drop(cache);
-            assert_eq!(rows(&Cache::open(&path, SystemTime::now()).unwrap()), expected, "{day}");
+            assert_eq!(
+                rows(&DigestCache::open(&path, SystemTime::now()).unwrap()),
+                expected,
+                "{day}"
+            );
         }
     }
 }

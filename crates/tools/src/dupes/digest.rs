@@ -11,7 +11,7 @@ use seekless_sys::lock_mutex;
 use super::cache::{cache_of, may_keep};
 use super::opened::{Open, cause, check, drop_read, layout, member, open, unread};
 use super::{Class, Failed, Member, Proof, Search};
-use crate::place::resident_bytes;
+use crate::disk_order::resident_bytes;
 
 /// The digest of a file.
 pub(super) struct Digested {

@@ -8,7 +8,7 @@ use seekless::files::FileState;
 use super::contained::{contained_directories, overlap};
 use super::contents::{Contents, Inside, Inventory};
 use super::trees::{DirectoryNode, TreeSum, directory_key, freed_by, own, trees};
-use super::{Class, ContainedDirectory, Equal, EqualFiles, FoundName, Met, Proof, Search, TreeOverlap};
+use super::{Class, ContainedDirectory, Equal, EqualFiles, FoundName, Proof, RootSpan, Search, TreeOverlap};
 use crate::walk::Visited;
 
 /// What a search finds out about directories.
@@ -55,7 +55,7 @@ pub(super) fn find_directories(search: &Search<'_>, visited: &[Visited], classes
         }
         let mut group: Vec<usize> = alike.iter().copied().filter(|number| !told[*number]).collect();
         let TreeSum { files, bytes, .. } = trees[alike[0]].sum;
-        let mut met = Met::default();
+        let mut met = RootSpan::default();
         for number in &group {
             met.add([root(*number)]);
         }

@@ -9,9 +9,9 @@ use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::cache::cache_of;
+use super::disk_order::{fetch_in_order, put_in_order};
 use super::heads_part::{Digest, HeadsPart};
 use super::opened::forget;
-use super::place::{fetch_in_order, put_in_order};
 use super::resident::LeftResident;
 use super::twins::Twins;
 use super::{Failed, Search, SearchProgress};

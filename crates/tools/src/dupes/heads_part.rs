@@ -15,7 +15,7 @@ use super::cache::may_keep;
 use super::opened::{READ_AHEAD_BYTES, cause, check, member, open_file, own_bytes, unread};
 use super::twins::Twins;
 use super::{Failed, Member, Search};
-use crate::place::resident_bytes;
+use crate::disk_order::resident_bytes;
 
 /// Digest of the size and the beginning of a file, and its number.
 pub(super) type Digest = (u64, u32);

@@ -14,13 +14,13 @@ mod contained;
 mod contents;
 mod digest;
 mod directories;
+mod disk_order;
 mod found;
 mod heads;
 mod heads_part;
 mod layers;
 mod opened;
 mod order;
-mod place;
 mod prove;
 mod resident;
 mod split;
@@ -46,9 +46,10 @@ use crate::tree::large::Large;
 use crate::walk::{self, Files, Filter, Selection};
 pub use alike::NamePart;
 use alike::{apart_by_name, drop_single_names};
-use cache::Cache;
+use cache::DigestCache;
 pub use contents::Contents;
 use directories::{FoundDirectories, find_directories};
+use disk_order::look_at_devices;
 use found::{Class, Member};
 pub use found::{
     ContainedDirectory, DuplicatesSum, Equal, EqualFiles, FoundDuplicates, FoundName, Proof, ReportedGroup,
@@ -57,7 +58,6 @@ pub use found::{
 use heads::{Beginnings, by_heads};
 use opened::{Layouts, forget, sort_out};
 use order::PathOrder;
-use place::look_at_devices;
 use prove::{prove_all, with_twins};
 use twins::Twins;
 
@@ -131,7 +131,7 @@ struct Search<'a> {
     names: Vec<(u32, u32)>,
     /// Files that were not in memory, and are dropped from it at the end.
     cold: RwLock<HashSet<u32>>,
-    cache: Option<Cache>,
+    cache: Option<DigestCache>,
     layouts: Layouts,
     /// Whether small files are compared as soon as they begin alike.
     finds_twins: bool,
@@ -174,7 +174,7 @@ fn find_at(
     } = found;
     ends.push(Instant::now());
     let (mut numbers, names) = distinct(&files);
-    let cache = options.cache.as_deref().map(|path| Cache::open(path, now));
+    let cache = options.cache.as_deref().map(|path| DigestCache::open(path, now));
     let (cache, cache_failure) = match cache {
         Some(Err(reason)) => (None, Some(reason)),
         opened => (opened.and_then(Result::ok), None),
@@ -230,7 +230,7 @@ fn find_at(
         large: search.large.used(),
         read_files: numbers.len() as u64,
         read_bytes: search.read_bytes.load(Ordering::Relaxed),
-        cached: search.cache.as_ref().map_or(0, Cache::hits),
+        cached: search.cache.as_ref().map_or(0, DigestCache::hits),
         plan: search.plan,
         steps: std::array::from_fn(|step| ends[step + 1] - ends[step]),
         across: options.across,
@@ -295,7 +295,7 @@ impl<'a> Search<'a> {
         options: &'a SearchOptions,
         (stop, tell): (&'a Stop, Tell<'a>),
         names: Vec<(u32, u32)>,
-        cache: Option<Cache>,
+        cache: Option<DigestCache>,
     ) -> Self {
         Self {
             files,
@@ -356,7 +356,7 @@ impl Search<'_> {
         if self.options.across == Across::Files {
             return;
         }
-        let mut met = vec![Met::default(); several.len()];
+        let mut met = vec![RootSpan::default(); several.len()];
         for number in &*numbers {
             if let Ok(size) = several.binary_search(&bytes(number)) {
                 met[size].add(self.names_of(*number).map(|name| self.files.root(name)));
@@ -392,7 +392,7 @@ impl Search<'_> {
         if self.options.across == Across::Files {
             return numbers.nth(1).is_some();
         }
-        let mut met = Met::default();
+        let mut met = RootSpan::default();
         for number in numbers {
             let roots = self.names_of(number).map(|name| self.files.root(name));
             if let Across::References(_) = self.options.across {
@@ -408,13 +408,13 @@ impl Search<'_> {
 
 /// Files that may be equal, and the roots of their names.
 #[derive(Clone, Copy, Default)]
-struct Met {
+struct RootSpan {
     files: u32,
     /// The least and the greatest.
     roots: Option<(u32, u32)>,
 }
 
-impl Met {
+impl RootSpan {
     fn add(&mut self, roots: impl IntoIterator<Item = u32>) {
         self.files += 1;
         for root in roots {

@@ -15,7 +15,7 @@ use seekless::files::{Run, data_ranges, shared_bytes, shared_layout};
 use seekless_sys::drop_from_cache;
 
 use super::{Failed, Member, Search};
-use crate::place::resident_bytes;
+use crate::disk_order::resident_bytes;
 use crate::walk::{CHANGED, GONE, StatFacts, Unlisted};
 
 /// From this size on, it pays to check whether files share all blocks; smaller files are read faster than that.

@@ -12,8 +12,8 @@ use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES, WHOLE_BYTES};
 
 use super::alike::apart_by_name;
 use super::digest::digest;
+use super::disk_order::fetch_groups;
 use super::opened::{Layout, Open, cause, check, forget, forget_open, layout, member, open};
-use super::place::fetch_groups;
 use super::split::Split;
 use super::{Class, Failed, Proof, Search, SearchProgress};
 use crate::tree::TreeFinding;

@@ -7,16 +7,16 @@ use rustix::fs::{FileType, Mode, openat};
 use seekless::batch::{Each, Failed, Heads};
 use seekless::walk::{FOUND_FILE, StatFacts, in_each};
 
+use super::disk_order::{fetch, is_rest_wanted, look_at_device};
 use super::look::{compare_special, failed};
-use super::pair::{ComparedPair, Means, OpenedPair, differ_in_size};
-use super::place::{fetch, is_rest_wanted, look_at_device};
+use super::pair::{CompareContext, ComparedPair, OpenedPair, differ_in_size};
 use super::shared::{CompareJob, Matched, PairPiece};
 use super::{TreeFinding, TreeSummary};
 
 /// The state of a thread that compares batches.
 pub(super) struct PairBatch<'a> {
     job: &'a CompareJob<'a>,
-    means: Means<'a>,
+    means: CompareContext<'a>,
     pieces: Vec<PairPiece>,
     /// Pairs that begin alike, and whose rest is fetched before they are compared.
     alike: Vec<(usize, Matched)>,

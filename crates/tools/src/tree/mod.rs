@@ -35,11 +35,11 @@
 mod batch;
 mod compare;
 mod directory;
+mod disk_order;
 pub(crate) mod large;
 mod list;
 mod look;
 mod pair;
-mod place;
 mod same_size;
 mod shared;
 mod tell;

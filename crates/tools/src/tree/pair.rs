@@ -26,7 +26,7 @@ pub(super) struct OpenedPair {
 }
 
 /// The resources for comparing two files.
-pub(super) struct Means<'a> {
+pub(super) struct CompareContext<'a> {
     pub options: TreeOptions<'a>,
     pub large: &'a Large,
     pub stop: &'a Stop,
@@ -74,7 +74,7 @@ impl OpenedPair {
     }
 
     /// Compares the files, given their heads, which are usually the whole files.
-    pub fn compare(&self, [one, other]: [&[u8]; 2], means: &mut Means<'_>, compared: &mut ComparedPair) {
+    pub fn compare(&self, [one, other]: [&[u8]; 2], means: &mut CompareContext<'_>, compared: &mut ComparedPair) {
         let common = one.len().min(other.len()) as u64;
         let sizes = [self.facts[0].bytes, self.facts[1].bytes];
         let contents = if let Some(offset) = first_difference(one, other) {
@@ -101,7 +101,7 @@ impl OpenedPair {
     }
 
     /// Compares the files without their heads.
-    pub fn compare_alone(&self, means: &mut Means<'_>, compared: &mut ComparedPair) {
+    pub fn compare_alone(&self, means: &mut CompareContext<'_>, compared: &mut ComparedPair) {
         let mut heads = [vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]];
         let read = |side: usize| read_full(&self.files[side], &mut heads[side], 0);
         let lengths = in_each("read", &mut failures(&mut compared.found), read);
@@ -111,7 +111,11 @@ impl OpenedPair {
     }
 
     /// Compares from `start` on. `Err(None)` if the job was stopped.
-    fn compare_rest(&self, start: u64, means: &mut Means<'_>) -> Result<Option<ContentsDiffer>, Option<TreeFinding>> {
+    fn compare_rest(
+        &self,
+        start: u64,
+        means: &mut CompareContext<'_>,
+    ) -> Result<Option<ContentsDiffer>, Option<TreeFinding>> {
         let common = self.facts[0].bytes.min(self.facts[1].bytes);
         let mut at = start;
         if common >= LARGE_BYTES {
@@ -133,7 +137,11 @@ impl OpenedPair {
     }
 
     /// Reads both from `at` to the end of one, ignoring sizes, which are meaningless in /proc and /sys.
-    fn read_on(&self, mut at: u64, means: &mut Means<'_>) -> Result<Option<ContentsDiffer>, Option<TreeFinding>> {
+    fn read_on(
+        &self,
+        mut at: u64,
+        means: &mut CompareContext<'_>,
+    ) -> Result<Option<ContentsDiffer>, Option<TreeFinding>> {
         for buffer in &mut means.rest {
             buffer.resize(BLOCK_BYTES, 0);
         }

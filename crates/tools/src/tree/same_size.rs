@@ -14,7 +14,7 @@ use seekless::plan::Scan;
 use serde::Serialize;
 
 use super::large::Large;
-use super::pair::{BLOCK_BYTES, ComparedPair, Means, OpenedPair};
+use super::pair::{BLOCK_BYTES, CompareContext, ComparedPair, OpenedPair};
 use super::shared::for_pairs;
 use super::{TreeError, TreeFinding, TreeOptions};
 use crate::Stop;
@@ -68,7 +68,7 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
         resident: None,
     };
     let mut pairs = Pairs {
-        means: Means {
+        means: CompareContext {
             options: TreeOptions::default(),
             large: &Large::default(),
             stop,
@@ -87,7 +87,7 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
 
 /// The comparison of pairs.
 struct Pairs<'a> {
-    means: Means<'a>,
+    means: CompareContext<'a>,
     result: SameSize,
     failed: &'a mut dyn FnMut(&Path, &str),
 }

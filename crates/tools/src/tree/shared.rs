@@ -17,7 +17,7 @@ use seekless_sys::lock_mutex;
 
 use super::directory::Directory;
 use super::large::Large;
-use super::pair::{BLOCK_BYTES, Means};
+use super::pair::{BLOCK_BYTES, CompareContext};
 use super::{TreeFinding, TreeOptions, TreeSummary};
 use crate::Stop;
 use crate::work_queue::{ALL, Taken, WorkQueue};
@@ -128,8 +128,8 @@ impl CompareJob<'_> {
         }
     }
 
-    pub fn means(&self) -> Means<'_> {
-        Means {
+    pub fn means(&self) -> CompareContext<'_> {
+        CompareContext {
             options: self.options,
             large: &self.large,
             stop: self.stop,

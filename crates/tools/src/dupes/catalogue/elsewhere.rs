@@ -11,16 +11,16 @@ use serde::Serialize;
 use super::rows::{CatalogueError, CatalogueRow, RowReader};
 use crate::Stop;
 use crate::dupes::digest::whole_digest;
+use crate::dupes::disk_order::look_at_devices;
 use crate::dupes::heads::{AllHeads, all_heads};
 use crate::dupes::opened::sort_out;
-use crate::dupes::place::look_at_devices;
 use crate::dupes::{Search, SearchOptions, SearchProgress, Tell, distinct, planned};
 use crate::json;
 use crate::walk::{Files, Filter, Listed, Selection, Unlisted};
 
 /// A name of a file in a catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Elsewhere {
+pub struct CatalogueName {
     /// The machine or drive.
     pub host: String,
     /// Its path there.
@@ -39,11 +39,11 @@ pub struct Match {
     /// Its size.
     pub bytes: u64,
     /// Names there with the same digest.
-    pub same: Vec<Elsewhere>,
+    pub same: Vec<CatalogueName>,
     /// How many there are besides.
     pub more_same: u64,
     /// Names there of files with the same size and the same beginning, of whose content the catalogue has no digest.
-    pub perhaps: Vec<Elsewhere>,
+    pub perhaps: Vec<CatalogueName>,
     /// How many there are besides.
     pub more_perhaps: u64,
 }
@@ -53,7 +53,7 @@ const TOLD: usize = 10;
 
 /// The names of one content in catalogues.
 #[derive(Default)]
-struct Places {
+struct ContentNames {
     others: Vec<CatalogueRow>,
     /// Files that may be files here, each once.
     own: Vec<CatalogueRow>,
@@ -64,7 +64,7 @@ struct Places {
 type Beginning = (u64, u64);
 
 /// Names in catalogues, by the beginning of their files and a digest of the whole; those of which there is none have none.
-type Alike = HashMap<(Beginning, Option<[u8; 32]>), Places>;
+type NamesByContent = HashMap<(Beginning, Option<[u8; 32]>), ContentNames>;
 
 /// What is needed of files with such a beginning.
 const COLUMNS: [&str; 8] = [
@@ -80,7 +80,7 @@ const COLUMNS: [&str; 8] = [
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct FoundElsewhere {
+pub struct CatalogueMatches {
     /// The files that are there, too, in the order of their first paths.
     pub matches: Vec<Match>,
     /// The files that were searched.
@@ -111,7 +111,7 @@ pub fn elsewhere(
     keeps_cached: bool,
     stop: &Stop,
     tell: Tell<'_>,
-) -> Result<FoundElsewhere, CatalogueError> {
+) -> Result<CatalogueMatches, CatalogueError> {
     let read = |columns: &[&str], each: &mut dyn FnMut(CatalogueRow)| read_rows(catalogues, columns, stop, &mut *each);
     let (process, plan) = planned();
     let listed = |files| tell(SearchProgress::Listed(files));
@@ -166,7 +166,7 @@ pub fn elsewhere(
     }
     // Only of contents that are here: a small catalogue may have digests of millions of others.
     let keys = contents.iter().flat_map(|(_, key)| [*key, (key.0, None)]);
-    let mut places: Alike = keys.map(|key| (key, Places::default())).collect();
+    let mut places: NamesByContent = keys.map(|key| (key, ContentNames::default())).collect();
     let own: HashSet<Mark> = contents
         .iter()
         .map(|(number, _)| found.files.get(*number).mark())
@@ -185,7 +185,7 @@ pub fn elsewhere(
     let mut matches: Vec<Match> = matches.collect();
     matches.sort_by(|one, other| one.paths.cmp(&other.paths));
     let (changed, failures) = sort_out(&search, failed, found.gone, found.failures);
-    Ok(FoundElsewhere {
+    Ok(CatalogueMatches {
         matches,
         files: searched,
         failures,
@@ -213,7 +213,7 @@ impl Match {
     fn of(
         paths: Vec<PathBuf>,
         here: &Listed,
-        alike: &Alike,
+        alike: &NamesByContent,
         (beginning, digest): (Beginning, Option<[u8; 32]>),
     ) -> Option<Self> {
         let told = |digest| {
@@ -244,7 +244,7 @@ impl Listed {
     }
 }
 
-impl Places {
+impl ContentNames {
     fn add(&mut self, row: CatalogueRow, own: &HashSet<Mark>) {
         let is_own = own.contains(&row.mark());
         let told = if is_own { &mut self.own } else { &mut self.others };
@@ -256,7 +256,7 @@ impl Places {
         }
     }
 
-    fn told(&self, here: &Listed) -> (Vec<Elsewhere>, u64) {
+    fn told(&self, here: &Listed) -> (Vec<CatalogueName>, u64) {
         let all = self.others.iter().chain(&self.own);
         let more = all.clone().count().saturating_sub(TOLD) as u64;
         (all.take(TOLD).map(|row| row.place(here)).collect(), self.more + more)
@@ -272,8 +272,8 @@ impl CatalogueRow {
         (self.inode, self.modified_ns, self.changed_ns)
     }
 
-    fn place(&self, here: &Listed) -> Elsewhere {
-        Elsewhere {
+    fn place(&self, here: &Listed) -> CatalogueName {
+        CatalogueName {
             host: self.host.clone(),
             path: OsString::from_vec(self.path.clone()).into(),
             is_itself: self.mark() == here.mark(),

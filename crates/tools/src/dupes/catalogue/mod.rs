@@ -25,15 +25,15 @@ use seekless::plan::FIRST_BYTES;
 use seekless_sys::Access;
 
 use super::act::copies::SearchOrigin;
-use super::cache::{Cache, cache_of};
+use super::cache::{DigestCache, cache_of};
 use super::digest::whole_digest;
+use super::disk_order::look_at_devices;
 use super::heads::{alike, all_heads};
 use super::opened::sort_out;
-use super::place::look_at_devices;
 use super::{Failed, Search, SearchOptions, SearchProgress, Tell, distinct};
 use crate::Stop;
 use crate::walk::{Filter, Listed, Selection, Unlisted};
-pub use elsewhere::{Elsewhere, FoundElsewhere, Match, elsewhere, is_catalogue};
+pub use elsewhere::{CatalogueMatches, CatalogueName, Match, elsewhere, is_catalogue};
 pub use rows::CatalogueError;
 use rows::{CatalogueRow, RowReader, RowWriter};
 
@@ -124,12 +124,12 @@ fn write_at(
     let [journal, part] = [".journal", ".part"].map(|extension| beside(output, extension));
     let (out, was_killed) = reserved(&part).map_err(|error| CatalogueError::of(&part, "write", &error))?;
     let is_ours = was_killed || fs::symlink_metadata(&journal).is_err();
-    let written = Cache::open(&journal, now)
+    let written = DigestCache::open(&journal, now)
         .or_else(|reason| {
             // A kill or a full disk while it was made leaves one that cannot be opened.
             let is_removed = is_ours && fs::remove_file(&journal).is_ok();
             if is_removed && was_killed {
-                Cache::open(&journal, now)
+                DigestCache::open(&journal, now)
             } else {
                 Err(reason)
             }
@@ -195,7 +195,7 @@ fn locked(file: &File) -> io::Result<()> {
 fn fill(
     (selection, filter, origin): (&Selection, &Filter, SearchOrigin),
     options: &CatalogueOptions,
-    mut cache: Cache,
+    mut cache: DigestCache,
     own: &[Option<FileId>],
     (out, output): (&File, &Path),
     (stop, tell): (&Stop, Tell<'_>),
@@ -265,7 +265,7 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
 }
 
 /// Keeps the digests of an older catalogue.
-fn take_over(cache: &mut Cache, older: &Path, stop: &Stop) -> Result<(), CatalogueError> {
+fn take_over(cache: &mut DigestCache, older: &Path, stop: &Stop) -> Result<(), CatalogueError> {
     let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(older, "use", reason);
     // Its digests are trusted.
     let file = open_own(older, Access::Read).map_err(|error| failed(&error))?;

@@ -239,7 +239,7 @@ fn what_is_no_catalogue_is_neither_written_over_nor_read() {
     }
 }
 
-fn found_elsewhere(root: &Path, catalogue: PathBuf) -> FoundElsewhere {
+fn found_elsewhere(root: &Path, catalogue: PathBuf) -> CatalogueMatches {
     let (selection, filter) = (Selection::new([root], true), Filter::default());
     elsewhere(&selection, &filter, &[catalogue], false, &Stop::default(), &|_| ()).unwrap()
 }
@@ -267,7 +267,7 @@ fn files_that_a_catalogue_has_are_found_by_their_digests() {
     };
     catalogue(&there, &output, &options).unwrap();
     let found = found_elsewhere(&here, output);
-    let names = |places: &[Elsewhere]| {
+    let names = |places: &[CatalogueName]| {
         let mut names: Vec<_> = places
             .iter()
             .map(|place| place.path.strip_prefix(&there).unwrap().to_owned())

@@ -13,7 +13,7 @@ use seekless::files::read_some;
 use seekless::plan::LARGE_BYTES;
 
 use super::super::large::Large;
-use super::super::pair::{ComparedPair, Means, OpenedPair};
+use super::super::pair::{CompareContext, ComparedPair, OpenedPair};
 use super::super::{ContentsDiffer, EntryDifference, Side, TreeFinding, TreeOptions, compare, same_size};
 use super::{Told, here, narrow, told};
 use crate::Stop;
@@ -222,7 +222,7 @@ fn after(bytes: usize, change: impl FnOnce(&Path)) -> Vec<TreeFinding> {
     )
     .unwrap();
     change(&other.join("file"));
-    let mut means = Means {
+    let mut means = CompareContext {
         options: TreeOptions::default(),
         large: &Large::default(),
         stop: &Stop::default(),

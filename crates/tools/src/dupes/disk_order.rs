@@ -12,7 +12,7 @@ use seekless::{Scanner, cache, files, plan};
 use super::Search;
 use super::cache::{is_digest_kept, meet_systems};
 use super::opened::layout_of;
-use crate::place::{self, MEASURED_BYTES, resident_bytes, spread};
+use crate::disk_order::{self, MEASURED_BYTES, resident_bytes, spread};
 
 /// How many files are sampled to see whether they are in memory.
 const LOOKED_AT: usize = 64;
@@ -61,7 +61,7 @@ pub(super) fn is_cold(search: &Search<'_>, number: u32) -> bool {
 /// What is known of the device that these files lie on.
 fn seek_facts(search: &Search<'_>, numbers: &[u32]) -> SeekFacts {
     let is_long = |number: &&u32| search.files.get(**number).bytes >= MEASURED_BYTES;
-    place::seek_facts(&search.files.path(numbers[0]), |most| {
+    disk_order::seek_facts(&search.files.path(numbers[0]), |most| {
         let long: Vec<u32> = numbers.iter().filter(is_long).copied().collect();
         spread(&long, most).map(|number| search.files.path(*number)).collect()
     })
@@ -75,7 +75,7 @@ pub(super) fn fetch_in_order(
     again_bytes: u64,
 ) -> Vec<u32> {
     let open = |number: u32| Ok(search.files.open(number)?.0);
-    place::fetch_in_order(wanted, again_bytes, open, || !search.stop.is_stopped())
+    disk_order::fetch_in_order(wanted, again_bytes, open, || !search.stop.is_stopped())
 }
 
 /// If files are read in the order of the device, fetches what will be read of the files of as many groups as may be in memory, at

@@ -13,8 +13,8 @@ use seekless_sys::{first_difference, lock_mutex};
 
 use super::pair::{BLOCK_BYTES, OpenedPair, differ_in_size};
 use super::shared::{CompareJob, Matched, PairPiece, Pairs};
+use crate::disk_order::{self, MEASURED_BYTES, resident_bytes, spread};
 use crate::handle::path_of;
-use crate::place::{self, MEASURED_BYTES, resident_bytes, spread};
 
 /// At most this many pairs are looked at.
 const LOOKED_AT: usize = 64;
@@ -58,7 +58,7 @@ pub(super) fn fetch<'a>(
         wanted.extend(sides.map(|(side, range)| ((*index, *matched, side), range)));
     }
     let open = |(index, matched, side): FileOfPair| open(&pieces[index].pairs, &matched, side);
-    place::fetch_in_order(wanted, u64::MAX, open, || !job.is_stopped());
+    disk_order::fetch_in_order(wanted, u64::MAX, open, || !job.is_stopped());
     // The next thread fetches when this one compares.
     let comparing = lock_mutex(&job.place.comparing);
     drop(fetching);
@@ -132,7 +132,7 @@ fn cold(pairs: &[(Arc<Pairs>, Matched)]) -> Vec<File> {
 fn why_by_place(files: &[File]) -> Option<String> {
     let first = path_of(files.first()?)?;
     let paths = |most: usize| spread(files, most).filter_map(path_of).collect();
-    place::seek_facts(&first, paths).why_by_place()
+    disk_order::seek_facts(&first, paths).why_by_place()
 }
 
 fn facts(pairs: &Pairs, matched: &Matched) -> io::Result<[StatFacts; 2]> {
