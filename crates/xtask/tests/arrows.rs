@@ -111,7 +111,7 @@ const OF_NETWORKS: &str = "axum hyper mio native-tls reqwest rustls socket2 sqlx
 #[test]
 fn the_hub_depends_on_what_is_below_the_command_and_seekless_on_no_network() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let text = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).expect("a file of the project");
+    let text = |path: &str| fs::read_to_string(format!("{root}/{path}")).expect("a file of the project");
     let manifest = text("hub/Cargo.toml");
     let ours = manifest.lines().filter(|line| line.contains("path = \"../"));
     let ours: BTreeSet<&str> = ours.filter_map(|line| line.split(" = ").next()).collect();
@@ -273,7 +273,9 @@ fn circles(source: &Path) -> Vec<String> {
             break;
         };
         needs.remove(free);
-        needs.values_mut().for_each(|below| _ = below.remove(free));
+        for below in needs.values_mut() {
+            below.remove(free);
+        }
     }
     let pairs = needs.iter().map(|(module, below)| {
         let below: Vec<String> = below.iter().map(|below| below.join("::")).collect();

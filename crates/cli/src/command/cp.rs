@@ -220,7 +220,7 @@ impl CpWatch for Told<'_> {
             }
         }
         line.push(b'\n');
-        let _ = lock_mutex(&checksums).write_all(&line);
+        let _ = lock_mutex(checksums).write_all(&line);
     }
 
     fn failed(&self, failure: &CpFailure) {

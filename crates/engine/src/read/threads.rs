@@ -33,7 +33,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
         pool.in_place_scope(|scope| {
             for (range, buffer) in ranges.zip(&mut buffers) {
                 let (stopped, error, at_random) = (&stopped, &error, &at_random);
-                let next = || lock_mutex(&at_random).next();
+                let next = || lock_mutex(at_random).next();
                 scope.spawn(move |_| {
                     let read = match range {
                         _ if is_random => read_blocks(source, consumer, buffer, std::iter::from_fn(next), stopped),
@@ -46,7 +46,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
                     };
                     if let Err(found) = read {
                         stopped.store(true, Ordering::Relaxed);
-                        *lock_mutex(&error) = Some(found);
+                        *lock_mutex(error) = Some(found);
                     }
                 });
             }

@@ -36,7 +36,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
 type BlocksLeft<'a> = Mutex<Result<Blocks<'a>>>;
 
 fn lock<'l, 'a>(left: &'l BlocksLeft<'a>) -> MutexGuard<'l, Result<Blocks<'a>>> {
-    lock_mutex(&left)
+    lock_mutex(left)
 }
 
 /// Writes blocks until there are no more.

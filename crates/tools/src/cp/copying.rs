@@ -16,7 +16,7 @@ use seekless::walk::{Handles, Listing, StatFacts};
 use seekless_sys::{Support, effective_user, lock_mutex};
 
 use super::journal::CopyJournal;
-use super::pair::{At, Pair, SourceFacts};
+use super::pair::{At, Pair, SourceFacts, copy_path, source_path};
 use super::{
     CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES, UNSTORED_TIMES,
 };
@@ -378,7 +378,7 @@ pub(super) struct Name {
     /// What its source is called.
     pub from: CString,
     /// Whether the file, which stays, is only alike its source: before it gets another name, their bytes are compared.
-    is_unproven: bool,
+    pub is_unproven: bool,
 }
 
 impl Name {
@@ -392,7 +392,7 @@ impl Name {
     }
 
     /// The name in its open directories.
-    fn at<'a>(&'a self, handles: [BorrowedFd<'a>; 2]) -> At<'a> {
+    pub fn at<'a>(&'a self, handles: [BorrowedFd<'a>; 2]) -> At<'a> {
         At {
             to: &self.to,
             ..At::of(&self.directory, handles, &self.from)
@@ -488,7 +488,7 @@ impl Links {
 
     /// Notes a name whose copy stays. Returns the names of a new copy, which become names of this one; fails with the first name of
     /// another copy that stays, too.
-    fn keep(&self, file: FileId, names: u64, copy: FileId, name: &Name) -> Result<Vec<Name>, (Name, FileId)> {
+    pub fn keep(&self, file: FileId, names: u64, copy: FileId, name: &Name) -> Result<Vec<Name>, (Name, FileId)> {
         let mut links = lock_mutex(&self.copies);
         let link = links.entry(file).or_insert_with(|| Link {
             left: names,
@@ -512,7 +512,7 @@ impl Links {
     }
 
     /// The copy of a file, by its first name.
-    fn copy_of(&self, file: FileId) -> Option<(Name, FileId)> {
+    pub fn copy_of(&self, file: FileId) -> Option<(Name, FileId)> {
         match &lock_mutex(&self.copies).get(&file)?.state {
             LinkState::Copied(first, copy) => Some((first.clone(), *copy)),
             LinkState::Copying(_) => None,

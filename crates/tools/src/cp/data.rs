@@ -118,12 +118,12 @@ fn share_blocks([source, new]: [&File; 2], devices: &Devices, shared: &Copying<'
         return Ok(false);
     }
     let is_asked = options.reflink == When::Always;
-    let is_tried = is_asked || devices.sharing.may_work();
-    let shares = is_tried && devices.sharing.count(sys::clone_file(source, new)?).is_some();
-    if is_asked && !shares {
+    let may_work = is_asked || devices.sharing.may_work();
+    let is_done = may_work && devices.sharing.count(sys::clone_file(source, new)?).is_some();
+    if is_asked && !is_done {
         return Err(io::Error::other("source and target cannot share blocks (reflink)"));
     }
-    Ok(shares)
+    Ok(is_done)
 }
 
 /// Whether a file is not in memory, if the system tells that. Trying to read its first byte takes less time than asking, but lets the
@@ -223,7 +223,7 @@ impl CopyRun<'_> {
     /// Copies a range by a method of the engine.
     fn by_method(&self, (method, why): (Method, &str), range: Range<u64>, worker: &mut Worker) -> io::Result<()> {
         let [source, new] = self.files;
-        let shared = self.shared;
+        let (shared, is_dropped) = (self.shared, self.is_dropped);
         let (Some(from), Some(to)) = (path_of(source), path_of(new)) else {
             return Err(io::ErrorKind::Unsupported.into());
         };
@@ -232,7 +232,7 @@ impl CopyRun<'_> {
             let (told, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
             let progress = |done: u64, _of: u64| {
                 let before = dropped.load(Ordering::Relaxed);
-                if self.is_dropped && done >= before + DROPPED_BYTES {
+                if is_dropped && done >= before + DROPPED_BYTES {
                     dropped.store(done, Ordering::Relaxed);
                     // So that one device writes while the other one reads. Errors are those of later calls.
                     let _ = sys::advise(new, Advice::DontNeed, 0, piece.start + done);
@@ -252,7 +252,7 @@ impl CopyRun<'_> {
             match copied {
                 // Direct I/O may not end where the file does.
                 Err(seekless::Error::Unavailable { .. }) => {
-                    _ = self.read_and_write(piece.clone(), &mut worker.buffer)?
+                    _ = self.read_and_write(piece.clone(), &mut worker.buffer)?;
                 }
                 Err(_) if shared.stop.is_stopped() => return Err(stopped()),
                 copied => drop(copied.map_err(reason)?),

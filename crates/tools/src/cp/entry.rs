@@ -4,23 +4,24 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, linkat, openat, readlinkat, statat, symlinkat};
 use rustix::io::{Errno, retry_on_intr};
 use seekless::files::{FileId, FileRef, FileState, Own, Time, times, with_article};
-use seekless::walk::{Directory, FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
+use seekless::walk::{FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, without_atime};
 
 use super::copying::{Copying, LARGE_BYTES, LinkTurn, Name, Worker, is_full};
 use super::data::{Moved, are_equal, copy_bytes, file_checksum, first_difference, have_equal_content, verify};
 use super::directories::{complete, enter_at, finish};
 use super::journal::PIECE_SYNCED;
-use super::names::{Failed, Staged};
+use super::names::Failed;
 use super::new_file::NewFile;
 use super::pair::{At, SourceFacts};
-use super::roots::Named;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
 /// What became of an entry.
@@ -221,8 +222,8 @@ fn make_new(
     replaces: bool,
     worker: &mut Worker,
 ) -> Result<StatFacts, Failed> {
-    let made = NewFile::make_entry(at, facts.kind, make, shared);
-    let mut new = made.map_err(|error| ("create the copy", error))?;
+    let new = NewFile::make_entry(at, facts.kind, make, shared);
+    let mut new = new.map_err(|error| ("create the copy", error))?;
     let origin = SourceFacts::of_entry(at.handles[0], at.from, facts, shared.options);
     let copy = FileRef::Handle(new.file.as_fd(), facts.kind);
     let own = copy.facts().map(|own| Own::of(&own));
@@ -587,17 +588,6 @@ fn give_again(
         .is_ok()
 }
 
-/// Notes that something was copied, and tells it if that is wanted.
-pub(super) fn tell_copied(shared: &Copying<'_>, at: &At<'_>, bytes: u64) {
-    let journal = shared.journal.as_ref();
-    if let Some(journal) = journal.filter(|_| !at.directory.own.is_own.load(Ordering::Relaxed)) {
-        journal.note(at.key(), bytes >= LARGE_BYTES);
-    }
-    if shared.watch.wants_names() {
-        shared.watch.copied(&at.source_path(), &at.copy_path());
-    }
-}
-
 /// Opens a file of the source. It may be of another kind by now.
 fn open_source(at: &At<'_>, is_followed: bool) -> Result<(File, Metadata), Failed> {
     let flags = OFlags::RDONLY | if is_followed { NAMED_FILE } else { FOUND_FILE };
@@ -758,9 +748,8 @@ fn link_name(
     };
     // Another process may have given the name to another file.
     if StatFacts::at(there, &first.to).is_ok_and(|found| found.id() == copy) && is_copy(worker) {
-        let make = |name: &std::ffi::CStr| -> io::Result<()> {
-            Ok(linkat(there, &first.to, at.handles[1], name, AtFlags::empty())?)
-        };
+        let make =
+            |name: &CStr| -> io::Result<()> { Ok(linkat(there, &first.to, at.handles[1], name, AtFlags::empty())?) };
         let journal = shared.journal.as_ref();
         let placed = if is_given {
             at.replace(&make, journal)

@@ -610,7 +610,7 @@ impl CopyJournal {
     }
 
     fn save(&self, piece: SyncedPiece) -> io::Result<()> {
-        add(&mut sys::lock_mutex(&self.pieces), piece.clone());
+        add_piece(&mut sys::lock_mutex(&self.pieces), piece.clone());
         self.write(&CopyJournalLine::Piece(piece))?;
         sys::sync_data(&self.file)
     }

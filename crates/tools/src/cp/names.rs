@@ -180,9 +180,9 @@ pub(super) type Failed = (&'static str, io::Error);
 /// A tree that has not got its name.
 pub(super) struct Staged {
     /// The directory that gets it.
-    container: Arc<OwnedFd>,
+    pub container: Arc<OwnedFd>,
     /// What it is called until it is complete.
-    hidden: CString,
+    pub hidden: CString,
     marker: CString,
     /// What it will be called.
     name: CString,
@@ -286,7 +286,7 @@ impl Staged {
             .map_err(|error| ("give this interrupted copy its name (remove it to start over)", error))
     }
 
-    fn give_name(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn give_name(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
         if StatFacts::at(&self.container, &self.hidden)?.id() != StatFacts::of(directory)?.id() {
             return Err(io::Error::other("another process replaced it"));
         }

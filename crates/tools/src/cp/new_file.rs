@@ -64,7 +64,7 @@ const RENAMED_NS: u64 = 2_000_000_000;
 
 impl<'a> NewFile<'a> {
     /// Makes one; without a name or staged, it has this mode, less the umask. A large one goes on with what an interrupted copy has.
-    fn make(
+    pub fn make(
         at: &At<'a>,
         mode: u32,
         large: Option<(&CopyJournal, &FileState)>,
@@ -226,9 +226,8 @@ impl Drop for NewFile<'_> {
     }
 }
 
-fn as_os(name: &CStr) -> &std::ffi::OsStr {
-    use std::os::unix::ffi::OsStrExt;
-    std::ffi::OsStr::from_bytes(name.to_bytes())
+fn as_os(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
 }
 
 impl At<'_> {

@@ -220,8 +220,8 @@ pub(super) fn copy_path(directory: &Pair) -> PathBuf {
 pub(super) struct SourceFacts {
     pub state: FileState,
     is_directory: bool,
-    attributes: Attributes,
-    times: [Time; 2],
+    pub attributes: Attributes,
+    pub times: [Time; 2],
 }
 
 /// The permissions that a new file does not get: umask(2), which cannot be read without changing it for a moment.
@@ -294,7 +294,7 @@ impl SourceFacts {
     }
 
     /// What a copy with these attributes of its own gets. `is_new` says whether this copy made it.
-    fn some(&self, copy: FileRef<'_>, own: &Own, is_new: bool, options: &CpOptions) -> Attributes {
+    pub fn some(&self, copy: FileRef<'_>, own: &Own, is_new: bool, options: &CpOptions) -> Attributes {
         let (preserved, mut attributes) = (options.preserved, self.attributes.clone());
         if !preserved.ownership {
             attributes.limit_to(own.owner, own.group);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -528,7 +528,7 @@ pub(super) fn survey(
         if is_over.is_stopped() {
             return worker.done;
         }
-        std::thread::sleep(LOOKED);
+        thread::sleep(LOOKED);
     }
     let options = CpOptions {
         dry_run: true,

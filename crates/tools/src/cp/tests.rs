@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 use seekless::walk::Limit;
 
-use super::copying::Copying;
-use super::copying::LARGE_BYTES;
-use super::file::{NewFile, UNFINISHED};
+use super::copying::{Copying, LARGE_BYTES};
+use super::journal::UNFINISHED;
+use super::new_file::NewFile;
 use super::pair::{At, Pair, PairState};
 use super::*;
 use crate::Stop;

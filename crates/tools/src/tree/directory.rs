@@ -14,7 +14,7 @@ use super::TreeFinding;
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// Two directories of one name.
-pub(super) type Directory = walk::Directory<2, ListProgress>;
+pub(super) type Directory = walk::WalkDirectory<2, ListProgress>;
 
 /// The progress of a pair of directories.
 #[derive(Default)]
