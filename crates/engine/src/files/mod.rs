@@ -3,8 +3,8 @@
 //!
 //! Not here: methods, and opening files as methods say (`transfer`).
 
+mod atomic;
 mod attributes;
-mod beside;
 mod exchange;
 mod exposed;
 mod extended;
@@ -19,12 +19,11 @@ mod output;
 mod path_text;
 mod read;
 mod sync;
+mod unfinished;
 mod watch;
-mod whole;
 
+pub use atomic::{AtomicFile, leads_to_open_file, with_new_name};
 pub use attributes::{Attributes, FileRef, NotGiven, Own, without_group_rights};
-pub use beside::make_new;
-pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
 pub use exchange::{Exchange, NotExchanged};
 pub use exposed::{Exposed, open_of, open_own, open_own_input, read_within};
 pub use extended::XattrRole;
@@ -50,5 +49,6 @@ pub use path_text::{PATH_BYTES, hexadecimal, serialize_path};
 pub use read::{read_full, read_some};
 pub use seekless_sys::{Access, Directory, ExtendedAttributes, LeaseKind, LeaseScope, MappedBytes, SharedMappings};
 pub use sync::{sync_file_system, sync_written};
+pub use unfinished::make_new;
+pub(crate) use unfinished::{UnfinishedFile, is_name_of_empty, make_for_a_moment, make_unnamed};
 pub use watch::{StepKind, Unwatched, Watch, WatchedStep};
-pub use whole::{WholeFile, leads_to_open_file, with_new_name};

@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use seekless_sys::{self as sys, Access, Opening, PathWalk};
 
 use super::FileId;
-use super::whole::{WholeFile, end_of_links};
+use super::atomic::{AtomicFile, end_of_links};
 
 /// Where the bytes go that are written to a path.
 #[derive(Debug)]
 pub enum OutputPlace {
     /// A regular file, which need not exist yet, with links followed.
-    File(WholeFile),
+    File(AtomicFile),
     /// A device, a FIFO, or an open file of a process, below `/proc`. It stays open until it is written: closing a FIFO
     /// earlier would end its reader's input.
     Stream(File),
@@ -39,14 +39,14 @@ impl OutputPlace {
             )),
             Ok(found) => match (standard_stream(&found), found.is_file()) {
                 (Some(stream), _) => Ok(Self::Stream(stream)),
-                (None, true) => match WholeFile::find(path) {
+                (None, true) => match AtomicFile::find(path) {
                     Ok(Some(file)) => Ok(Self::File(file)),
                     Ok(None) => open_stream(path),
                     Err(error) => Err(cannot("replace it", &error)),
                 },
                 (None, false) => open_stream(path),
             },
-            Err(error) if error.kind() == ErrorKind::NotFound => match WholeFile::find(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => match AtomicFile::find(path) {
                 Ok(Some(file)) => Ok(Self::File(file)),
                 Ok(None) => Err(io::Error::other("the link leads nowhere")),
                 Err(error) => Err(cannot("create a file in its directory", &error)),

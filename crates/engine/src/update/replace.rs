@@ -5,17 +5,17 @@
 //! file that lost the name is the old one, unchanged, it is removed. If it is another, because a program saved the file
 //! by renaming at that moment, the names are exchanged back.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use seekless_sys::{self as sys, Access, LeaseKind, Opening, Support};
+use seekless_sys::{self as sys, Access, LeaseKind, Support};
 
 use super::batch::Updates;
 use super::in_place::{Commit, Updated, Updater, fill, harden, hold, refuse_second, written};
@@ -24,8 +24,7 @@ use super::target::{Going, Others};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
-use crate::files::{Attributes, Exchange, NameInDirectory, NotExchanged, StatFacts, StepKind, Watch, make_beside};
-use crate::log;
+use crate::files::{Attributes, Exchange, NameInDirectory, NotExchanged, StatFacts, StepKind, UnfinishedFile, Watch};
 use crate::part::Part;
 use crate::plan::done::Done;
 use crate::transfer::{Destination, OpenFile};
@@ -63,30 +62,20 @@ pub(super) fn replace(
         Err(why) if !commit.is_unsafe => return Err(place.failed(UpdateErrorKind::HasWriters(why))),
         _ => {}
     }
-    let new = NewFile::make(place, &found, watch)?;
-    let prepared = keep_flags(&old, &new.file, &place.path);
-    let made = prepared
-        .and_then(|()| copy(&old, &place.path, &new, watch))
-        .and_then(|copied_bytes| {
-            let done = update(&new, found.len(), updates, method, watch)?;
-            keep_attributes(&old, &new.file, &place.path)?;
-            sync(&new, watch)?;
-            new.name(watch)?;
-            Ok(Updated { copied_bytes, ..done })
-        });
+    let new = make(place, &found, watch)?;
+    let made = complete(&new, place, &old, found.len(), updates, method, watch);
     let done = made.map_err(|cause| unmade(place, cause))?;
-    let now = WatchedState::of(&old).map_err(stat)?;
     if !held.is_alone() {
         return Err(place.failed(UpdateErrorKind::Opened));
     }
     // The ctime also shows changes of owner, mode, attributes and links.
-    if !now.is_same(&before) {
+    if !held.is_unchanged().map_err(stat)? {
         return Err(place.failed(UpdateErrorKind::Changed));
     }
     // A chmod or chown that waited for the exchange has changed the old file by now. Its ctime does not show that,
     // because the exchange set it.
     let is_unchanged = || WatchedState::of(&old).is_ok_and(|after| after.is_but_for_ctime(&before)) && held.is_alone();
-    let synced = new.take_name(&found, &is_unchanged, watch)?;
+    let synced = exchange_names(place, &new, &found, &is_unchanged, watch)?;
     synced.map_err(|error| {
         let (old, source) = (new.path.clone(), Box::new(error));
         place.failed(UpdateErrorKind::NotLasting { old, source })
@@ -97,6 +86,26 @@ pub(super) fn replace(
         place.failed(UpdateErrorKind::OldFileLeft { old, source })
     })?;
     Ok(done)
+}
+
+/// Makes the new file the updated old one, brings it to the device, and gives it its temporary name.
+fn complete(
+    new: &UnfinishedFile<'_>,
+    place: &NameInDirectory,
+    old: &File,
+    old_bytes: u64,
+    updates: &Updates,
+    method: &Method,
+    watch: &dyn Watch,
+) -> Result<Updated> {
+    keep_flags(old, &new.file, &place.path)?;
+    let copied_bytes = copy(old, &place.path, new, watch)?;
+    let done = update(new, old_bytes, updates, method, watch)?;
+    keep_attributes(old, &new.file, &place.path)?;
+    let failed = |action| move |error| Error::system(&new.path, action, error);
+    new.sync(watch).map_err(failed("fsync"))?;
+    new.name(watch).map_err(failed("name the new file"))?;
+    Ok(Updated { copied_bytes, ..done })
 }
 
 /// The error of a call on the new file: the update was undone, and the old file is unchanged.
@@ -113,7 +122,7 @@ fn unmade(place: &NameInDirectory, cause: Error) -> Error {
 }
 
 fn update(
-    new: &NewFile<'_>,
+    new: &UnfinishedFile<'_>,
     bytes_before: u64,
     updates: &Updates,
     method: &Method,
@@ -132,7 +141,7 @@ fn update(
 }
 
 /// Shares the blocks if the file system can, otherwise copies them; returns the bytes copied.
-fn copy(from: &File, old_path: &Path, new: &NewFile<'_>, watch: &dyn Watch) -> Result<u64> {
+fn copy(from: &File, old_path: &Path, new: &UnfinishedFile<'_>, watch: &dyn Watch) -> Result<u64> {
     let failed = |error: io::Error| Error::system(&new.path, "copy the file into it", error);
     match sys::clone_file(from, &new.file).map_err(failed)? {
         Support::Available(()) => Ok(0),
@@ -162,164 +171,75 @@ fn copy(from: &File, old_path: &Path, new: &NewFile<'_>, watch: &dyn Watch) -> R
     }
 }
 
-fn sync(new: &NewFile, watch: &dyn Watch) -> Result<()> {
-    watch.step(StepKind::Sync, &new.path, "fsync", || sys::sync(&new.file))
+/// Creates the file that will replace another.
+fn make<'a>(place: &'a NameInDirectory, old: &Metadata, watch: &dyn Watch) -> Result<UnfinishedFile<'a>> {
+    let announced = watch.announce(StepKind::Make, &place.path);
+    // Syncs the directory first, so that an error of that is found before anything is done.
+    let synced = announced.and_then(|()| place.directory.sync());
+    let made = synced.and_then(|()| UnfinishedFile::make(place, |new| name_of(old, new)));
+    made.map_err(|error| place.system("create a new file in its directory", error))
 }
 
-/// A new file that is removed unless it has taken the old one's name. If the file system supports that, it has no name
-/// until it is complete, so that a kill leaves nothing behind.
-struct NewFile<'a> {
-    place: &'a NameInDirectory,
-    file: File,
-    /// Its temporary name beside the old one.
-    name: OsString,
-    path: PathBuf,
-    /// The path for opening it again while it has no name.
-    unnamed: Option<PathBuf>,
-    has_name: Cell<bool>,
-}
-
-impl<'a> NewFile<'a> {
-    /// Creates the file that will replace another.
-    fn make(place: &'a NameInDirectory, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
-        let failed = |error| place.system("create a new file in its directory", error);
-        watch.announce(StepKind::Make, &place.path).map_err(failed)?;
-        // Syncs the directory first, so that an error of that is found before anything is done.
-        place.directory.sync().map_err(failed)?;
-        match sys::unnamed_file(&place.directory).map_err(failed)? {
-            Support::Available((file, unnamed)) => {
-                file.lock().map_err(failed)?;
-                let name = name_of(old, &file.metadata().map_err(failed)?);
-                Ok(Self::of(place, file, name, Some(unnamed)))
-            }
-            Support::Unavailable(_) => Self::make_named(place, old).map_err(failed),
+/// Exchanges names with the old file, if it is the unchanged old file. Returns how syncing their directory ended.
+fn exchange_names(
+    place: &NameInDirectory,
+    new: &UnfinishedFile<'_>,
+    old: &Metadata,
+    is_unchanged: &dyn Fn() -> bool,
+    watch: &dyn Watch,
+) -> Result<Result<()>> {
+    let ours = WatchedState::of(&new.file).map_err(|error| place.system("stat", error))?;
+    let synced = OnceCell::new();
+    let is = |name: &OsStr, file: &Metadata| matches!(place.facts_of(name), Ok(Some(entry)) if entry.is(file));
+    let exchanged = Exchange {
+        directory: &place.directory,
+        name: &place.name,
+        path: &place.path,
+        temporary: &new.name,
+        watch,
+        is_ready: &|| Ok(()),
+        may_go: &|| {
+            let _ = synced.set(place.sync_directory(&place.path, watch));
+            (is(&new.name, old) && is_unchanged()).then_some(()).ok_or(())
+        },
+        is_new: &|name| matches!(place.facts_of(name), Ok(Some(entry)) if entry.id() == ours.facts.id()),
+    }
+    .run();
+    let two = |what| {
+        let other = new.path.clone();
+        place.failed(UpdateErrorKind::TwoFiles { other, what })
+    };
+    // Whoever opened it by the name in that moment may have written to it.
+    let exchanged = match exchanged {
+        Err(NotExchanged::GivenBack(())) if is_touched(&new.file, &ours) => Err(NotExchanged::Saved(())),
+        other => other,
+    };
+    let keeps_name = matches!(
+        exchanged,
+        Err(NotExchanged::Refused(_)
+            | NotExchanged::Unavailable(_)
+            | NotExchanged::NotReady(())
+            | NotExchanged::GivenBack(()))
+    );
+    new.has_name.set(keeps_name);
+    match exchanged {
+        Ok(()) => Ok(synced.into_inner().unwrap_or(Ok(()))),
+        Err(NotExchanged::Unavailable(reason)) => Err(place.failed(UpdateErrorKind::NoExchange(reason))),
+        Err(NotExchanged::Refused(error)) => Err(place.system("exchange names with the new file", error)),
+        Err(NotExchanged::Saved(())) => Err(two(Other::SavedBefore)),
+        Err(NotExchanged::Aside((), error)) => Err(two(Other::NotGivenBack(error))),
+        Err(NotExchanged::NotReady(()) | NotExchanged::GivenBack(()) | NotExchanged::Removed(())) => {
+            Err(place.failed(UpdateErrorKind::Changed))
         }
-    }
-
-    /// Creates it with a name, on file systems without unnamed files.
-    fn make_named(place: &'a NameInDirectory, old: &Metadata) -> io::Result<Self> {
-        let (file, first_name) = make_beside(&place.directory)?;
-        // By renaming, not by linking: FUSE treats file and link as two files, each with a page cache. The target name
-        // contains our inode, so no other file has it.
-        let renamed = || {
-            let name = name_of(old, &file.metadata()?);
-            match place.facts_of(&name) {
-                Ok(Some(_)) => Err(io::ErrorKind::AlreadyExists.into()),
-                _ => place.directory.rename(&first_name, &name).map(|()| name),
-            }
-        };
-        let name = renamed().inspect_err(|_| {
-            let _ = place.directory.remove_file(&first_name);
-        })?;
-        Ok(Self::of(place, file, name, None))
-    }
-
-    fn of(place: &'a NameInDirectory, file: File, name: OsString, unnamed: Option<PathBuf>) -> Self {
-        Self {
-            place,
-            file,
-            path: place.beside(&name),
-            name,
-            has_name: unnamed.is_none().into(),
-            unnamed,
-        }
-    }
-
-    /// Opens it again.
-    fn open(&self, how: Opening) -> io::Result<Support<File>> {
-        match &self.unnamed {
-            Some(path) => sys::open(path, how),
-            None => self.place.directory.open_file(&self.name, how),
-        }
-    }
-
-    /// Gives the file its temporary name, if it has none.
-    fn name(&self, watch: &dyn Watch) -> Result<()> {
-        let (Some(unnamed), false) = (&self.unnamed, self.has_name.get()) else {
-            return Ok(());
-        };
-        watch.step(StepKind::Make, &self.path, "name the new file", || {
-            sys::name_file(unnamed, &self.place.directory, &self.name)
-        })?;
-        self.has_name.set(true);
-        // Sync again, because btrfs does not log a file without a name.
-        sync(self, watch)
-    }
-
-    /// Exchanges names with the old file, if it is the unchanged old file. Returns how syncing their directory ended.
-    fn take_name(&self, old: &Metadata, is_unchanged: &dyn Fn() -> bool, watch: &dyn Watch) -> Result<Result<()>> {
-        let place = self.place;
-        let ours = WatchedState::of(&self.file).map_err(|error| place.system("stat", error))?;
-        let synced = OnceCell::new();
-        let is = |name: &OsStr, file: &Metadata| matches!(place.facts_of(name), Ok(Some(entry)) if entry.is(file));
-        let exchanged = Exchange {
-            directory: &place.directory,
-            name: &place.name,
-            path: &place.path,
-            temporary: &self.name,
-            watch,
-            is_ready: &|| Ok(()),
-            may_go: &|| {
-                let _ = synced.set(place.sync_directory(&place.path, watch));
-                (is(&self.name, old) && is_unchanged()).then_some(()).ok_or(())
-            },
-            is_new: &|name| matches!(place.facts_of(name), Ok(Some(entry)) if entry.id() == ours.facts.id()),
-        }
-        .run();
-        let two = |what| {
-            let other = self.path.clone();
-            place.failed(UpdateErrorKind::TwoFiles { other, what })
-        };
-        // Whoever opened it by the name in that moment may have written to it.
-        let exchanged = match exchanged {
-            Err(NotExchanged::GivenBack(())) if self.is_touched(&ours) => Err(NotExchanged::Saved(())),
-            other => other,
-        };
-        let keeps_name = matches!(
-            exchanged,
-            Err(NotExchanged::Refused(_)
-                | NotExchanged::Unavailable(_)
-                | NotExchanged::NotReady(())
-                | NotExchanged::GivenBack(()))
-        );
-        self.has_name.set(keeps_name);
-        match exchanged {
-            Ok(()) => Ok(synced.into_inner().unwrap_or(Ok(()))),
-            Err(NotExchanged::Unavailable(reason)) => Err(place.failed(UpdateErrorKind::NoExchange(reason))),
-            Err(NotExchanged::Refused(error)) => Err(place.system("exchange names with the new file", error)),
-            Err(NotExchanged::Saved(())) => Err(two(Other::SavedBefore)),
-            Err(NotExchanged::Aside((), error)) => Err(two(Other::NotGivenBack(error))),
-            Err(NotExchanged::NotReady(()) | NotExchanged::GivenBack(()) | NotExchanged::Removed(())) => {
-                Err(place.failed(UpdateErrorKind::Changed))
-            }
-        }
-    }
-
-    /// Whether another process has the file open, or has changed it since it was in this state; its ctime does not show that, because
-    /// renaming sets it.
-    fn is_touched(&self, before: &WatchedState) -> bool {
-        let lease = sys::take_lease(&self.file, LeaseKind::Exclusive);
-        let is_open = lease.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-        is_open || WatchedState::of(&self.file).is_ok_and(|now| !now.is_but_for_ctime(before))
-    }
-
-    /// Removes the temporary name, if this file has it.
-    fn remove(&self, file: &Metadata) -> io::Result<()> {
-        if !self.place.facts_of(&self.name)?.is_some_and(|entry| entry.is(file)) {
-            return Err(io::Error::other("another file has that name"));
-        }
-        self.place.directory.remove_file(&self.name)
     }
 }
 
-impl Drop for NewFile<'_> {
-    fn drop(&mut self) {
-        if self.has_name.get()
-            && let Err(error) = self.file.metadata().and_then(|ours| self.remove(&ours))
-        {
-            log::warn!(path = %self.path.display(), %error, "cannot remove the unfinished file");
-        }
-    }
+/// Whether another process has the file open, or has changed it since it was in this state; its ctime does not show that, because
+/// renaming sets it.
+fn is_touched(file: &File, before: &WatchedState) -> bool {
+    let lease = sys::take_lease(file, LeaseKind::Exclusive);
+    let is_open = lease.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+    is_open || WatchedState::of(file).is_ok_and(|now| !now.is_but_for_ctime(before))
 }
 
 /// Copies the flags of `from` to `to`, which is still empty, because some can only be set on an empty file.
@@ -358,11 +278,6 @@ impl WatchedState {
             facts: StatFacts::of(file)?,
             attributes: sys::extended_attributes(file.as_fd())?,
         })
-    }
-
-    /// Whether nothing differs.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.facts.changed_ns == other.facts.changed_ns && self.is_but_for_ctime(other)
     }
 
     /// Whether nothing but the ctime differs.
@@ -420,7 +335,7 @@ mod tests {
     fn what_is_left_of_a_new_file_is_known_by_the_inodes_in_its_name() {
         let (directory, place) = place();
         let old = fs::metadata(&place.path).unwrap();
-        let named = NewFile::make_named(&place, &old).unwrap();
+        let named = UnfinishedFile::make_named(&place, |new| name_of(&old, new)).unwrap();
         let path = named.path.clone();
         named.has_name.set(false);
         drop(named);
@@ -451,7 +366,7 @@ mod tests {
     #[test]
     fn a_new_file_that_has_a_name_from_the_start_is_removed_unless_it_takes_the_old_ones() {
         let (directory, place) = place();
-        let new = NewFile::make_named(&place, &fs::metadata(&place.path).unwrap()).unwrap();
+        let new = UnfinishedFile::make_named(&place, |new| name_of(&fs::metadata(&place.path).unwrap(), new)).unwrap();
         assert!(new.path.exists());
         drop(new);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

@@ -15,7 +15,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use seekless::files::{Exposed, WholeFile, open_own, read_within};
+use seekless::files::{Exposed, AtomicFile, open_own, read_within};
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
 use seekless_sys::Access;
@@ -375,7 +375,7 @@ fn remove_if_there(path: &Path) -> Result<(), StoreError> {
 /// Replaces a document; its owner and mode are kept.
 fn replace(path: &Path, run: &Run) -> Result<(), StoreError> {
     let text = document(path, run)?;
-    let replaced = WholeFile::find(path).and_then(|file| match file {
+    let replaced = AtomicFile::find(path).and_then(|file| match file {
         Some(file) => file.write(text.as_bytes()),
         None => Err(ErrorKind::Unsupported.into()),
     });

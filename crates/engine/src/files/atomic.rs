@@ -7,26 +7,24 @@ use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::io::Errno;
-use seekless_sys::{self as sys, Access, Directory, PathStep, PathWalk, refuse_planted};
+use seekless_sys::{Access, PathStep, PathWalk, refuse_planted};
 
-use super::{Attributes, FileRef, Own, StatFacts, XattrRole, make_new};
+use super::{Attributes, FileRef, NameInDirectory, Own, StatFacts, UnfinishedFile, Unwatched, XattrRole};
 
 /// A name in a directory, for a new file or one that will be replaced.
 #[derive(Debug)]
-pub struct WholeFile {
-    directory: Directory,
-    name: OsString,
-    path: PathBuf,
+pub struct AtomicFile {
+    place: NameInDirectory,
     /// The existing file, open, so that its owner and mode can be kept.
     old: Option<File>,
     /// The mode of a new one, less the umask of this process.
     mode: u32,
 }
 
-impl WholeFile {
+impl AtomicFile {
     /// Finds the place of a path, and checks that a file can be written there. Links are followed, also to a file that does not
     /// exist yet. `None` if the path stands for an open file, as `/dev/stdout` does.
     ///
@@ -48,10 +46,9 @@ impl WholeFile {
         }
         let (beside, made) = with_new_name(BESIDE, |name| directory.create_file(name, 0o666))?;
         directory.remove_file(&beside)?;
+        let directory = directory.into();
         Ok(Some(Self {
-            directory,
-            name,
-            path,
+            place: NameInDirectory { path, directory, name },
             old,
             mode: made.metadata()?.mode() & 0o666,
         }))
@@ -69,7 +66,7 @@ impl WholeFile {
     /// The path of the file, without links.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.place.path
     }
 
     /// Writes the file. One that is replaced keeps its owner and mode; a new one has mode 0666, unless another was set, less the umask.
@@ -85,42 +82,32 @@ impl WholeFile {
     /// # Errors
     /// The system's, and those of `write`; the file is then unchanged.
     pub fn write_by(self, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-        // A process that is killed leaves nothing where the new version of a file has no name until it is complete.
-        let (beside, (mut file, unnamed)) = with_new_name(BESIDE, |name| make_new(&self.directory, name))?;
-        let write_new = || {
-            write(&mut file)?;
-            match self.replaced()? {
-                Some(old) => keep_owner_and_mode(&old, &file)?,
-                // Some file systems have one mode for all files.
-                None => drop(file.set_permissions(Permissions::from_mode(self.mode))),
-            }
-            file.sync_all()?;
-            if let Some(unnamed) = &unnamed {
-                sys::name_file(unnamed, &self.directory, &beside)?;
-            }
-            self.directory.rename(&beside, &self.name)
-        };
-        let written = write_new();
-        if written.is_err() {
-            let _ = self.directory.remove_file(&beside);
+        let mut new = UnfinishedFile::make(&self.place, |_| new_name(BESIDE))?;
+        write(&mut new.file)?;
+        match self.replaced()? {
+            Some(old) => keep_owner_and_mode(&old, &new.file)?,
+            // Some file systems have one mode for all files.
+            None => drop(new.file.set_permissions(Permissions::from_mode(self.mode))),
         }
-        written?;
-        self.directory.sync()
+        new.sync(&Unwatched)?;
+        new.name(&Unwatched)?;
+        self.place.directory.rename(&new.name, &self.place.name)?;
+        new.has_name.set(false);
+        self.place.directory.sync()
     }
 
     /// The file that has the name now, which may be new since the name was found.
     fn replaced(&self) -> io::Result<Option<File>> {
-        let entry = match StatFacts::at(&self.directory, &self.name) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            entry => entry?,
+        let Some(entry) = self.place.facts()? else {
+            return Ok(None);
         };
-        refuse_planted(&self.directory, entry.owner)?;
+        refuse_planted(&self.place.directory, entry.owner)?;
         if let Some(old) = &self.old
             && entry.is(&old.metadata()?)
         {
             return old.try_clone().map(Some);
         }
-        let file = self.directory.open_plain(&self.name, Access::Overwrite)?;
+        let file = self.place.directory.open_plain(&self.place.name, Access::Overwrite)?;
         if file.metadata()?.is_file() {
             Ok(Some(file))
         } else {
@@ -138,12 +125,16 @@ const BESIDE: &str = ".seekless-";
 /// The system's, of making it.
 pub fn with_new_name<T>(prefix: &str, mut make: impl FnMut(&OsStr) -> io::Result<T>) -> io::Result<(OsString, T)> {
     loop {
-        let name = OsString::from(format!("{prefix}{:016x}", fastrand::u64(..)));
+        let name = new_name(prefix);
         match make(&name) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             other => return Ok((name, other?)),
         }
     }
+}
+
+fn new_name(prefix: &str) -> OsString {
+    format!("{prefix}{:016x}", fastrand::u64(..)).into()
 }
 
 /// The directory and the name that a path leads to, whether there is a file or not. `None` for paths below `/proc` or in `/dev/fd`.
@@ -171,7 +162,7 @@ pub(super) fn end_of_links(path: &Path) -> io::Result<Option<PathWalk>> {
 /// Whether the last links of a path lead to an open file of a process, as those of `/dev/stdin` do.
 ///
 /// # Errors
-/// As [`WholeFile::find`].
+/// As [`AtomicFile::find`].
 pub fn leads_to_open_file(path: &Path) -> io::Result<bool> {
     Ok(end_of_links(path)?.is_none())
 }
@@ -195,13 +186,14 @@ mod tests {
 
     use super::super::attributes::ACCESS_LIST;
     use super::*;
+    use seekless_sys::{self as sys, Directory};
 
     fn access_list(file: &File) -> io::Result<Option<Vec<u8>>> {
         Ok(sys::access_list(file)?.available().flatten())
     }
 
     fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-        WholeFile::find(path)?
+        AtomicFile::find(path)?
             .expect("it is a name in a directory")
             .write(bytes)
     }
@@ -262,7 +254,7 @@ mod tests {
         }
         // Neither before it is found nor later.
         let planted = common.join("planted");
-        let found = WholeFile::find(&planted).unwrap().unwrap();
+        let found = AtomicFile::find(&planted).unwrap().unwrap();
         fs::write(&planted, "").unwrap();
         chown(&planted, Some(OTHER), None).unwrap();
         for error in [found.write(b"ours").unwrap_err(), write(&planted, b"ours").unwrap_err()] {
@@ -283,7 +275,7 @@ mod tests {
         let (ours, theirs) = (all.path().join("ours"), all.path().join("theirs"));
         fs::create_dir(&ours).unwrap();
         fs::create_dir(&theirs).unwrap();
-        let found = WholeFile::find(&ours.join("file")).unwrap().unwrap();
+        let found = AtomicFile::find(&ours.join("file")).unwrap().unwrap();
         fs::rename(&ours, all.path().join("moved")).unwrap();
         symlink(&theirs, &ours).unwrap();
         found.write(b"bytes").unwrap();
@@ -292,7 +284,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (file, precious) = (directory.path().join("file"), directory.path().join("precious"));
         fs::write(&precious, "precious").unwrap();
-        let found = WholeFile::find(&file).unwrap().unwrap();
+        let found = AtomicFile::find(&file).unwrap().unwrap();
         symlink(&precious, &file).unwrap();
         found.write(b"bytes").unwrap_err();
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
