@@ -39,6 +39,8 @@ pub mod walk;
 
 mod disk_order;
 mod handle;
+#[cfg(feature = "cmp")]
+mod open_pair;
 mod stop;
 #[cfg(test)]
 mod testing;

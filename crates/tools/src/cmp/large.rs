@@ -1,62 +1,57 @@
 //! Comparing larger regular files by a method of the engine: the requested one, or that of the plan.
 
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 use seekless::cache::memory;
 use seekless::files::allocated_bytes;
-use seekless::method::CachePolicy;
 use seekless::plan::Plan;
-use seekless::{Comparer, Comparison, Method, Part, Progress, Side, full_text};
+use seekless::{Comparer, Comparison, Method, Progress, Side, full_text};
 
 use super::error::{CmpProblem, Error};
 use super::lines::LineCount;
 use super::side::CmpInput;
 use super::{ByteDifference, CmpOutcome, CmpRequest, CmpVerdict, End, MethodUsed, TOLD_BYTES};
 use crate::handle::path_of;
+use crate::open_pair::{OpenRange, compare_pair, plan_pair};
 
 /// For smaller files, querying the memory takes as long as reading some hundred KiB again.
 const REREAD_BYTES: u64 = 16 << 20;
 
-/// A file for the engine: open, with a path for opening it again, which direct methods need.
+/// What is left of an input: a range of an open file, and its bytes within the file.
 struct Opened<'a> {
     side: &'a CmpInput,
-    file: &'a Arc<File>,
-    path: PathBuf,
-    start: u64,
+    rest: OpenRange<'a>,
     bytes: u64,
 }
 
 impl<'a> Opened<'a> {
-    fn new(side: &'a CmpInput, equal_bytes: u64) -> Result<Self, Error> {
+    fn new(side: &'a CmpInput, equal_bytes: u64, limit_bytes: Option<u64>) -> Result<Self, Error> {
         let regular = side.regular().ok_or_else(|| CmpProblem::NotRegular.of(&side.name));
         let (file, position, bytes) = regular?;
+        let start = position + equal_bytes;
         Ok(Self {
             side,
-            file,
-            path: path_of(file).unwrap_or_else(|| PathBuf::from(&side.name)),
-            start: position + equal_bytes,
+            rest: OpenRange {
+                file,
+                path: path_of(file).unwrap_or_else(|| PathBuf::from(&side.name)),
+                range: start..start.saturating_add(limit_bytes.unwrap_or(u64::MAX)),
+            },
             bytes: bytes.saturating_sub(equal_bytes),
         })
     }
 
-    fn part(&self, by_path: bool, limit_bytes: Option<u64>) -> Part<'_> {
-        let part = if by_path {
-            Part::whole(&self.path)
-        } else {
-            Part::of_file(self.file).named(&self.path)
-        };
-        part.range(self.start..self.start.saturating_add(limit_bytes.unwrap_or(u64::MAX)))
+    fn start(&self) -> u64 {
+        self.rest.range.start
     }
 
     fn byte_at(&self, offset: u64) -> Result<u8, Error> {
         let mut byte = [0];
-        let read = self.file.read_exact_at(&mut byte, self.start + offset);
-        read.map_err(|source| self.failed(self.start + offset, source))?;
+        let at = self.start() + offset;
+        let read = self.rest.file.read_exact_at(&mut byte, at);
+        read.map_err(|source| self.failed(at, source))?;
         Ok(byte[0])
     }
 
@@ -82,11 +77,12 @@ impl<'a> RestOfPair<'a> {
         equal_bytes: u64,
         lines: Option<LineCount>,
     ) -> Result<Self, Error> {
-        let [one, other] = sides;
+        let limit_bytes = request.limit_bytes.map(|limit| limit - equal_bytes);
+        let opened = |side| Opened::new(side, equal_bytes, limit_bytes);
         Ok(Self {
             request,
-            sides: [Opened::new(one, equal_bytes)?, Opened::new(other, equal_bytes)?],
-            limit_bytes: request.limit_bytes.map(|limit| limit - equal_bytes),
+            sides: [opened(&sides[0])?, opened(&sides[1])?],
+            limit_bytes,
             equal_bytes,
             lines,
         })
@@ -105,20 +101,17 @@ impl<'a> RestOfPair<'a> {
     }
 
     fn plan(&self, is_predicted: bool, memory_bytes: impl FnOnce() -> u64) -> Result<Plan, Error> {
-        let [one, other] = &self.sides;
-        let bytes = self.bytes();
-        let plan_by = |by_path: bool| {
-            let [one, other] = [one, other].map(|side| side.part(by_path, self.limit_bytes));
-            Comparer::plan(one, other, is_predicted)
-        };
-        // A file that cannot be opened again is read through the page cache.
-        let plan = plan_by(true).or_else(|_| plan_by(false));
-        let plan = plan.map_err(|error| self.named(&error))?;
+        let (one, bytes) = (&self.sides[0], self.bytes());
+        let plan = plan_pair(self.rests(), is_predicted).map_err(|error| self.named(&error))?;
         if self.lines.is_none() || bytes < REREAD_BYTES {
             return Ok(plan);
         }
-        let metadata = one.file.metadata().map_err(|error| one.failed(0, error))?;
+        let metadata = one.rest.file.metadata().map_err(|error| one.failed(0, error))?;
         Ok(plan.counting_lines(bytes.min(allocated_bytes(&metadata)), memory_bytes()))
+    }
+
+    fn rests(&self) -> [&OpenRange<'a>; 2] {
+        self.sides.each_ref().map(|side| &side.rest)
     }
 
     fn bytes(&self) -> u64 {
@@ -143,9 +136,7 @@ impl<'a> RestOfPair<'a> {
 
     fn run(&self, method: &Method) -> seekless::Result<Comparison> {
         let [one, other] = &self.sides;
-        // An open descriptor reads through the page cache.
-        let by_path = method.options().cache() != CachePolicy::Cached;
-        let longest = (one.start + one.bytes).max(other.start + other.bytes);
+        let longest = (one.start() + one.bytes).max(other.start() + other.bytes);
         let mut comparer = Comparer::prepare_for(method, longest)?;
         let is_told = self.bytes() >= TOLD_BYTES;
         let moved = is_told.then(|| (self.request.progress)(self.request)).flatten();
@@ -156,8 +147,7 @@ impl<'a> RestOfPair<'a> {
             }
         });
         let progress = told.as_ref().map(|told| told as &dyn Progress);
-        let parts = [one, other].map(|side| side.part(by_path, self.limit_bytes));
-        comparer.compare_told(&parts[0], &parts[1], progress)
+        compare_pair(self.rests(), method, &mut comparer, progress)
     }
 
     fn outcome(&self, comparison: seekless::Result<Comparison>, way: MethodUsed) -> Result<CmpOutcome, Error> {
@@ -199,8 +189,8 @@ impl<'a> RestOfPair<'a> {
                 lines.last_byte = Some(one.byte_at(last)?);
             }
             (None, Some(_)) => {
-                let passed = lines.pass_file(one.file, one.start, comparison.bytes);
-                passed.map_err(|error| one.failed(one.start, error))?;
+                let passed = lines.pass_file(one.rest.file, one.start(), comparison.bytes);
+                passed.map_err(|error| one.failed(one.start(), error))?;
             }
         }
         Ok(Some(lines))
@@ -234,9 +224,9 @@ impl<'a> RestOfPair<'a> {
                 let reason = format!("`{method}` is not available here: {reason}");
                 (path, CmpProblem::Method(reason))
             }
-            other => (&self.sides[0].path, CmpProblem::Method(full_text(other))),
+            other => (&self.sides[0].rest.path, CmpProblem::Method(full_text(other))),
         };
-        let side = self.sides.iter().find(|side| side.path == *path);
+        let side = self.sides.iter().find(|side| side.rest.path == *path);
         problem.of(side.map_or(path.as_os_str(), |side| &side.side.name))
     }
 }

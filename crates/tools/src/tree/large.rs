@@ -3,17 +3,16 @@
 
 use std::fs::File;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use seekless::method::CachePolicy;
 use seekless::plan::Plan;
-use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
+use seekless::{Comparer, Error, Method, Verdict, full_text};
 use seekless_sys::{into_unlocked, lock_mutex};
 
 use super::look::failed;
 use super::{LargePair, TreeFinding};
 use crate::handle::path_of;
+use crate::open_pair::{OpenRange, compare_pair, plan_pair};
 
 /// The methods of large files, each prepared when it is first planned.
 #[derive(Default)]
@@ -53,25 +52,16 @@ impl Large {
         if !goes_on() {
             return Err(None);
         }
-        let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
-        let parts = |by_path: bool| {
-            [0, 1].map(|n: usize| {
-                let open = || Part::of_file(&files[n]).named(&paths[n]);
-                let part = if by_path { Part::whole(&paths[n]) } else { open() };
-                part.range(0..bytes)
-            })
-        };
-        let plan_by = |by_path: bool| {
-            let [one, other] = parts(by_path);
-            Comparer::plan(&one, &other, false)
-        };
-        let failed = |error| Some(what(&error, &paths));
-        // A file that cannot be opened again is read through the page cache.
-        let plan = plan_by(true).or_else(|_| plan_by(false)).map_err(failed)?;
-        let [one, other] = parts(plan.method.options().cache() != CachePolicy::Cached);
+        let pair = files.each_ref().map(|file| OpenRange {
+            file: &**file,
+            path: path_of(file).unwrap_or_default(),
+            range: 0..bytes,
+        });
+        let failed = |error| Some(what(&error, &pair));
+        let plan = plan_pair(pair.each_ref(), false).map_err(failed)?;
         let prepared = prepared(&mut all, plan).map_err(failed)?;
         prepared.files += 1;
-        let path = std::fs::read_link(&paths[0]).unwrap_or_default();
+        let path = std::fs::read_link(&pair[0].path).unwrap_or_default();
         let tell = |done_bytes, _| {
             self.set_now(Some(LargePair {
                 path: path.clone(),
@@ -85,7 +75,7 @@ impl Large {
             }
         };
         let _ = tell(0, bytes);
-        let compared = prepared.comparer.compare_told(&one, &other, Some(&tell));
+        let compared = compare_pair(pair.each_ref(), &prepared.method, &mut prepared.comparer, Some(&tell));
         self.set_now(None);
         match compared {
             Ok(compared) => match compared.verdict {
@@ -154,12 +144,12 @@ fn prepared(all: &mut Vec<Prepared>, plan: Plan) -> Result<&mut Prepared, Error>
 }
 
 /// An error of the engine as a failure of one side.
-fn what(error: &Error, paths: &[PathBuf; 2]) -> TreeFinding {
+fn what(error: &Error, pair: &[OpenRange<'_>; 2]) -> TreeFinding {
     let side = match error {
-        Error::System { path, .. } | Error::Resized { path, .. } => usize::from(*path == paths[1]),
+        Error::System { path, .. } | Error::Resized { path, .. } => usize::from(*path == pair[1].path),
         _ => 0,
     };
     let text = full_text(error);
-    let reason = text.strip_prefix(&format!("{}: ", paths[side].display()));
+    let reason = text.strip_prefix(&format!("{}: ", pair[side].path.display()));
     failed(side, "compare", std::io::Error::other(reason.unwrap_or(&text)))
 }
