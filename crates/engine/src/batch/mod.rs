@@ -44,7 +44,6 @@
 //! Not here: walking directories, and grouping and judging files.
 
 mod heads;
-mod threads;
 
+pub use crate::threads::Threads;
 pub use heads::{Each, Failed, Heads};
-pub use threads::Threads;

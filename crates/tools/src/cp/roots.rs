@@ -10,7 +10,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, mkdirat, openat};
@@ -31,7 +30,7 @@ use super::pair::{At, Pair, PairState, copy_path};
 use super::stream::copy_named;
 use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, Existing, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
-use crate::threads::in_threads;
+use crate::threads::{beside, in_threads};
 
 /// Copies sources, which may be trees, to a target: a directory that gets them, or what the copy is called.
 ///
@@ -131,15 +130,14 @@ fn run_with_survey(
     let space = target.and_then(|_| space_for(container, roots, shared));
     let target = target.filter(|_| shared.watch.wants_total() || space.is_some());
     let is_over = Stop::default();
-    thread::scope(|scope| {
-        let survey = target.map(|target| scope.spawn(|| survey(shared, sources, target, space.as_ref(), &is_over)));
-        let mut summary = run(shared, roots.iter().any(|root| root.own.origin.get().is_some()));
+    let survey = || target.map(|target| survey(shared, sources, target, space.as_ref(), &is_over));
+    let (mut summary, surveyed) = beside(usize::from(target.is_some()), survey, || {
+        let summary = run(shared, roots.iter().any(|root| root.own.origin.get().is_some()));
         is_over.stop();
-        if let Some(Ok(surveyed)) = survey.map(ScopedJoinHandle::join) {
-            summary.add(&surveyed);
-        }
         summary
-    })
+    });
+    surveyed.iter().flatten().for_each(|surveyed| summary.add(surveyed));
+    summary
 }
 
 /// The space of the target, if all of the sources has to be in it and may not fit: if their file systems have more than is free.
@@ -528,7 +526,7 @@ pub(super) fn survey(
         if is_over.is_stopped() {
             return worker.done;
         }
-        thread::sleep(LOOKED);
+        std::thread::sleep(LOOKED);
     }
     let options = CpOptions {
         dry_run: true,

@@ -21,6 +21,7 @@ use super::shared::{CompareJob, QueuedWork, for_pairs};
 use super::tell::Teller;
 use super::{EntryDifference, Side, TreeError, TreeFinding, TreeOptions, TreeSummary, TreeWatch};
 use crate::Stop;
+use crate::threads::beside;
 
 /// Compares two trees, or two regular files, and reports findings in the order of the names, depth first. Roots that
 /// are symbolic links are followed.
@@ -107,22 +108,19 @@ pub(super) fn compare_by(
     if let Some(only) = only {
         root = root.only_in(only);
     }
-    std::thread::scope(|scope| {
+    if root.own.claim() {
+        list(&job, &root);
+    }
+    if let Some(ask) = ask {
+        job.asked.get_or_init(|| ask(job.expected_pairs()));
+    }
+    let tell = || {
         // The threads end even if the teller panics.
         let _end = End(&job);
-        if root.own.claim() {
-            list(&job, &root);
-        }
-        if let Some(ask) = ask {
-            job.asked.get_or_init(|| ask(job.expected_pairs()));
-        }
-        for _ in 0..job.threads_for_roots() {
-            let job = &job;
-            // If threads cannot be started, fewer are slower, but even the teller alone can do all the work.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, move || work(job));
-        }
         teller.tell_all(root);
-    });
+    };
+    // With fewer threads it is slower, but even the teller alone can do all the work.
+    beside(job.threads_for_roots(), || work(&job), tell);
     dismantle(job.take_directories());
     Ok(job.summary())
 }
