@@ -76,28 +76,15 @@ pub(super) fn compare_by(
     options.same_files |= FileId::of(&found[0]) == FileId::of(&found[1]);
     let job = CompareJob::new(options, plan, stop);
     let mut teller = Teller::new(&job, watch);
-    if kinds != [FileType::Directory; 2] {
-        if kinds == [FileType::RegularFile; 2] {
-            let mut compared = ComparedPair::default();
-            if let Some(only) = only {
-                let read = fs::File::open(one).and_then(|file| read_some(&file, &mut [0], 0));
-                let is_empty = read.map(|bytes| bytes == 0).map_err(|error| (only, error));
-                compared.found = compare_with_none(Side::BOTH[only], is_empty);
-            } else if let Some(opened) = OpenedPair::new(|side| fs::File::open(roots[side]), options, &mut compared) {
-                opened.compare_alone(&mut job.means(), &mut compared);
-            }
-            job.count(|done| {
-                done.files += 1;
-                done.bytes += compared.bytes;
-                done.identical += u64::from(compared.is_identical);
-            });
-            let _ = teller.tell(b"", &compared.found);
-            return Ok(job.summary());
-        }
-        if !kinds.contains(&FileType::Directory) {
-            let (one, other) = (one.to_owned(), other.to_owned());
-            return Err(TreeError::NoDirectories { one, other });
-        }
+    if kinds == [FileType::RegularFile; 2] {
+        let _ = teller.tell(b"", &compare_files(&job, roots, only));
+        return Ok(job.summary());
+    }
+    if !kinds.contains(&FileType::Directory) {
+        let (one, other) = (one.to_owned(), other.to_owned());
+        return Err(TreeError::NoDirectories { one, other });
+    }
+    if kinds[0] != kinds[1] {
         let _ = teller.tell(b"", &[TreeFinding::Difference(EntryDifference::Kinds(kinds))]);
         return Ok(job.summary());
     }
@@ -123,6 +110,24 @@ pub(super) fn compare_by(
     beside(job.threads_for_roots(), || work(&job), tell);
     dismantle(job.take_directories());
     Ok(job.summary())
+}
+
+/// Compares two named files, or the only one that exists with none.
+fn compare_files(job: &CompareJob<'_>, roots: [&Path; 2], only: Option<usize>) -> Vec<TreeFinding> {
+    let mut compared = ComparedPair::default();
+    if let Some(only) = only {
+        let read = fs::File::open(roots[only]).and_then(|file| read_some(&file, &mut [0], 0));
+        let is_empty = read.map(|bytes| bytes == 0).map_err(|error| (only, error));
+        compared.found = compare_with_none(Side::BOTH[only], is_empty);
+    } else if let Some(opened) = OpenedPair::new(|side| fs::File::open(roots[side]), job.options, &mut compared) {
+        opened.compare_alone(&mut job.means(), &mut compared);
+    }
+    job.count(|done| {
+        done.files += 1;
+        done.bytes += compared.bytes;
+        done.identical += u64::from(compared.is_identical);
+    });
+    compared.found
 }
 
 struct End<'a, 's>(&'a CompareJob<'s>);
