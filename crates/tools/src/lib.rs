@@ -39,7 +39,6 @@ pub mod walk;
 
 mod disk_order;
 mod handle;
-#[cfg(feature = "cmp")]
 mod open_pair;
 mod stop;
 #[cfg(test)]

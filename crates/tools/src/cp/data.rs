@@ -23,6 +23,7 @@ use super::pair::At;
 use super::{Checksum, CpDurability, CpSummary, When};
 use crate::disk_order::resident_bytes;
 use crate::handle::path_of;
+use crate::open_pair::{PairRead, read_side_by_side};
 
 /// How the bytes of a file moved.
 #[derive(Default)]
@@ -372,39 +373,29 @@ pub(super) fn verify(shared: &Copying<'_>, source: &File, new: &File, worker: &m
     }
     sys::drop_from_cache(new).map_err(|error| ("evict the copy from the page cache", error))?;
     if let Some(at) = first_difference(shared, source, new, worker)? {
-        let reason = format!("the copy differs at or after byte {at}");
+        let reason = format!("the copy differs at byte {at}");
         return Err(("verify the copy", io::Error::other(reason)));
     }
     worker.done.verified += 1;
     Ok(())
 }
 
-/// The offset of the block in which two files differ. What is a hole in both is not read.
+/// The offset of the first difference of two files. What is a hole in both is not read.
 pub(super) fn first_difference(
     shared: &Copying<'_>,
     source: &File,
     copy: &File,
     worker: &mut Worker,
 ) -> Result<Option<u64>, Failed> {
-    let (mut other, mut at) = (vec![0; BLOCK_BYTES], 0);
+    let mut other = vec![0; BLOCK_BYTES];
     worker.buffer.resize(BLOCK_BYTES, 0);
-    let end_of_holes = end_of_holes(source).map_err(|error| ("stat", error))?;
-    loop {
-        if shared.stop.is_stopped() {
-            return Err(("compare the copy", stopped()));
-        }
-        if at < end_of_holes {
-            at = first_data(&[source, copy], at..end_of_holes).map_err(|error| ("find data", error))?;
-        }
-        let length = read_full(source, &mut worker.buffer, at).map_err(|error| ("read", error))?;
-        let copied = read_full(copy, &mut other, at).map_err(|error| ("read the copy", error))?;
-        if worker.buffer[..length] != other[..copied] {
-            return Ok(Some(at));
-        }
-        if length == 0 {
-            return Ok(None);
-        }
-        at += length as u64;
+    let holes_end = end_of_holes(source).map_err(|error| ("stat", error))?;
+    let buffers = [&mut worker.buffer[..], &mut other[..]];
+    let found = read_side_by_side([source, copy], 0, holes_end, buffers, || !shared.stop.is_stopped());
+    match found.map_err(|(side, error)| (["read", "read the copy"][side], error))? {
+        PairRead::Differ(at) => Ok(Some(at)),
+        PairRead::Ends([one, other]) => Ok((one != other).then_some(one.min(other))),
+        PairRead::Stopped => Err(("compare the copy", stopped())),
     }
 }
 

@@ -15,6 +15,7 @@ use super::large::Large;
 use super::look::{compare_metadata, failed, failures};
 use super::{ContentsDiffer, EntryDifference, Side, TreeFinding, TreeOptions};
 use crate::Stop;
+use crate::open_pair::{PairRead, read_side_by_side};
 
 /// Bytes of a read: few files are longer, and two such buffers stay in a processor's second cache.
 pub(super) const BLOCK_BYTES: usize = 128 << 10;
@@ -137,30 +138,18 @@ impl OpenedPair {
     }
 
     /// Reads both from `at` to the end of one, ignoring sizes, which are meaningless in /proc and /sys.
-    fn read_on(
-        &self,
-        mut at: u64,
-        means: &mut CompareContext<'_>,
-    ) -> Result<Option<ContentsDiffer>, Option<TreeFinding>> {
-        for buffer in &mut means.rest {
+    fn read_on(&self, at: u64, means: &mut CompareContext<'_>) -> Result<Option<ContentsDiffer>, Option<TreeFinding>> {
+        let files = self.files.each_ref().map(|file| &**file);
+        let buffers = means.rest.each_mut().map(|buffer| {
             buffer.resize(BLOCK_BYTES, 0);
+            &mut buffer[..]
+        });
+        let found = read_side_by_side(files, at, 0, buffers, || !means.stop.is_stopped());
+        match found.map_err(|(side, error)| Some(failed(side, "read", error)))? {
+            PairRead::Differ(offset) => Ok(Some(ContentsDiffer::At(offset))),
+            PairRead::Ends(ends) => Ok(end(ends)),
+            PairRead::Stopped => Err(None),
         }
-        while !means.stop.is_stopped() {
-            let mut lengths = [0; 2];
-            for (side, buffer) in means.rest.iter_mut().enumerate() {
-                let read = read_full(&self.files[side], buffer, at);
-                lengths[side] = read.map_err(|error| Some(failed(side, "read", error)))?;
-            }
-            let (one, other) = (&means.rest[0][..lengths[0]], &means.rest[1][..lengths[1]]);
-            if let Some(offset) = first_difference(one, other) {
-                return Ok(Some(ContentsDiffer::At(at + offset as u64)));
-            }
-            if lengths != [BLOCK_BYTES; 2] {
-                return Ok(end(lengths.map(|length| at + length as u64)));
-            }
-            at += BLOCK_BYTES as u64;
-        }
-        Err(None)
     }
 }
 
