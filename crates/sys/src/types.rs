@@ -204,7 +204,7 @@ impl FileSystem {
     /// kernel reports everything as data.
     #[must_use]
     pub fn may_hide_holes(&self) -> bool {
-        self.is_network || self.type_name == "fuse"
+        self.is_network || self.has(FileSystemTrait::ServedByProgram)
     }
 
     /// Whether its type has a property.
@@ -221,6 +221,10 @@ pub enum FileSystemTrait {
     InMemory,
     /// It shows the files of other file systems as one tree.
     Overlay,
+    /// A program serves the files: FUSE.
+    ServedByProgram,
+    /// Data is also cached outside of the page cache.
+    OtherCaches,
     /// Inode numbers are unique only within a subvolume, of which each has a device number of its own.
     Subvolumes,
     /// Files may share blocks by reflinks or snapshots, or it shows files that may.
@@ -242,8 +246,10 @@ impl FileSystemTrait {
     #[must_use]
     pub fn is_of(self, type_name: &str) -> bool {
         let types: &[&str] = match self {
-            Self::InMemory => &["tmpfs", "ramfs"],
+            Self::InMemory => &["tmpfs", "ramfs", "devtmpfs"],
             Self::Overlay => &["overlay"],
+            Self::ServedByProgram => &["fuse"],
+            Self::OtherCaches => &["zfs", "fuse"],
             Self::Subvolumes => &["btrfs"],
             Self::SharesBlocks => &["btrfs", "xfs", "bcachefs", "ocfs2", "overlay"],
             Self::CopiesOnWrite => &["btrfs", "zfs", "bcachefs", "nilfs2"],
@@ -251,7 +257,8 @@ impl FileSystemTrait {
             Self::Uncompressed => &["ext4", "xfs", "tmpfs", "vfat", "exfat"],
             Self::Leases => &["ext4", "xfs", "btrfs", "tmpfs", "ramfs", "squashfs", "erofs"],
         };
-        types.contains(&type_name)
+        // A mount also names the program, as in `fuse.sshfs`.
+        types.contains(&type_name) || type_name.starts_with("fuse") && types.contains(&"fuse")
     }
 }
 

@@ -13,7 +13,7 @@ use seekless::plan::Scan;
 use seekless::walk::open_root;
 use seekless::{StorageFacts, cache as system};
 use seekless_results::bytes;
-use seekless_sys::{file_system_of, is_mount_root};
+use seekless_sys::{FileSystemTrait, file_system_of, is_mount_root};
 use seekless_tools::Stop;
 use seekless_tools::cache::{self, CacheFileState, CacheWatch, Total};
 use seekless_tools::walk::Selection;
@@ -367,15 +367,18 @@ impl<'a> Job<'a> {
         }
         for total in totals {
             let path = visible_path(&total.path);
-            match StorageFacts::of(&total.path).map(|facts| facts.file_system).as_deref() {
-                Ok("tmpfs" | "ramfs") => page.note(&format!(
+            let Ok(StorageFacts { file_system, .. }) = StorageFacts::of(&total.path) else {
+                continue;
+            };
+            if FileSystemTrait::InMemory.is_of(&file_system) {
+                page.note(&format!(
                     "{path} is on a tmpfs: its files are in memory until they are deleted."
-                ))?,
-                Ok(name) if name.starts_with("fuse") => page.note(&format!(
-                    "{path} is served by a program ({name}): these are pages of the kernel; what the program or the file \
-                     system behind it caches is not known."
-                ))?,
-                _ => {}
+                ))?;
+            } else if FileSystemTrait::ServedByProgram.is_of(&file_system) {
+                page.note(&format!(
+                    "{path} is served by a program ({file_system}): these are pages of the kernel; what the program or the \
+                     file system behind it caches is not known."
+                ))?;
             }
         }
         if self.caught.signal().is_some() {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use seekless::{BlockDevice, BlockLayer, DeviceMount, DeviceUse, Feature, StorageFacts};
 use seekless_results::{bytes, rotation_claim, visible};
+use seekless_sys::FileSystemTrait;
 use seekless_tools::json::written;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -133,12 +134,17 @@ fn file_system_words(facts: &StorageFacts) -> String {
 }
 
 fn no_device(facts: &StorageFacts) -> &'static str {
-    match facts.file_system.as_str() {
-        "tmpfs" | "ramfs" | "devtmpfs" => "none: files are in memory",
-        "overlay" => "none of its own: it shows files of other file systems",
-        name if name.starts_with("fuse") => "unknown: a program serves the files",
-        _ if facts.is_network => "on another machine",
-        _ => "unknown",
+    let has = |property: FileSystemTrait| property.is_of(&facts.file_system);
+    if has(FileSystemTrait::InMemory) {
+        "none: files are in memory"
+    } else if has(FileSystemTrait::Overlay) {
+        "none of its own: it shows files of other file systems"
+    } else if has(FileSystemTrait::ServedByProgram) {
+        "unknown: a program serves the files"
+    } else if facts.is_network {
+        "on another machine"
+    } else {
+        "unknown"
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys as sys;
+use seekless_sys::{self as sys, FileSystemTrait};
 use serde::Serialize;
 
 use super::device::{BlockDevice, Devices};
@@ -131,15 +131,13 @@ impl StorageFacts {
 
 /// The directory or file from which an overlay or a FUSE program says it takes its data, if that exists here.
 fn taken_from(mount: &Mount) -> Option<PathBuf> {
-    let path = match mount.file_system.as_str() {
-        "overlay" => PathBuf::from(
-            mount
-                .options
-                .split(',')
-                .find_map(|option| option.strip_prefix("upperdir="))?,
-        ),
-        name if name.starts_with("fuse") => mount.source.clone(),
-        _ => return None,
+    let path = if FileSystemTrait::Overlay.is_of(&mount.file_system) {
+        let mut options = mount.options.split(',');
+        PathBuf::from(options.find_map(|option| option.strip_prefix("upperdir="))?)
+    } else if FileSystemTrait::ServedByProgram.is_of(&mount.file_system) {
+        mount.source.clone()
+    } else {
+        return None;
     };
     (path.is_absolute() && path.exists() && !path.starts_with(&mount.point)).then_some(path)
 }

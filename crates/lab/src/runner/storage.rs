@@ -13,6 +13,7 @@ use seekless::method::Operation;
 use seekless::{Method, Probe, StorageFacts};
 use seekless_record::{self as record, Contest, Status};
 use seekless_results::DeviceKind;
+use seekless_sys::FileSystemTrait;
 
 use super::existing::{FileChange, Tree, find_tree};
 use super::setup::Unrecorded;
@@ -293,8 +294,8 @@ impl MeasuredStorage {
 
     /// Whether reads of a process are counted by a device of this machine.
     pub fn tells_source(&self) -> bool {
-        let file_system = self.facts.file_system.as_str();
-        self.facts.has_block_device && !self.facts.is_network && !file_system.starts_with("fuse")
+        let facts = &self.facts;
+        facts.has_block_device && !facts.is_network && !FileSystemTrait::ServedByProgram.is_of(&facts.file_system)
     }
 
     /// How much a run with this budget may write here if nothing is asked for: 8 GiB a minute, 1 GiB on flash memory that
@@ -314,8 +315,7 @@ impl MeasuredStorage {
 
     /// Whether the page cache is the only cache here, so that residency distinguishes cold and warm.
     pub fn tells_residency(&self) -> bool {
-        let file_system = self.facts.file_system.as_str();
-        !self.facts.is_network && file_system != "zfs" && !file_system.starts_with("fuse")
+        !self.facts.is_network && !FileSystemTrait::OtherCaches.is_of(&self.facts.file_system)
     }
 
     pub fn record(&self) -> record::Storage {
