@@ -1,6 +1,6 @@
 //! Advice on a task that need not be at hand: a file of a size, in the page cache or not.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -75,52 +75,19 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     }
     let file = metadata.is_file().then(|| File::open(path)).transpose();
     let file = file.map_err(|error| Error::system(path, "open", error))?;
-    let new = Facts::of_new_file(directory)?;
-    let mut facts = match &file {
-        Some(file) => Facts::of(path, file, &metadata),
-        None => new,
-    };
-    let bytes = question.bytes.unwrap_or(facts.files[0].bytes);
-    let resident = question.resident.or(facts.files[0].resident).unwrap_or(0.0);
-    if file.is_none() || bytes != facts.files[0].bytes {
-        facts.files[0].allocated_bytes = bytes;
-    }
-    facts.files[0].bytes = bytes;
-    facts.files[0].resident = Some(resident);
-    facts.files[0].direct_alignment = facts.files[0].direct_alignment.or(new.files[0].direct_alignment);
-    facts.files[1] = if operation == Operation::Compare {
-        facts.files[0]
-    } else {
-        new.files[0]
-    };
-    facts.free_bytes = new.free_bytes;
-    facts.profile = of_device(directory, new.files[0].device);
+    let mut facts = facts_of(question, directory, file.as_ref(), &metadata)?;
+    let (bytes, resident) = (facts.files[0].bytes, facts.files[0].resident.unwrap_or(0.0));
     let task = Task {
         files: question.files,
         bytes,
         durability,
     };
-    if operation == Operation::Scan {
-        facts.process = ProcessFacts::here();
-    }
     facts.can_share =
         operation == Operation::Copy && plan::depends_on_sharing(&task, &facts) && shares_blocks(directory);
     let mut alternatives = plan::alternatives(operation, &task, &facts);
     let is_measured = alternatives.len() > 1;
     if !is_measured {
-        let part = crate::Part::whole(&path);
-        if matches!(operation, Operation::Write | Operation::Copy) {
-            facts.measure_writing(&part);
-        }
-        if operation == Operation::Scan {
-            facts.measure_opening(path);
-        }
-        if let Some(file) = file.filter(|_| !matches!(operation, Operation::Write | Operation::Scan)) {
-            facts.measure_reading(path, &file);
-            if plan::depends_on_seeks(&task, &facts) && operation == Operation::Compare {
-                facts.seeks = Seeks::between([(path, 0), (path, bytes / 2)], bytes / 2);
-            }
-        }
+        measure(&mut facts, question, &task, file);
     }
     let read = StorageProfile::of;
     // A plan ignores curves with a damaged line: if it has none, they may be why.
@@ -147,6 +114,55 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
         curve,
         profile,
     })
+}
+
+/// The facts of the file, or of a new one in the directory, with the size and the residency that are asked about.
+fn facts_of(
+    question: &Question<'_>,
+    directory: &Path,
+    file: Option<&File>,
+    metadata: &Metadata,
+) -> Result<Facts<'static>> {
+    let new = Facts::of_new_file(directory)?;
+    let mut facts = match file {
+        Some(file) => Facts::of(question.path, file, metadata),
+        None => new,
+    };
+    let found = &mut facts.files[0];
+    let bytes = question.bytes.unwrap_or(found.bytes);
+    if file.is_none() || bytes != found.bytes {
+        found.allocated_bytes = bytes;
+    }
+    found.bytes = bytes;
+    found.resident = Some(question.resident.or(found.resident).unwrap_or(0.0));
+    found.direct_alignment = found.direct_alignment.or(new.files[0].direct_alignment);
+    facts.files[1] = match question.operation {
+        Operation::Compare => facts.files[0],
+        _ => new.files[0],
+    };
+    facts.free_bytes = new.free_bytes;
+    facts.profile = of_device(directory, new.files[0].device);
+    if question.operation == Operation::Scan {
+        facts.process = ProcessFacts::here();
+    }
+    Ok(facts)
+}
+
+/// Measures what the plan depends on if no method was measured.
+fn measure(facts: &mut Facts<'_>, question: &Question<'_>, task: &Task, file: Option<File>) {
+    let Question { operation, path, .. } = *question;
+    if matches!(operation, Operation::Write | Operation::Copy) {
+        facts.measure_writing(&crate::Part::whole(path));
+    }
+    if operation == Operation::Scan {
+        facts.measure_opening(path);
+    }
+    if let Some(file) = file.filter(|_| !matches!(operation, Operation::Write | Operation::Scan)) {
+        facts.measure_reading(path, &file);
+        if plan::depends_on_seeks(task, facts) && operation == Operation::Compare {
+            facts.seeks = Seeks::between([(path, 0), (path, task.bytes / 2)], task.bytes / 2);
+        }
+    }
 }
 
 /// The same for updates, by the costs of the profile, or else of writing in the directory of the file.

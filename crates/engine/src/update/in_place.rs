@@ -198,21 +198,38 @@ pub(super) fn in_place(
             Ok(Updated { fsync, ..done })
         }
         (Err(source), Some(journal)) => Err(journal.undo(&side, source, &going)),
-        (Err(source), None) => {
-            let (far, reached) = going.how_far(&side, updates, prepared.0.setup.block_bytes);
-            if let Err(error) = cut_zeros(&side, bytes_before.max(reached), &going) {
-                log::warn!(
-                    error = full_text(&error),
-                    "the file may be longer than what was written to it"
-                );
-            }
-            if !going.has_begun() {
-                return Err(source);
-            }
-            let source = Box::new(source);
-            Err(place.failed(UpdateErrorKind::PartlyUpdated { far, source }))
-        }
+        (Err(source), None) => Err(ended_early(
+            place,
+            &side,
+            updates,
+            &going,
+            prepared.0.setup.block_bytes,
+            source,
+        )),
     }
+}
+
+/// The error of an update without a journal that ended early. The file is cut to what was written to it.
+fn ended_early(
+    place: &NameInDirectory,
+    side: &OpenFile<'_>,
+    updates: &Updates,
+    going: &Going<'_>,
+    block_bytes: usize,
+    source: Error,
+) -> Error {
+    let (far, reached) = going.how_far(side, updates, block_bytes);
+    if let Err(error) = cut_zeros(side, going.bytes_before.max(reached), going) {
+        log::warn!(
+            error = full_text(&error),
+            "the file may be longer than what was written to it"
+        );
+    }
+    if !going.has_begun() {
+        return source;
+    }
+    let source = Box::new(source);
+    place.failed(UpdateErrorKind::PartlyUpdated { far, source })
 }
 
 /// The account so far, without the fsync and the journal.
