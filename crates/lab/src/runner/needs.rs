@@ -47,14 +47,54 @@ impl Needs<'_> {
         let likely = within_reach(groups, limit);
         // As if everything were twice as fast as expected.
         let reached = within_reach(groups, limit.map(|budget| budget * 2));
-        let (mut write_bytes, mut expected_write_bytes, mut space_bytes) = (0_u64, 0_u64, 0);
+        let mut needs = self.on_all(likely, reached)?;
+        if let Some(budget) = budget {
+            self.limit_to(budget, reached, &mut needs);
+        }
+        // The test files and each trial are written, however large they are, unless a limit was given: then what does
+        // not fit is refused.
+        let largest = self.contests_of(reached).map(turn_bytes).max().unwrap_or_default();
+        let made = (0..self.storages.len()).map(|index| self.made_bytes(reached, index));
+        let made_bytes = made.fold(0, u64::saturating_add);
+        needs.most_written = needs.most_written.max(made_bytes.saturating_add(largest));
+        // The answers of a file that was made are found once.
+        let answering = Duration::from_secs_f64(made_bytes as f64 / self.speeds.check);
+        let preparing = Duration::from_millis(made_bytes / self.speeds.write_bytes_per_ms.max(1)) + answering;
+        let needed = trials.saturating_add(preparing);
+        let first = groups
+            .first()
+            .map(|group| expected(self.bench, &self.run.contests, group, self.speeds, 1));
+        let least = budget.map(|budget| preparing + first.unwrap_or_default().min(budget));
+        let least = least.filter(|least| budget.is_some_and(|budget| *least > budget));
+        let most = self.bench.most_written.unwrap_or(u64::MAX);
+        let write_bytes = needs.most_written.min(most.saturating_sub(self.calibrated_bytes));
+        Ok(Event::Planned {
+            write_bytes,
+            expected_write_bytes: needs.expected_written.min(write_bytes),
+            space_bytes: needs.space_bytes,
+            expected: least.or(budget).unwrap_or(needed),
+            needed,
+            least,
+            contests: groups.iter().map(|group| group.contests.len()).sum(),
+            entries: groups.iter().map(|group| group.active(self.run).len()).sum(),
+            one_by_one: decider.one_by_one,
+        })
+    }
+
+    /// The needs on all storages: the largest space, and the writes of the groups that are likely measured, and at most.
+    fn on_all(&self, likely: &[Group], reached: &[Group]) -> Result<StorageNeeds, BenchError> {
+        let mut all = StorageNeeds {
+            space_bytes: 0,
+            expected_written: 0,
+            most_written: 0,
+        };
         let mut on_file_system = BTreeMap::<String, u64>::new();
         for (index, storage) in self.storages.iter().enumerate() {
             let needs = self.on_storage(reached, index);
             let expected = self.on_storage(likely, index).expected_written;
-            write_bytes = write_bytes.saturating_add(needs.most_written);
-            expected_write_bytes = expected_write_bytes.saturating_add(expected);
-            space_bytes = space_bytes.max(needs.space_bytes);
+            all.most_written = all.most_written.saturating_add(needs.most_written);
+            all.expected_written = all.expected_written.saturating_add(expected);
+            all.space_bytes = all.space_bytes.max(needs.space_bytes);
             // Two directories of one file system share its space. Subvolumes of btrfs have numbers of their own, and
             // one device.
             let facts = &storage.facts;
@@ -70,56 +110,29 @@ impl Needs<'_> {
                 });
             }
         }
-        let reached_contests = || reached.iter().flat_map(|group| self.contests(group));
-        // Trials only write within the budget, however fast they are. A sustained write checks the time itself, and may
-        // be faster than measured before.
-        if let Some(budget) = budget {
-            let most = (budget.as_millis() as u64).saturating_mul(self.speeds.write_bytes_per_ms);
-            let most = most.saturating_mul(self.storages.len() as u64);
-            let sustained = reached_contests().filter(|contest| contest.sustained);
-            let sustained = sustained.map(|contest| written_bytes(contest).saturating_mul(writers(contest) as u64));
-            let sustained_bytes = sustained.fold(0, u64::saturating_add);
-            expected_write_bytes = expected_write_bytes.min(most);
-            let others_bytes = write_bytes.saturating_sub(sustained_bytes).min(most.saturating_mul(2));
-            write_bytes = others_bytes.saturating_add(sustained_bytes);
-            // Sizes that are asked for are written.
-            let suits = self
-                .storages
-                .iter()
-                .map(|storage| storage.suitable_writes(budget))
-                .min();
-            let suitable = suits.filter(|_| self.bench.sizes.is_empty() && sustained_bytes == 0);
-            write_bytes = write_bytes.min(suitable.unwrap_or(u64::MAX));
-        }
-        // The test files and each trial are written, however large they are, unless a limit was given: then what does
-        // not fit is refused.
-        let largest = reached_contests().map(turn_bytes).max().unwrap_or_default();
-        let made = (0..self.storages.len()).map(|index| self.made_bytes(reached, index));
-        let made_bytes = made.fold(0, u64::saturating_add);
-        write_bytes = write_bytes.max(made_bytes.saturating_add(largest));
-        // The answers of a file that was made are found once.
-        let answering = Duration::from_secs_f64(made_bytes as f64 / self.speeds.check);
-        let preparing = Duration::from_millis(made_bytes / self.speeds.write_bytes_per_ms.max(1)) + answering;
-        let needed = trials.saturating_add(preparing);
-        let first = groups
-            .first()
-            .map(|group| expected(self.bench, &self.run.contests, group, self.speeds, 1));
-        let least = budget.map(|budget| preparing + first.unwrap_or_default().min(budget));
-        let least = least.filter(|least| budget.is_some_and(|budget| *least > budget));
-        let most = self.bench.most_written.unwrap_or(u64::MAX);
-        write_bytes = write_bytes.min(most.saturating_sub(self.calibrated_bytes));
-        expected_write_bytes = expected_write_bytes.min(write_bytes);
-        Ok(Event::Planned {
-            write_bytes,
-            expected_write_bytes,
-            space_bytes,
-            expected: least.or(budget).unwrap_or(needed),
-            needed,
-            least,
-            contests: groups.iter().map(|group| group.contests.len()).sum(),
-            entries: groups.iter().map(|group| group.active(self.run).len()).sum(),
-            one_by_one: decider.one_by_one,
-        })
+        Ok(all)
+    }
+
+    /// Trials only write within the budget, however fast they are. A sustained write checks the time itself, and may be faster than
+    /// measured before.
+    fn limit_to(&self, budget: Duration, reached: &[Group], needs: &mut StorageNeeds) {
+        let most = (budget.as_millis() as u64).saturating_mul(self.speeds.write_bytes_per_ms);
+        let most = most.saturating_mul(self.storages.len() as u64);
+        let sustained = self.contests_of(reached).filter(|contest| contest.sustained);
+        let sustained = sustained.map(|contest| written_bytes(contest).saturating_mul(writers(contest) as u64));
+        let sustained_bytes = sustained.fold(0, u64::saturating_add);
+        needs.expected_written = needs.expected_written.min(most);
+        let others_bytes = needs.most_written.saturating_sub(sustained_bytes);
+        needs.most_written = others_bytes.min(most.saturating_mul(2)).saturating_add(sustained_bytes);
+        // Sizes that are asked for are written.
+        let storages = self.storages.iter();
+        let suits = storages.map(|storage| storage.suitable_writes(budget)).min();
+        let suitable = suits.filter(|_| self.bench.sizes.is_empty() && sustained_bytes == 0);
+        needs.most_written = needs.most_written.min(suitable.unwrap_or(u64::MAX));
+    }
+
+    fn contests_of<'g>(&'g self, groups: &'g [Group]) -> impl Iterator<Item = &'g Contest> {
+        groups.iter().flat_map(|group| self.contests(group))
     }
 
     fn on_storage(&self, groups: &[Group], storage: usize) -> StorageNeeds {

@@ -23,6 +23,9 @@ use crate::testfile::{TestFileRole, TestFileSet, write_stream};
 use crate::trial::account;
 use crate::trial::{Child, LaunchError, Report, Spec, TrialPaths, visits};
 
+/// What the child reports, and the cache state before.
+type Measured = Result<(Report, CacheState), Unrecorded>;
+
 impl BenchSession<'_> {
     /// Runs one trial and records it, or the failure of its entry. After the first measurement, an error ends only its
     /// entry, not the run.
@@ -55,21 +58,10 @@ impl BenchSession<'_> {
             phase: turn.phase,
             left: self.left(),
         });
-        let begins_round = self.before.last_group.replace(turn.group) != Some(turn.group);
-        if begins_round && is_small_and_warm(&contest) || self.is_program_dropped(&contest, entry) {
-            // Discarded. If it fails, the next one fails, too, and reports why.
-            self.count_written(&contest, entry);
-            if let Ok(setup) = self.set_up(turn, &contest) {
-                let measured = self.run_child(&setup);
-                self.note_written(&setup, measured.is_ok());
-            }
-        }
+        self.warm_up(turn, &contest);
         self.note_program(&contest, entry);
         let at_seconds = self.clock.measured_seconds();
-        self.count_written(&contest, entry);
-        let mut setup = self.set_up(turn, &contest)?;
-        let measured = self.run_child(&setup);
-        self.note_written(&setup, measured.is_ok());
+        let (mut setup, measured) = self.run_once(turn, &contest)?;
         let (report, state) = measured?;
         if let Some(updated) = &report.trial.updated {
             self.written_bytes =
@@ -127,6 +119,28 @@ impl BenchSession<'_> {
         Ok(())
     }
 
+    /// Runs a trial that is discarded where the next would not find what all others find. If it fails, the next one fails, too, and
+    /// reports why.
+    fn warm_up(&mut self, turn: Turn, contest: &Contest) {
+        let begins_round = self.before.last_group.replace(turn.group) != Some(turn.group);
+        if begins_round && is_small_and_warm(contest) || self.is_program_dropped(contest, &contest.entries[turn.entry])
+        {
+            let _ = self.run_once(turn, contest);
+        }
+    }
+
+    /// Sets a trial up and runs it; what it writes is counted.
+    fn run_once(&mut self, turn: Turn, contest: &Contest) -> Result<(TrialSetup, Measured), Unrecorded> {
+        let entry = &contest.entries[turn.entry];
+        if writes(contest, entry) {
+            self.written_bytes += trial_bytes(contest);
+        }
+        let setup = self.set_up(turn, contest)?;
+        let measured = self.run_child(&setup);
+        self.note_written(&setup, measured.is_ok());
+        Ok((setup, measured))
+    }
+
     /// Whether a command would read its program from the device although its files are in memory, because all caches of
     /// the system were dropped since it ran.
     fn is_program_dropped(&self, contest: &Contest, entry: &Entry) -> bool {
@@ -143,13 +157,6 @@ impl BenchSession<'_> {
         }
         if let Some(ran) = &mut self.before.ran_since_drop {
             ran.insert(entry.name().into_owned());
-        }
-    }
-
-    /// Counts the bytes that a trial writes.
-    fn count_written(&mut self, contest: &Contest, entry: &Entry) {
-        if writes(contest, entry) {
-            self.written_bytes += trial_bytes(contest);
         }
     }
 
@@ -240,32 +247,39 @@ impl BenchSession<'_> {
             files.others.clone_from(&files.sources);
         }
         files.visits = visits(contest, files.draw_seed);
-        let may_write =
-            !matches!(contest.operation, Operation::Read | Operation::Scan) || files.entry.command().is_some();
-        if files.targets.is_empty() && may_write {
-            let is_copy = contest.operation == Operation::Copy;
-            let other = contest.other_storage.filter(|_| is_copy);
-            let storage = &self.storages[other.unwrap_or(contest.storage)];
-            let count = if contest.tree.is_some() { 1 } else { contest.files };
-            let targets = (0..count).map(|index| storage.path(&format!("target-{index}")));
-            files.targets = targets.collect();
-            for path in files.targets.iter().filter(|_| contest.target == Target::Overwrite) {
-                // Other bytes than the trial writes, so that missing writes are found.
-                let is_stopped = || self.stop.is_requested();
-                write_stream(
-                    Durability::Fsync,
-                    path,
-                    contest.size_bytes,
-                    target_seed(self.bench.seed),
-                    &is_stopped,
-                )?;
-            }
-        }
+        self.make_targets(contest, &mut files)?;
         Ok(files)
     }
 
+    /// Names the targets that a trial writes, and makes those that it writes over.
+    fn make_targets(&self, contest: &Contest, files: &mut TrialSetup) -> Result<(), Unrecorded> {
+        let may_write =
+            !matches!(contest.operation, Operation::Read | Operation::Scan) || files.entry.command().is_some();
+        if !files.targets.is_empty() || !may_write {
+            return Ok(());
+        }
+        let is_copy = contest.operation == Operation::Copy;
+        let other = contest.other_storage.filter(|_| is_copy);
+        let storage = &self.storages[other.unwrap_or(contest.storage)];
+        let count = if contest.tree.is_some() { 1 } else { contest.files };
+        let targets = (0..count).map(|index| storage.path(&format!("target-{index}")));
+        files.targets = targets.collect();
+        for path in files.targets.iter().filter(|_| contest.target == Target::Overwrite) {
+            // Other bytes than the trial writes, so that missing writes are found.
+            let is_stopped = || self.stop.is_requested();
+            write_stream(
+                Durability::Fsync,
+                path,
+                contest.size_bytes,
+                target_seed(self.bench.seed),
+                &is_stopped,
+            )?;
+        }
+        Ok(())
+    }
+
     /// Starts the child, brings the page cache into its state when the child is ready, and runs it.
-    fn run_child(&self, setup: &TrialSetup) -> Result<(Report, CacheState), Unrecorded> {
+    fn run_child(&self, setup: &TrialSetup) -> Measured {
         let contest = &setup.contest;
         let storage = &self.storages[contest.storage];
         let memory_bytes = (contest.cache == Cache::Over).then(|| {

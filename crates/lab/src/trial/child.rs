@@ -124,91 +124,105 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
         Target::Fresh | Target::Append => Destination::New,
         Target::Overwrite => Destination::Overwrite,
     };
-    let ns_per_kib = contest.work_ns_per_kib;
-    Ok(match contest.operation {
-        Operation::Read => {
-            let mut reader = Reader::prepare_for(method, longest)?;
-            let kernel = Kernel::named(&contest.kernel).unwrap_or_default();
-            Box::new(move |jobs, visits, done| {
-                let job = &jobs[0];
-                let tally = Tally::new(kernel);
-                let inner: &dyn Consumer = &tally;
-                let busy = Busy { inner, ns_per_kib };
-                let consumer = if ns_per_kib == 0 { inner } else { &busy };
-                let source = Path::new(&job.source);
-                let transfer = match visits {
-                    None => match job.part_start {
-                        None => reader.read(source, consumer)?,
-                        Some(start) => reader.read(Part::whole(source).range(start..start + job.bytes), consumer)?,
-                    },
-                    Some(visits) => reader.visit(source, visits, consumer)?,
-                };
-                done.answers.push(tally.answer());
-                Ok(transfer)
-            })
-        }
-        Operation::Write => {
-            let mut busy = Busy {
-                inner: Generator::new(spec.seed),
-                ns_per_kib,
-            };
-            let mut writer = Writer::prepare_for(method, longest)?;
-            Box::new(move |jobs, visits, done| {
-                let job = &jobs[0];
-                let target = Path::new(&job.target);
-                if !done.segment_seconds.is_empty() {
-                    // Each file of a sustained write has its own bytes, because some devices de-duplicate blocks.
-                    let segment = done.segment_seconds.len() as u64;
-                    busy.inner = Generator::new(spec.seed.wrapping_add(segment));
-                }
-                Ok(match visits {
-                    None => writer.write(target, destination, job.bytes, &busy)?,
-                    Some(visits) => writer.visit(target, visits, &busy)?,
-                })
-            })
-        }
+    match contest.operation {
+        Operation::Read => prepare_reading(contest, method, longest),
+        Operation::Write => prepare_writing(spec, contest, method, longest, destination),
         Operation::Copy => {
             let mut copier = Copier::prepare_for(method, longest)?;
-            Box::new(move |jobs, _, _| {
+            Ok(Box::new(move |jobs, _, _| {
                 let [source, target] = [&jobs[0].source, &jobs[0].target].map(Path::new);
                 Ok(copier.copy(source, target, destination)?)
-            })
+            }))
         }
-        Operation::Scan => {
-            let mut scanner = Scanner::prepare(method)?;
-            let kernel = Kernel::named(&contest.kernel).unwrap_or_default();
-            Box::new(move |jobs, _, done| {
-                let tallies: Vec<Tally> = jobs.iter().map(|_| Tally::new(kernel)).collect();
-                let files = jobs.iter().zip(&tallies).map(|(job, consumer)| ScanFile {
-                    path: Path::new(&job.source),
-                    bytes: job.bytes,
-                    consumer,
-                });
-                let transfer = scanner.scan(&files.collect::<Vec<_>>())?;
-                done.answers.extend(tallies.iter().map(Tally::answer));
-                Ok(transfer)
-            })
+        Operation::Scan => prepare_scanning(contest, method),
+        Operation::Compare | Operation::Update => prepare_comparing(method, longest),
+    }
+}
+
+fn prepare_reading<'a>(contest: &'a Contest, method: &Method, longest: u64) -> Result<Work<'a>, TrialError> {
+    let mut reader = Reader::prepare_for(method, longest)?;
+    let kernel = Kernel::named(&contest.kernel).unwrap_or_default();
+    let ns_per_kib = contest.work_ns_per_kib;
+    Ok(Box::new(move |jobs, visits, done| {
+        let job = &jobs[0];
+        let tally = Tally::new(kernel);
+        let inner: &dyn Consumer = &tally;
+        let busy = Busy { inner, ns_per_kib };
+        let consumer = if ns_per_kib == 0 { inner } else { &busy };
+        let source = Path::new(&job.source);
+        let transfer = match visits {
+            None => match job.part_start {
+                None => reader.read(source, consumer)?,
+                Some(start) => reader.read(Part::whole(source).range(start..start + job.bytes), consumer)?,
+            },
+            Some(visits) => reader.visit(source, visits, consumer)?,
+        };
+        done.answers.push(tally.answer());
+        Ok(transfer)
+    }))
+}
+
+fn prepare_writing<'a>(
+    spec: &'a Spec,
+    contest: &'a Contest,
+    method: &Method,
+    longest: u64,
+    destination: Destination,
+) -> Result<Work<'a>, TrialError> {
+    let mut busy = Busy {
+        inner: Generator::new(spec.seed),
+        ns_per_kib: contest.work_ns_per_kib,
+    };
+    let mut writer = Writer::prepare_for(method, longest)?;
+    Ok(Box::new(move |jobs, visits, done| {
+        let job = &jobs[0];
+        let target = Path::new(&job.target);
+        if !done.segment_seconds.is_empty() {
+            // Each file of a sustained write has its own bytes, because some devices de-duplicate blocks.
+            let segment = done.segment_seconds.len() as u64;
+            busy.inner = Generator::new(spec.seed.wrapping_add(segment));
         }
-        Operation::Compare | Operation::Update => {
-            let mut comparer = Comparer::prepare_for(method, longest)?;
-            Box::new(move |jobs, _, done| {
-                let job = &jobs[0];
-                let comparison = comparer.compare(Path::new(&job.source), Path::new(&job.other))?;
-                done.compared.push(Compared {
-                    verdict: match comparison.verdict {
-                        Verdict::Equal => ComparedVerdict::Equal,
-                        Verdict::Differ { offset } => ComparedVerdict::Differ(Some(offset)),
-                        Verdict::Ended { offset, .. } => ComparedVerdict::Ended(offset),
-                    },
-                    newlines: comparison.newlines,
-                    unread_bytes: comparison.unread_bytes,
-                });
-                let mut transfer = Transfer::default();
-                (transfer.bytes, transfer.calls) = (job.bytes, comparison.calls);
-                Ok(transfer)
-            })
-        }
-    })
+        Ok(match visits {
+            None => writer.write(target, destination, job.bytes, &busy)?,
+            Some(visits) => writer.visit(target, visits, &busy)?,
+        })
+    }))
+}
+
+fn prepare_scanning<'a>(contest: &'a Contest, method: &Method) -> Result<Work<'a>, TrialError> {
+    let mut scanner = Scanner::prepare(method)?;
+    let kernel = Kernel::named(&contest.kernel).unwrap_or_default();
+    Ok(Box::new(move |jobs, _, done| {
+        let tallies: Vec<Tally> = jobs.iter().map(|_| Tally::new(kernel)).collect();
+        let files = jobs.iter().zip(&tallies).map(|(job, consumer)| ScanFile {
+            path: Path::new(&job.source),
+            bytes: job.bytes,
+            consumer,
+        });
+        let transfer = scanner.scan(&files.collect::<Vec<_>>())?;
+        done.answers.extend(tallies.iter().map(Tally::answer));
+        Ok(transfer)
+    }))
+}
+
+fn prepare_comparing<'a>(method: &Method, longest: u64) -> Result<Work<'a>, TrialError> {
+    let mut comparer = Comparer::prepare_for(method, longest)?;
+    Ok(Box::new(move |jobs, _, done| {
+        let job = &jobs[0];
+        let comparison = comparer.compare(Path::new(&job.source), Path::new(&job.other))?;
+        done.compared.push(Compared {
+            verdict: match comparison.verdict {
+                Verdict::Equal => ComparedVerdict::Equal,
+                Verdict::Differ { offset } => ComparedVerdict::Differ(Some(offset)),
+                Verdict::Ended { offset, .. } => ComparedVerdict::Ended(offset),
+            },
+            newlines: comparison.newlines,
+            unread_bytes: comparison.unread_bytes,
+        });
+        let mut transfer = Transfer::default();
+        (transfer.bytes, transfer.calls) = (job.bytes, comparison.calls);
+        Ok(transfer)
+    }))
 }
 
 fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> Result<Work<'a>, TrialError> {
