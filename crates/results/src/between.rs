@@ -73,16 +73,7 @@ pub(crate) fn fit(sittings: &[Sitting]) -> Pooled {
             squares[entry].0 += weight * (residual * residual - left * effect.variance);
             squares[entry].1 += weight * left;
         }
-        let (sum, degrees) = squares
-            .iter()
-            .fold((0.0, 0.0), |all, own| (all.0 + own.0, all.1 + own.1));
-        of_all = (DEGREES_OF_PRIOR * BETWEEN.powi(2) + sum) / (DEGREES_OF_PRIOR + degrees);
-        of_all = of_all.max(LEAST_BETWEEN.powi(2));
-        let own = squares.iter().map(|(sum, degrees)| {
-            let own = (DEGREES_OF_ALL * of_all + sum) / (DEGREES_OF_ALL + degrees);
-            own.max(LEAST_BETWEEN.powi(2))
-        });
-        between = own.collect();
+        (of_all, between) = variances(&squares);
     }
     let usual_level = levels
         .iter()
@@ -103,4 +94,18 @@ pub(crate) fn fit(sittings: &[Sitting]) -> Pooled {
         },
         deviation: of_all.sqrt(),
     }
+}
+
+/// The variance between sittings, of all methods and of each, by their sums of squares and degrees of freedom.
+fn variances(squares: &[(f64, f64)]) -> (f64, Vec<f64>) {
+    let (sum, degrees) = squares
+        .iter()
+        .fold((0.0, 0.0), |all, own| (all.0 + own.0, all.1 + own.1));
+    let of_all = (DEGREES_OF_PRIOR * BETWEEN.powi(2) + sum) / (DEGREES_OF_PRIOR + degrees);
+    let of_all = of_all.max(LEAST_BETWEEN.powi(2));
+    let own = squares.iter().map(|(sum, degrees)| {
+        let own = (DEGREES_OF_ALL * of_all + sum) / (DEGREES_OF_ALL + degrees);
+        own.max(LEAST_BETWEEN.powi(2))
+    });
+    (of_all, own.collect())
 }

@@ -51,6 +51,28 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
         .filter(|run| run.id == newest.id && !run.alone || is_alike(newest, run));
     let alike: Vec<&Run> = alike.collect();
     let first = *alike.first()?;
+    let (curves, sittings) = curves(&alike, storage);
+    let head = ProfileHead {
+        version: PROFILE_VERSION,
+        seekless: first.seekless.clone(),
+        newest_unix_seconds: unix_seconds(&first.started),
+        sittings,
+        machines: None,
+        claims_rotational: None,
+        revision,
+        storage: id,
+        mount_point: storage.mount_point.clone(),
+        mount_options: storage.mount_options.clone(),
+        processors: first.machine.processors,
+        memory_bytes: first.machine.memory_bytes,
+        alternating_ns: storage.alternating_ns,
+        costs: costs(&alike, storage),
+    };
+    Some(Profile { head, curves })
+}
+
+/// The curves of a storage, and the most sittings that a point has.
+fn curves(alike: &[&Run], storage: &Storage) -> (Vec<Curve>, u32) {
     let mut curves: HashMap<(Conditions, String), BTreeMap<u64, CurvePoint>> = HashMap::new();
     let mut levels: HashMap<Conditions, Vec<[f64; 2]>> = HashMap::new();
     let mut most_sittings = 0;
@@ -95,23 +117,7 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
         .chunk_by_mut(|one, other| one.conditions == other.conditions)
         .for_each(share_deviations);
     round_points(&mut curves);
-    let head = ProfileHead {
-        version: PROFILE_VERSION,
-        seekless: first.seekless.clone(),
-        newest_unix_seconds: unix_seconds(&first.started),
-        sittings: most_sittings,
-        machines: None,
-        claims_rotational: None,
-        revision,
-        storage: id,
-        mount_point: storage.mount_point.clone(),
-        mount_options: storage.mount_options.clone(),
-        processors: first.machine.processors,
-        memory_bytes: first.machine.memory_bytes,
-        alternating_ns: storage.alternating_ns,
-        costs: costs(&alike, storage),
-    };
-    Some(Profile { head, curves })
+    (curves, most_sittings)
 }
 
 /// The costs of a storage by all sittings that have them. Runs are given with the newest first; those of one sitting count as one.

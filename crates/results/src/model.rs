@@ -104,21 +104,12 @@ impl Model {
                 }
             }
         }
-        // Huber's variance of an estimate: the mean square of what each residual pulls, over the square of how fast that grows.
-        let pulls: Vec<f64> = weights
-            .iter()
-            .zip(&residuals)
-            .map(|(weight, residual)| weight * residual)
-            .collect();
-        let growth = weights.iter().zip(&residuals).map(|(weight, residual)| {
-            let square = residual * residual / variance;
-            weight * (TAIL - square) / (TAIL + square)
-        });
-        let growth = growth.sum::<f64>() / points.len() as f64;
-        let scale = points.len() as f64 / degrees.max(1.0) / (growth * growth);
         let mut own_squares = vec![0.0; samples.len()];
-        for (&(entry, ..), pull) in points.iter().zip(&pulls) {
-            own_squares[entry] += pull * pull * scale;
+        for (&(entry, ..), square) in points
+            .iter()
+            .zip(squares_of_pulls(&weights, &residuals, variance, degrees))
+        {
+            own_squares[entry] += square;
         }
         let usual_round = median(&of_rounds).unwrap_or(0.0);
         let of_all = own_squares.iter().sum::<f64>() / points.len() as f64;
@@ -180,6 +171,20 @@ impl Model {
         let variance = one.variance + one.between + other.variance + other.between;
         self.degrees >= 1.0 && behind > self.slower_errors() * variance.sqrt()
     }
+}
+
+/// Huber's variance of an estimate, by points: the mean square of what each residual pulls, over the square of how fast that grows.
+fn squares_of_pulls(weights: &[f64], residuals: &[f64], variance: f64, degrees: f64) -> Vec<f64> {
+    let both = || weights.iter().zip(residuals);
+    let growth = both().map(|(weight, residual)| {
+        let square = residual * residual / variance;
+        weight * (TAIL - square) / (TAIL + square)
+    });
+    let points = residuals.len() as f64;
+    let growth = growth.sum::<f64>() / points;
+    let scale = points / degrees.max(1.0) / (growth * growth);
+    let pulls = both().map(|(weight, residual)| weight * residual);
+    pulls.map(|pull| pull * pull * scale).collect()
 }
 
 /// The number of standard deviations that a normal variable exceeds with this small probability. Source: the tail's

@@ -1,6 +1,6 @@
 //! The warnings of a run: caveats about its figures.
 
-use seekless_record::{Cache, Contest, Device, Run, Trial};
+use seekless_record::{Cache, Contest, Device, Machine, Run, Trial};
 
 use crate::prediction::mispredicted;
 use crate::samples::sorted;
@@ -62,6 +62,16 @@ pub fn warnings(run: &Run) -> Vec<String> {
             device.name
         ));
     }
+    warnings.extend(of_trials(run));
+    warnings.extend(of_machine(&run.machine));
+    let contests = run.contests.iter().zip(sorted(run));
+    warnings.extend(contests.filter_map(|(contest, trials)| drift(run, contest, &trials)));
+    warnings
+}
+
+/// What the trials were not: cold as far as the system tells, or valid.
+fn of_trials(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
     let is_cold = |trial: &Trial| run.contests[trial.contest].cache == Cache::Cold;
     let is_unverified = |trial: &&Trial| trial.valid && trial.resident_before.is_none() && is_cold(trial);
     let unverified = run.trials.iter().filter(is_unverified).count();
@@ -89,15 +99,18 @@ pub fn warnings(run: &Run) -> Vec<String> {
             run.trials.len()
         ));
     }
-    if matches!(run.machine.governor.as_deref(), Some("powersave" | "conservative")) {
+    warnings
+}
+
+fn of_machine(machine: &Machine) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if matches!(machine.governor.as_deref(), Some("powersave" | "conservative")) {
         warnings
             .push("The frequency governor saves power: set it to `performance` before measuring CPU time.".to_owned());
     }
-    if run.machine.on_battery == Some(true) {
+    if machine.on_battery == Some(true) {
         warnings.push("The machine runs on battery: plug it in and rerun.".to_owned());
     }
-    let contests = run.contests.iter().zip(sorted(run));
-    warnings.extend(contests.filter_map(|(contest, trials)| drift(run, contest, &trials)));
     warnings
 }
 

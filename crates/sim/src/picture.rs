@@ -52,15 +52,14 @@ pub fn picture(requests: &[TracedRequest], title: &str, until_ns: u64) -> String
         .iter()
         .filter(|traced| traced.request.length_bytes > 0 && traced.arrived_ns - first_ns < until_ns)
         .collect();
-    let done_ns = |traced: &TracedRequest| traced.completed_ns.unwrap_or(traced.arrived_ns) - first_ns;
-    shown.sort_by_key(|traced| done_ns(traced));
+    shown.sort_by_key(|traced| done_ns(traced, first_ns));
     let lowest = shown
         .iter()
         .map(|traced| traced.request.offset_bytes)
         .min()
         .unwrap_or(0);
     let highest = shown.iter().map(|traced| traced.request.end_bytes()).max().unwrap_or(1);
-    let last_ns = shown.last().map_or(1, |traced| done_ns(traced));
+    let last_ns = shown.last().map_or(1, |traced| done_ns(traced, first_ns));
     let [left, right, above, below] = MARGINS;
     let time = Axis {
         first: 0.0,
@@ -82,10 +81,21 @@ pub fn picture(requests: &[TracedRequest], title: &str, until_ns: u64) -> String
         escaped(title)
     );
     axes(&mut svg, &time, &address);
+    draw(&mut svg, &shown, first_ns, &time, &address);
+    svg + "</svg>\n"
+}
+
+/// Nanoseconds from the first request until this one was completed.
+fn done_ns(traced: &TracedRequest, first_ns: u64) -> u64 {
+    traced.completed_ns.unwrap_or(traced.arrived_ns) - first_ns
+}
+
+/// Draws the way of the head, and a mark for each request.
+fn draw(svg: &mut String, shown: &[&TracedRequest], first_ns: u64, time: &Axis, address: &Axis) {
     let (mut way, mut marks) = (String::new(), [String::new(), String::new(), String::new()]);
     let mut last = String::new();
     for traced in shown {
-        let x = time.at(done_ns(traced));
+        let x = time.at(done_ns(traced, first_ns));
         let (low, high) = (
             address.at(traced.request.offset_bytes),
             address.at(traced.request.end_bytes()),
@@ -104,7 +114,7 @@ pub fn picture(requests: &[TracedRequest], title: &str, until_ns: u64) -> String
     );
     for (index, (name, color)) in COLORS.iter().enumerate() {
         if !marks[index].is_empty() {
-            let x = WIDTH - right - 180.0 + 60.0 * index as f64;
+            let x = time.to - 180.0 + 60.0 * index as f64;
             let _ = write!(
                 svg,
                 "<path d=\"{}\" stroke=\"{color}\" stroke-width=\"2.4\"/>\n<text x=\"{x}\" y=\"22\" fill=\"{color}\">{name}</text>\n",
@@ -112,7 +122,6 @@ pub fn picture(requests: &[TracedRequest], title: &str, until_ns: u64) -> String
             );
         }
     }
-    svg + "</svg>\n"
 }
 
 const COLORS: [(&str, &str); 3] = [("read", "#1f6fb4"), ("write", "#c8501e"), ("discard", "#6b6b6b")];
