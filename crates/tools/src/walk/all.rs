@@ -15,7 +15,7 @@ use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use seekless::files::FileId;
 use seekless::plan::BatchPlan;
-use seekless::walk::{Failure, FileAt, Limit, Listing, StatFacts, WalkDirectory, open_root};
+use seekless::walk::{Failure, FileAt, Handles, Limit, Listing, StatFacts, WalkDirectory, open_root};
 use seekless_sys::{file_system_of, is_mount_root};
 
 use super::files::{Files, FoundPlace};
@@ -281,19 +281,7 @@ impl<'a> Shared<'a> {
     /// Adds the files of a directory, and returns its subdirectories.
     fn list(&self, next: Waiting<'a>, found: &mut WalkFound) -> Vec<Waiting<'a>> {
         let directory = Arc::clone(&next.directory);
-        let mut failure = None;
-        let opened = if next.is_open {
-            let handles = directory.handles().map_err(|(_, error)| ("open again", error));
-            handles.and_then(|handles| {
-                let facts = StatFacts::of(handles.borrowed()[0]).map_err(|error| ("stat", error.into()))?;
-                Ok((handles, facts))
-            })
-        } else {
-            let opened = directory.open(&mut |_, action, error| failure = Some((action, error)));
-            let opened = opened.map(|(handles, [facts])| (handles, facts));
-            opened.ok_or_else(|| failure.take().unwrap_or(("open", Errno::BADF.into())))
-        };
-        let (handles, facts) = match opened {
+        let (handles, facts) = match opened(&next) {
             Ok(opened) => opened,
             Err((action, error)) => {
                 found.failed(directory.path_of(b""), action, &error);
@@ -405,6 +393,21 @@ impl<'a> Shared<'a> {
             system
         })
     }
+}
+
+/// Opens a directory, through those above it if they are closed.
+fn opened(next: &Waiting<'_>) -> Result<(Arc<Handles<1>>, StatFacts), Failure> {
+    if next.is_open {
+        let handles = next.directory.handles().map_err(|(_, error)| ("open again", error))?;
+        let facts = StatFacts::of(handles.borrowed()[0]).map_err(|error| ("stat", error.into()))?;
+        return Ok((handles, facts));
+    }
+    let mut failure = None;
+    let opened = next
+        .directory
+        .open(&mut |_, action, error| failure = Some((action, error)));
+    let opened = opened.map(|(handles, [facts])| (handles, facts));
+    opened.ok_or_else(|| failure.unwrap_or(("open", Errno::BADF.into())))
 }
 
 /// Lets the other threads end if one panics.

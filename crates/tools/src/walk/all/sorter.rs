@@ -75,14 +75,10 @@ impl<'a> Sorter<'_, 'a> {
                 continue;
             }
             match entry.kind {
-                FileType::RegularFile => match facts.unwrap_or_else(|| StatFacts::at(self.handle, name)) {
-                    Ok(facts) if self.is_named(name, &facts) => self.others = None,
-                    Ok(facts) if facts.kind == FileType::RegularFile => {
-                        self.add_file(name, &named, &facts, self.system, false);
-                    }
-                    Ok(_) => self.others = None,
-                    Err(error) => self.failed(name, "stat", error),
-                },
+                FileType::RegularFile => {
+                    let facts = facts.unwrap_or_else(|| StatFacts::at(self.handle, name));
+                    self.sort_file(name, &named, facts);
+                }
                 FileType::Directory if filter.leaves_out(&named) => {
                     self.found.left_out.push(directory.path_of(name.to_bytes()));
                     self.others = None;
@@ -96,19 +92,33 @@ impl<'a> Sorter<'_, 'a> {
                 }
                 FileType::Directory => self.others = None,
                 FileType::Symlink if filter.follows_links => self.follow(name, &named),
-                FileType::Symlink => {
-                    self.found.left.links += 1;
-                    if let Some(others) = &mut self.others {
-                        match readlinkat(self.handle, name, Vec::new()) {
-                            Ok(target) => others.push((name.to_bytes().to_vec(), Some(target.into_bytes()))),
-                            Err(_) => self.others = None,
-                        }
-                    }
-                }
+                FileType::Symlink => self.note_link(name),
                 _ => {
                     self.found.left.special += 1;
                     self.others = None;
                 }
+            }
+        }
+    }
+
+    fn sort_file(&mut self, name: &CStr, named: &Named<'_>, facts: rustix::io::Result<StatFacts>) {
+        match facts {
+            Ok(facts) if self.is_named(name, &facts) => self.others = None,
+            Ok(facts) if facts.kind == FileType::RegularFile => {
+                self.add_file(name, named, &facts, self.system, false);
+            }
+            Ok(_) => self.others = None,
+            Err(error) => self.failed(name, "stat", error),
+        }
+    }
+
+    /// Counts a link that is not followed, and keeps its target if that is wanted.
+    fn note_link(&mut self, name: &CStr) {
+        self.found.left.links += 1;
+        if let Some(others) = &mut self.others {
+            match readlinkat(self.handle, name, Vec::new()) {
+                Ok(target) => others.push((name.to_bytes().to_vec(), Some(target.into_bytes()))),
+                Err(_) => self.others = None,
             }
         }
     }
