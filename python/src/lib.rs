@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use seekless::method::Durability;
 use seekless::update::{Batch, Safety};
-use seekless::{Choice, Destination, Job, Operation, Part, Request, Side, Transfer, Verdict};
+use seekless::{Choice, Destination, Job, Operation, FileRange, Request, Side, Transfer, Verdict};
 
 use error::{raise, wrong};
 use memory::{Filled, Readable, Writable, open_file};
@@ -55,8 +55,8 @@ fn bytes_of(path: &Path) -> u64 {
 }
 
 /// A file by its path, or an open one that its path names in errors, from an offset on.
-fn part<'a>(path: &'a Path, file: Option<&'a File>, offset: u64) -> Part<'a> {
-    let whole = file.map_or_else(|| Part::whole(path), |file| Part::of_file(file).named(path));
+fn part<'a>(path: &'a Path, file: Option<&'a File>, offset: u64) -> FileRange<'a> {
+    let whole = file.map_or_else(|| FileRange::whole(path), |file| FileRange::of_file(file).named(path));
     whole.range(offset..)
 }
 

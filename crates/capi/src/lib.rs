@@ -18,7 +18,7 @@ use std::mem;
 use std::path::Path;
 
 use seekless::update::Batch;
-use seekless::{Choice, Done, Error, Operation, Part, Request, Side, Transfer, Verdict};
+use seekless::{Choice, Done, Error, FileRange, Operation, Request, Side, Transfer, Verdict};
 
 use border::{Context, InBytes, InChanges, InText, OutMemory, seekless_take};
 use options::{InOptions, act, parsed};
@@ -186,10 +186,10 @@ pub extern "C" fn seekless_result_free(result: Option<&mut seekless_result>) {
     drop(result.map(mem::take));
 }
 
-fn part(path: &Path, offset: u64, length: u64) -> Part<'_> {
+fn part(path: &Path, offset: u64, length: u64) -> FileRange<'_> {
     match (offset, length) {
-        (0, u64::MAX) => Part::whole(path),
-        _ => Part::whole(path).range(offset..offset.saturating_add(length)),
+        (0, u64::MAX) => FileRange::whole(path),
+        _ => FileRange::whole(path).range(offset..offset.saturating_add(length)),
     }
 }
 

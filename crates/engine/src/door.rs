@@ -20,7 +20,8 @@ use crate::plan::done::Done;
 use crate::plan::{Plan, PlanLimits, Safety};
 use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_done};
 use crate::{
-    AsPart, Comparer, Comparison, Copier, Destination, Part, Producer, Progress, Reader, Transfer, Writer, sequential,
+    AsFileRange, Comparer, Comparison, Copier, Destination, FileRange, Producer, Progress, Reader, Transfer, Writer,
+    sequential,
 };
 
 /// Reads a file from start to end by the plan. `take` gets offsets and bytes in order, and may end the read by `Break`.
@@ -40,7 +41,7 @@ use crate::{
 ///
 /// # Errors
 /// As for [`Reader::read`].
-pub fn read(from: impl AsPart, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send) -> Result<Done<Transfer>> {
+pub fn read(from: impl AsFileRange, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send) -> Result<Done<Transfer>> {
     Job::new().read(from, take)
 }
 
@@ -58,7 +59,7 @@ pub fn read(from: impl AsPart, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> +
 ///
 /// # Errors
 /// As for [`Reader::read`]. The memory then holds some of the bytes.
-pub fn read_into(from: impl AsPart, memory: &mut [u8]) -> Result<Done<Transfer>> {
+pub fn read_into(from: impl AsFileRange, memory: &mut [u8]) -> Result<Done<Transfer>> {
     Job::new().read_into(from, memory)
 }
 
@@ -76,7 +77,7 @@ pub fn read_into(from: impl AsPart, memory: &mut [u8]) -> Result<Done<Transfer>>
 ///
 /// # Errors
 /// As for [`Writer::write`].
-pub fn write(to: impl AsPart, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
+pub fn write(to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
     Job::new().write(to, bytes)
 }
 
@@ -94,7 +95,7 @@ pub fn write(to: impl AsPart, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>>
 ///
 /// # Errors
 /// As for [`Copier::copy`].
-pub fn copy(from: impl AsPart, to: impl AsPart) -> Result<Done<Transfer>> {
+pub fn copy(from: impl AsFileRange, to: impl AsFileRange) -> Result<Done<Transfer>> {
     Job::new().copy(from, to)
 }
 
@@ -112,7 +113,7 @@ pub fn copy(from: impl AsPart, to: impl AsPart) -> Result<Done<Transfer>> {
 ///
 /// # Errors
 /// As for [`Comparer::compare`].
-pub fn compare(one: impl AsPart, other: impl AsPart) -> Result<Done<Comparison>> {
+pub fn compare(one: impl AsFileRange, other: impl AsFileRange) -> Result<Done<Comparison>> {
     Job::new().compare(one, other)
 }
 
@@ -146,36 +147,36 @@ pub struct Request<'a> {
 
 #[derive(Clone, Debug)]
 enum What<'a> {
-    Read(Part<'a>),
-    Write(Part<'a>, u64),
-    Copy(Part<'a>, Part<'a>),
-    Compare(Part<'a>, Part<'a>),
+    Read(FileRange<'a>),
+    Write(FileRange<'a>, u64),
+    Copy(FileRange<'a>, FileRange<'a>),
+    Compare(FileRange<'a>, FileRange<'a>),
     Update(&'a Path, &'a Updates, Safety),
 }
 
 impl<'a> Request<'a> {
     /// Reading a file, or a part of it.
     #[must_use]
-    pub fn read(from: &'a (impl AsPart + ?Sized)) -> Self {
-        What::Read(from.as_part()).into()
+    pub fn read(from: &'a (impl AsFileRange + ?Sized)) -> Self {
+        What::Read(from.as_file_range()).into()
     }
 
     /// Writing this many bytes to a file, which need not exist.
     #[must_use]
-    pub fn write(to: &'a (impl AsPart + ?Sized), bytes: u64) -> Self {
-        What::Write(to.as_part(), bytes).into()
+    pub fn write(to: &'a (impl AsFileRange + ?Sized), bytes: u64) -> Self {
+        What::Write(to.as_file_range(), bytes).into()
     }
 
     /// Copying a file.
     #[must_use]
-    pub fn copy(from: &'a (impl AsPart + ?Sized), to: &'a (impl AsPart + ?Sized)) -> Self {
-        What::Copy(from.as_part(), to.as_part()).into()
+    pub fn copy(from: &'a (impl AsFileRange + ?Sized), to: &'a (impl AsFileRange + ?Sized)) -> Self {
+        What::Copy(from.as_file_range(), to.as_file_range()).into()
     }
 
     /// Comparing two files.
     #[must_use]
-    pub fn compare(one: &'a (impl AsPart + ?Sized), other: &'a (impl AsPart + ?Sized)) -> Self {
-        What::Compare(one.as_part(), other.as_part()).into()
+    pub fn compare(one: &'a (impl AsFileRange + ?Sized), other: &'a (impl AsFileRange + ?Sized)) -> Self {
+        What::Compare(one.as_file_range(), other.as_file_range()).into()
     }
 
     /// Updating a file.
@@ -317,10 +318,10 @@ impl<'a> Job<'a> {
     /// As for [`Reader::read`].
     pub fn read(
         &self,
-        from: impl AsPart,
+        from: impl AsFileRange,
         take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
     ) -> Result<Done<Transfer>> {
-        let (from, consumer) = (from.as_part(), sequential(take));
+        let (from, consumer) = (from.as_file_range(), sequential(take));
         self.run(
             Operation::Read,
             from.path(),
@@ -333,8 +334,8 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`Reader::read`].
-    pub fn read_into(&self, from: impl AsPart, memory: &mut [u8]) -> Result<Done<Transfer>> {
-        let from = from.as_part().at_most(memory.len() as u64);
+    pub fn read_into(&self, from: impl AsFileRange, memory: &mut [u8]) -> Result<Done<Transfer>> {
+        let from = from.as_file_range().at_most(memory.len() as u64);
         // Of methods that are tried one after the other, each gets the memory anew.
         let memory = Mutex::new(memory);
         self.run(
@@ -357,7 +358,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`Writer::write`].
-    pub fn write(&self, to: impl AsPart, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
+    pub fn write(&self, to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
         let bytes = bytes.as_ref();
         self.produce(to, bytes.len() as u64, |offset, piece| (&bytes).produce(offset, piece))
     }
@@ -369,11 +370,11 @@ impl<'a> Job<'a> {
     /// As for [`Writer::write`].
     pub fn produce(
         &self,
-        to: impl AsPart,
+        to: impl AsFileRange,
         bytes: u64,
         make: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync,
     ) -> Result<Done<Transfer>> {
-        let to = to.as_part();
+        let to = to.as_file_range();
         self.run(
             Operation::Write,
             to.path(),
@@ -389,8 +390,8 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`Copier::copy`].
-    pub fn copy(&self, from: impl AsPart, to: impl AsPart) -> Result<Done<Transfer>> {
-        let (from, to) = (from.as_part(), to.as_part());
+    pub fn copy(&self, from: impl AsFileRange, to: impl AsFileRange) -> Result<Done<Transfer>> {
+        let (from, to) = (from.as_file_range(), to.as_file_range());
         self.run(
             Operation::Copy,
             from.path(),
@@ -403,8 +404,8 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`Comparer::compare`].
-    pub fn compare(&self, one: impl AsPart, other: impl AsPart) -> Result<Done<Comparison>> {
-        let (one, other) = (one.as_part(), other.as_part());
+    pub fn compare(&self, one: impl AsFileRange, other: impl AsFileRange) -> Result<Done<Comparison>> {
+        let (one, other) = (one.as_file_range(), other.as_file_range());
         self.run(
             Operation::Compare,
             one.path(),

@@ -29,10 +29,10 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("file");
 //! # std::fs::write(&path, vec![b'\n'; 10_000])?;
-//! use seekless::Part;
+//! use seekless::FileRange;
 //! let file = std::fs::File::open(&path)?;
 //! let mut lines = 0;
-//! seekless::read(Part::of_file(&file).range(4096..8192), |_offset, bytes| {
+//! seekless::read(FileRange::of_file(&file).range(4096..8192), |_offset, bytes| {
 //!     lines += bytes.iter().filter(|&&byte| byte == b'\n').count();
 //!     std::ops::ControlFlow::Continue(())
 //! })?;
@@ -61,7 +61,7 @@
 //! | learn the method and the predicted time | [`plan`](plan()) | |
 //! | do the same with many files | | [`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`update::Updater`] |
 //!
-//! All but updates take a [`Part`] instead of a path. [`Job::telling`] reports progress and can cancel.
+//! All but updates take a [`FileRange`] instead of a path. [`Job::telling`] reports progress and can cancel.
 //!
 //! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`; the module [`method`] lists them. [`Probe`] says
 //! what works on a storage, [`StorageFacts`] what a storage reports about itself, and [`cache`] how much of a file is
@@ -116,9 +116,9 @@ mod compare;
 mod consumer;
 mod copy;
 mod door;
+mod file_range;
 mod log;
 mod memory;
-mod part;
 mod probe;
 mod producer;
 #[cfg(feature = "profile")]
@@ -137,9 +137,9 @@ pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
 pub use door::{Job, Request, compare, copy, plan, read, read_into, update, write};
 pub use error::{Error, Result, full_text};
+pub use file_range::{AsFileRange, FileRange};
 #[doc(inline)]
 pub use files::{ExtentSummary, extents};
-pub use part::{AsPart, Part};
 #[doc(inline)]
 pub use plan::done::Done;
 pub use probe::{Availability, Feature, Probe, features};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use seekless::files::{first_data, read_full};
 use seekless::method::CachePolicy;
 use seekless::plan::Plan;
-use seekless::{Comparer, Comparison, Method, Part, Progress, Result};
+use seekless::{Comparer, Comparison, FileRange, Method, Progress, Result};
 use seekless_sys::first_difference;
 
 /// A range of an open file, with a path for opening it again, which direct methods need.
@@ -20,11 +20,11 @@ pub(crate) struct OpenRange<'a> {
 }
 
 impl OpenRange<'_> {
-    fn part(&self, by_path: bool) -> Part<'_> {
+    fn part(&self, by_path: bool) -> FileRange<'_> {
         let part = if by_path {
-            Part::whole(&self.path)
+            FileRange::whole(&self.path)
         } else {
-            Part::of_file(self.file).named(&self.path)
+            FileRange::of_file(self.file).named(&self.path)
         };
         part.range(self.range.clone())
     }

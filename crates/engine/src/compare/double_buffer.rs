@@ -119,7 +119,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::compare::Part;
+    use crate::compare::FileRange;
     use crate::error::Error;
     use crate::transfer::in_time;
     use seekless_method::Method;
@@ -142,7 +142,7 @@ mod tests {
                         for path in &paths {
                             fs::write(path, &bytes).unwrap();
                         }
-                        let parts = paths.each_ref().map(Part::whole);
+                        let parts = paths.each_ref().map(FileRange::whole);
                         let pair = Pair::open(parts.each_ref(), &method).unwrap();
                         change();
                         mechanism.compare(&pair, 0..pair.bytes, &mut 0)

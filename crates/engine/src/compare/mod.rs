@@ -17,8 +17,8 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
+use crate::file_range::{AsFileRange, FileRange};
 use crate::log;
-use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::Progress;
@@ -125,8 +125,8 @@ impl Comparer {
     ///
     /// # Errors
     /// The system's, if a file cannot be opened or examined.
-    pub fn plan(one: impl AsPart, other: impl AsPart, is_predicted: bool) -> Result<Plan> {
-        let parts = [one.as_part(), other.as_part()];
+    pub fn plan(one: impl AsFileRange, other: impl AsFileRange, is_predicted: bool) -> Result<Plan> {
+        let parts = [one.as_file_range(), other.as_file_range()];
         let files = [parts[0].open()?, parts[1].open()?];
         let bytes = |n: usize| parts[n].within(files[n].1.len());
         let bytes = [bytes(0), bytes(1)].map(|range| range.end - range.start);
@@ -139,7 +139,7 @@ impl Comparer {
             .each_ref()
             .map(|(file, metadata)| FileFacts::of(metadata, Some(file)));
         let mut facts = Facts::assumed(found, ProcessFacts::without_rings());
-        let paths = parts.each_ref().map(Part::path_to_measure);
+        let paths = parts.each_ref().map(FileRange::path_to_measure);
         let is_known = facts.ask(&paths[0], request.bytes, request.durability);
         if is_predicted || is_known {
             facts.claims(&paths[0]);
@@ -192,8 +192,8 @@ impl Comparer {
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if a file changes its size meanwhile,
     /// so that there is no verdict.
-    pub fn compare(&mut self, one: impl AsPart, other: impl AsPart) -> Result<Comparison> {
-        self.compare_told(&one.as_part(), &other.as_part(), None)
+    pub fn compare(&mut self, one: impl AsFileRange, other: impl AsFileRange) -> Result<Comparison> {
+        self.compare_told(&one.as_file_range(), &other.as_file_range(), None)
     }
 
     /// As [`Comparer::compare`], but reports progress about every 16 MiB, and can be ended by that.
@@ -202,8 +202,8 @@ impl Comparer {
     /// As [`Comparer::compare`], and [`Error::Stopped`](crate::Error::Stopped).
     pub fn compare_told(
         &mut self,
-        one: &Part<'_>,
-        other: &Part<'_>,
+        one: &FileRange<'_>,
+        other: &FileRange<'_>,
         progress: Option<&dyn Progress>,
     ) -> Result<Comparison> {
         let method = self.0.setup.method;

@@ -11,8 +11,8 @@ use seekless_sys::{self as sys, MappedBytes};
 
 use super::{Side, Verdict};
 use crate::error::Result;
+use crate::file_range::FileRange;
 use crate::files::FileId;
-use crate::part::Part;
 use crate::transfer::OpenFile;
 use seekless_method::{Differ, Method};
 
@@ -30,13 +30,13 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    pub fn open(parts: [&'a Part<'_>; 2], method: &'a Method) -> Result<Self> {
-        let open = |part: &'a Part<'_>| {
+    pub fn open(parts: [&'a FileRange<'_>; 2], method: &'a Method) -> Result<Self> {
+        let open = |part: &'a FileRange<'_>| {
             let side = OpenFile::open_source(part, method)?;
             side.require_aligned(part.start(), "start").map(|()| side)
         };
         let sides = [open(parts[0])?, open(parts[1])?];
-        let starts = parts.map(Part::start);
+        let starts = parts.map(FileRange::start);
         let length = |n: usize| {
             let range = parts[n].within(sides[n].bytes);
             range.end - range.start

@@ -6,7 +6,7 @@ use std::ops::Range;
 use seekless_sys::{self as sys, Access, Support};
 
 use crate::error::Result;
-use crate::part::Part;
+use crate::file_range::FileRange;
 use crate::transfer::{Ahead, Destination, OpenFile, Transfer};
 
 /// `copy/copy_file_range`: `copy_file_range(2)` lets the file system copy; XFS and btrfs then share the blocks.
@@ -85,9 +85,9 @@ const MAKES_NEW_FILES_ONLY: &str = "clonefile(2) makes new files only";
 /// `copy/clonefile`: clonefile(2) of macOS makes a new file that shares all blocks with the source. By path: the call
 /// creates the target itself, so there is no target to open.
 pub(super) fn clone_path(
-    source: &Part<'_>,
+    source: &FileRange<'_>,
     side: &OpenFile<'_>,
-    target: &Part<'_>,
+    target: &FileRange<'_>,
     destination: Destination,
 ) -> Result<Transfer> {
     let (source, Some(_), Some(target)) = (side, source.only_path(), target.only_path()) else {

@@ -13,8 +13,8 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::facts::{Facts, shares_blocks};
+use crate::file_range::{AsFileRange, FileRange};
 use crate::files::directory_of;
-use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, OpenFile, Progress, Transfer, require_apart, require_distinct};
@@ -63,8 +63,13 @@ impl Copier {
     ///
     /// # Errors
     /// As for [`Reader::plan`](crate::Reader::plan) and [`Writer::plan`](crate::Writer::plan).
-    pub fn plan(from: impl AsPart, to: impl AsPart, durability: Durability, is_predicted: bool) -> Result<Plan> {
-        let (source, target) = (from.as_part(), to.as_part());
+    pub fn plan(
+        from: impl AsFileRange,
+        to: impl AsFileRange,
+        durability: Durability,
+        is_predicted: bool,
+    ) -> Result<Plan> {
+        let (source, target) = (from.as_file_range(), to.as_file_range());
         let (file, metadata) = source.open()?;
         let of_target = Facts::of_target(&target)?;
         let mut facts = Facts {
@@ -115,7 +120,7 @@ impl Copier {
     }
 
     /// Opens the source, opens or makes the target, copies the bytes, and closes both. Mode, owner and times are not
-    /// copied. The size is that of the source at opening. If the source is a [`Part`](crate::Part), only its range is
+    /// copied. The size is that of the source at opening. If the source is a [`FileRange`](crate::FileRange), only its range is
     /// copied; if the target is a part, all other bytes of its file stay as they are. Both may be parts of one file if
     /// they do not overlap.
     ///
@@ -127,14 +132,14 @@ impl Copier {
     /// Every [`Error`](crate::Error). After an error, a new target is removed, and an overwritten one holds what was
     /// written until then. After a failed fsync, none of it may be assumed to be on the device. The name of a new file
     /// is durable only after its directory is synced, too, which is up to the caller.
-    pub fn copy(&mut self, from: impl AsPart, to: impl AsPart, destination: Destination) -> Result<Transfer> {
-        self.copy_told(&from.as_part(), &to.as_part(), destination, None)
+    pub fn copy(&mut self, from: impl AsFileRange, to: impl AsFileRange, destination: Destination) -> Result<Transfer> {
+        self.copy_told(&from.as_file_range(), &to.as_file_range(), destination, None)
     }
 
     pub(crate) fn copy_told(
         &mut self,
-        from: &Part<'_>,
-        to: &Part<'_>,
+        from: &FileRange<'_>,
+        to: &FileRange<'_>,
         destination: Destination,
         progress: Option<&dyn Progress>,
     ) -> Result<Transfer> {

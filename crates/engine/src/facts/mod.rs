@@ -27,9 +27,9 @@ use seekless_method::Durability;
 use seekless_sys::{self as sys, Directory, Support};
 
 use crate::error::{Error, Result};
+use crate::file_range::FileRange;
 use crate::files::directory_of;
 use crate::log;
-use crate::part::Part;
 #[cfg(feature = "profile")]
 use crate::profile::{self, StorageProfile};
 use crate::storage::cache;
@@ -101,7 +101,7 @@ impl Facts<'_> {
     }
 
     /// The same for a part. Plans do not bypass the page cache for an open file.
-    pub(crate) fn of_part(part: &Part<'_>, file: &File, metadata: &Metadata) -> Self {
+    pub(crate) fn of_part(part: &FileRange<'_>, file: &File, metadata: &Metadata) -> Self {
         let mut facts = Self::of(&part.path_to_measure(), file, metadata);
         if part.is_open() {
             facts.files = facts.files.map(|found| FileFacts {
@@ -116,7 +116,7 @@ impl Facts<'_> {
     ///
     /// # Errors
     /// The system's, if it cannot be examined.
-    pub(crate) fn of_target(part: &Part<'_>) -> Result<Self> {
+    pub(crate) fn of_target(part: &FileRange<'_>) -> Result<Self> {
         if part.is_open() {
             let (file, metadata) = part.open()?;
             return Ok(Self::of_part(part, &file, &metadata));
@@ -235,7 +235,7 @@ impl Facts<'_> {
     /// Measures the costs of writing in the directory of a file. Reading is measured afterwards, because it may give
     /// better figures for the page cache. If measuring fails, or the file is open and its directory therefore unknown,
     /// the costs stay assumed.
-    pub(crate) fn measure_writing(&mut self, part: &Part<'_>) {
+    pub(crate) fn measure_writing(&mut self, part: &FileRange<'_>) {
         if part.is_open() {
             return;
         }

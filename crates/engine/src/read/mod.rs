@@ -16,8 +16,8 @@ use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::Result;
 use crate::facts::Facts;
+use crate::file_range::{AsFileRange, FileRange};
 use crate::files::Stretch;
-use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{OpenFile, Progress, Transfer, Visits};
@@ -52,12 +52,12 @@ impl Reader {
     ///
     /// # Errors
     /// [`Error::NotRegular`](crate::Error::NotRegular), and the system's errors of opening and examining.
-    pub fn plan(from: impl AsPart, is_predicted: bool) -> Result<Plan> {
-        Self::plan_by(plan::read, &from.as_part(), is_predicted)
+    pub fn plan(from: impl AsFileRange, is_predicted: bool) -> Result<Plan> {
+        Self::plan_by(plan::read, &from.as_file_range(), is_predicted)
     }
 
     /// Plans reading a file into the caller's memory.
-    pub(crate) fn plan_into_memory(part: &Part<'_>) -> Result<Plan> {
+    pub(crate) fn plan_into_memory(part: &FileRange<'_>) -> Result<Plan> {
         if part.bytes_max() < plan::SMALL_BYTES {
             return Ok(Plan::without_facts(
                 plan::usual(Operation::Read),
@@ -67,7 +67,7 @@ impl Reader {
         Self::plan_by(plan::read_into_memory, part, false)
     }
 
-    fn plan_by(by: fn(&Task, &Facts) -> Plan, part: &Part<'_>, is_predicted: bool) -> Result<Plan> {
+    fn plan_by(by: fn(&Task, &Facts) -> Plan, part: &FileRange<'_>, is_predicted: bool) -> Result<Plan> {
         let (file, metadata) = part.open()?;
         let path = part.path_to_measure();
         let mut facts = Facts::of_part(part, &file, &metadata);
@@ -109,7 +109,7 @@ impl Reader {
         Prepared::new(method, Operation::Read, make, longest_file_bytes).map(Self)
     }
 
-    /// Opens a file, or takes a [`Part`](crate::Part), passes its bytes to the consumer, and closes it. The size is
+    /// Opens a file, or takes a [`FileRange`](crate::FileRange), passes its bytes to the consumer, and closes it. The size is
     /// that at opening; bytes that are appended meanwhile are not read.
     ///
     /// A method with `holes=skip` reads only the data ranges that the file system reports, and passes each hole to
@@ -124,8 +124,8 @@ impl Reader {
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if the file shrank meanwhile, so that
     /// the consumer did not get the whole file.
-    pub fn read(&mut self, from: impl AsPart, consumer: impl Consumer) -> Result<Transfer> {
-        self.read_told(&from.as_part(), &consumer, None, None)
+    pub fn read(&mut self, from: impl AsFileRange, consumer: impl Consumer) -> Result<Transfer> {
+        self.read_told(&from.as_file_range(), &consumer, None, None)
     }
 
     /// Opens a file, passes the blocks of `visits` to the consumer in their order, and closes the file. The method has
@@ -135,12 +135,12 @@ impl Reader {
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if the file has another size.
     pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, consumer: impl Consumer) -> Result<Transfer> {
-        self.read_told(&Part::whole(&path), &consumer, Some(visits), None)
+        self.read_told(&FileRange::whole(&path), &consumer, Some(visits), None)
     }
 
     pub(crate) fn read_told(
         &mut self,
-        part: &Part<'_>,
+        part: &FileRange<'_>,
         consumer: &dyn Consumer,
         drawn: Option<&Visits>,
         progress: Option<&dyn Progress>,

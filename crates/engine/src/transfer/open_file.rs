@@ -19,9 +19,9 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 use super::{Destination, Progress, TOLD_BYTES, Visits};
 use crate::Producer;
 use crate::error::{Error, Result};
+use crate::file_range::{FileOf, FileRange};
 use crate::files::{FileId, Stretch, require_regular, require_told_size, stat_regular, stretches};
 use crate::log;
-use crate::part::{FileOf, Part};
 use crate::setup::MEMORY_ALIGNMENT;
 
 /// One side of an operation: a file, and the method.
@@ -85,7 +85,7 @@ impl<'a> OpenFile<'a> {
     }
 
     /// Opens the file of a source as the method says, or takes an open file; the whole file, whatever the part.
-    pub fn open_source(part: &'a Part<'_>, method: &'a Method) -> Result<Self> {
+    pub fn open_source(part: &'a FileRange<'_>, method: &'a Method) -> Result<Self> {
         let mut side = match &part.file {
             FileOf::Path(path) => Self::open(path, method, Access::Read)?,
             FileOf::Borrowed { file, .. } => Self::of_descriptor(part, *file, method, Access::Read)?,
@@ -97,7 +97,7 @@ impl<'a> OpenFile<'a> {
     }
 
     /// Restricts a source to a part.
-    pub fn keep_to(&mut self, part: &Part<'_>) -> Result<()> {
+    pub fn keep_to(&mut self, part: &FileRange<'_>) -> Result<()> {
         let range = part.within(self.bytes);
         if range == (0..self.bytes) {
             return Ok(());
@@ -122,7 +122,12 @@ impl<'a> OpenFile<'a> {
     }
 
     /// Takes a file that the caller opened and will close, if its flags are those that the method needs.
-    fn of_descriptor(part: &'a Part<'_>, file: BorrowedFd<'_>, method: &'a Method, access: Access) -> Result<Self> {
+    fn of_descriptor(
+        part: &'a FileRange<'_>,
+        file: BorrowedFd<'_>,
+        method: &'a Method,
+        access: Access,
+    ) -> Result<Self> {
         let file = Arc::new(part.duplicate(file)?);
         // dup, fstat, reading the flags, close.
         let mut side = Self::new(Arc::clone(&file), part.path(), method, 4);
@@ -180,7 +185,12 @@ impl<'a> OpenFile<'a> {
     }
 
     /// Creates or opens a target of this many bytes as the method says, or takes an open file.
-    pub fn open_target(part: &'a Part<'_>, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
+    pub fn open_target(
+        part: &'a FileRange<'_>,
+        method: &'a Method,
+        destination: Destination,
+        bytes: u64,
+    ) -> Result<Self> {
         if let Some(path) = part.only_path() {
             let access = match destination {
                 Destination::New => Access::CreateNew,

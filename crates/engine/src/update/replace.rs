@@ -24,8 +24,8 @@ use super::target::{Going, Others};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
+use crate::file_range::FileRange;
 use crate::files::{Attributes, Exchange, NameInDirectory, NotExchanged, StatFacts, StepKind, UnfinishedFile, Watch};
-use crate::part::Part;
 use crate::plan::done::Done;
 use crate::transfer::{Destination, OpenFile};
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
@@ -147,8 +147,8 @@ fn copy(from: &File, old_path: &Path, new: &UnfinishedFile<'_>, watch: &dyn Watc
         Support::Available(()) => Ok(0),
         Support::Unavailable(_) => {
             let (source, target) = (
-                Part::of_file(from).named(old_path),
-                Part::of_file(&new.file).named(&new.path),
+                FileRange::of_file(from).named(old_path),
+                FileRange::of_file(&new.file).named(&new.path),
             );
             let by_plan = Choice::Plan(method::PlannedChoice {
                 operation: Operation::Copy,

@@ -12,8 +12,8 @@ use std::path::Path;
 use crate::Producer;
 use crate::error::Result;
 use crate::facts::Facts;
+use crate::file_range::{AsFileRange, FileRange};
 use crate::files::directory_of;
-use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, OpenFile, Progress, Transfer, Visits};
@@ -62,8 +62,8 @@ impl Writer {
     ///
     /// # Errors
     /// The system's, if the directory cannot be examined.
-    pub fn plan(to: impl AsPart, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
-        let part = to.as_part();
+    pub fn plan(to: impl AsFileRange, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
+        let part = to.as_file_range();
         let mut facts = Facts::of_target(&part)?;
         let place = part.path_to_measure();
         facts.ask(
@@ -108,7 +108,7 @@ impl Writer {
     }
 
     /// Opens or creates a file, writes `bytes` bytes from the producer, and closes it. At the end, the file has exactly
-    /// that size, and the durability that the method names. If the target is a [`Part`](crate::Part), all other bytes
+    /// that size, and the durability that the method names. If the target is a [`FileRange`](crate::FileRange), all other bytes
     /// of its file stay as they are.
     ///
     /// A method with `access=random` writes all blocks in random order.
@@ -119,17 +119,17 @@ impl Writer {
     /// is durable only after its directory is synced, too, which is up to the caller.
     pub fn write(
         &mut self,
-        to: impl AsPart,
+        to: impl AsFileRange,
         destination: Destination,
         bytes: u64,
         producer: &dyn Producer,
     ) -> Result<Transfer> {
-        self.write_told(&to.as_part(), destination, bytes, producer, None)
+        self.write_told(&to.as_file_range(), destination, bytes, producer, None)
     }
 
     pub(crate) fn write_told(
         &mut self,
-        part: &Part<'_>,
+        part: &FileRange<'_>,
         destination: Destination,
         bytes: u64,
         producer: &dyn Producer,
@@ -155,7 +155,7 @@ impl Writer {
     /// error, some blocks may be written.
     pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
         let method = self.0.setup.method;
-        let part = Part::whole(&path);
+        let part = FileRange::whole(&path);
         let destination = visits.destination();
         let mut target = OpenFile::open_target(&part, &method, destination, visits.bytes())?;
         if destination == Destination::Overwrite {

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use seekless::method::{CachePolicy, Differ, Operation, Setting};
-use seekless::{Comparer, Comparison, Error, Method, Part, Side, Verdict};
+use seekless::{Comparer, Comparison, Error, FileRange, Method, Side, Verdict};
 use tempfile::TempDir;
 
 use crate::pairs::is_long;
@@ -98,9 +98,9 @@ fn parts_of_paths_and_of_open_files_begin_and_end_where_they_are_told_to_and_the
         let mut comparer = Comparer::prepare(&method).unwrap();
         let mut parts = |is_open: bool, one_start: u64, other_start: u64, limit| {
             let [one, other] = if is_open {
-                files.each_ref().map(Part::of_file)
+                files.each_ref().map(FileRange::of_file)
             } else {
-                [Part::whole(&one), Part::whole(&other)]
+                [FileRange::whole(&one), FileRange::whole(&other)]
             };
             comparer.compare(part(one, one_start, limit), part(other, other_start, limit))
         };
@@ -141,7 +141,7 @@ fn parts_of_paths_and_of_open_files_begin_and_end_where_they_are_told_to_and_the
     }
 }
 
-fn part(whole: Part<'_>, start: u64, limit: Option<u64>) -> Part<'_> {
+fn part(whole: FileRange<'_>, start: u64, limit: Option<u64>) -> FileRange<'_> {
     match limit {
         None => whole.range(start..),
         Some(limit) => whole.range(start..start + limit),

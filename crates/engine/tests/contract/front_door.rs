@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use seekless::update::{Batch, Safety};
-use seekless::{Choice, Destination, Error, Job, Method, Operation, Part, Request, Verdict};
+use seekless::{Choice, Destination, Error, FileRange, Job, Method, Operation, Request, Verdict};
 
 use super::consumers::in_order;
 use super::watches::names;
@@ -78,12 +78,12 @@ fn a_file_whose_size_says_nothing_is_an_error_and_not_empty() {
     let methods = ["read/sync", "copy/sync", "compare/sync"].map(asked);
     for refused in [
         seekless::read(shown, ignored).map(drop),
-        seekless::read(Part::of_file(&open), ignored).map(drop),
+        seekless::read(FileRange::of_file(&open), ignored).map(drop),
         seekless::read_into(shown, &mut []).map(drop),
         seekless::read_into(shown, &mut [0; 99]).map(drop),
         seekless::copy(shown, &target).map(drop),
         seekless::compare(shown, &empty).map(drop),
-        seekless::compare(&empty, Part::of_file(&open)).map(drop),
+        seekless::compare(&empty, FileRange::of_file(&open)).map(drop),
         seekless::plan(&Request::read(shown)).map(drop),
         Job::by(methods[0]).read(shown, ignored).map(drop),
         Job::by(methods[1]).copy(shown, &target).map(drop),

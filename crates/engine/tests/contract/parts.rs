@@ -12,7 +12,7 @@ use seekless_sys::{Access, Opening};
 
 use seekless::method::{CachePolicy, Durability};
 use seekless::{
-    Comparer, Copier, Destination, Error, Job, Method, Operation, Part, Reader, Verdict, Writer, full_text,
+    Comparer, Copier, Destination, Error, FileRange, Job, Method, Operation, Reader, Verdict, Writer, full_text,
 };
 
 use super::consumers::{Kept, in_order};
@@ -70,8 +70,12 @@ fn open_for(method: &Method, path: &Path) -> File {
 }
 
 /// A file by its path, or open.
-fn given<'a>(named: bool, path: &'a Path, file: &'a File) -> Part<'a> {
-    if named { Part::whole(path) } else { Part::of_file(file) }
+fn given<'a>(named: bool, path: &'a Path, file: &'a File) -> FileRange<'a> {
+    if named {
+        FileRange::whole(path)
+    } else {
+        FileRange::of_file(file)
+    }
 }
 
 /// A range of bytes by std's slices.
@@ -95,7 +99,7 @@ fn ranges_are_read_as_std_reads_them_by_every_method_from_paths_and_open_files()
             let mut file = open_for(&method, &path);
             file.seek(SeekFrom::Start(77)).unwrap();
             for (start, length) in RANGES {
-                for part in [Part::whole(&path), Part::of_file(&file)] {
+                for part in [FileRange::whole(&path), FileRange::of_file(&file)] {
                     let case = format!("{method}: {length} from {start} of {part:?}");
                     let kept = Kept::default();
                     let read = match reader.read(part.range(start..start + length), &kept) {
@@ -226,8 +230,8 @@ fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
         for (start, length, at) in [(0, 65_536, 65_536), (65_536, 65_536, 0), (131_072, 100_000, 204_800)] {
             fs::write(&path, &bytes).unwrap();
             let [from, to] = [
-                Part::whole(&path).range(start..start + length),
-                Part::whole(&path).range(at..),
+                FileRange::whole(&path).range(start..start + length),
+                FileRange::whole(&path).range(at..),
             ];
             let done = copier.copy(from, to, Destination::New);
             done.unwrap_or_else(|error| panic!("{method}: {error}"));
@@ -236,7 +240,10 @@ fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
         }
         fs::write(&path, &bytes).unwrap();
         for at in [0, 4096, 61_440] {
-            let [from, to] = [Part::whole(&path).range(..65_536), Part::whole(&path).range(at..)];
+            let [from, to] = [
+                FileRange::whole(&path).range(..65_536),
+                FileRange::whole(&path).range(at..),
+            ];
             let overlapping = copier.copy(from, to, Destination::New);
             let is_refused = matches!(overlapping, Err(Error::Overlap { .. }));
             assert!(is_refused, "{method}: {overlapping:?}");
@@ -275,7 +282,7 @@ fn parts_of_one_file_are_compared_by_their_own_bytes_however_they_are_given() {
                 (None, Verdict::Equal) => length(&one) == length(&other),
                 _ => false,
             };
-            for part in [Part::of_file(&file), Part::whole(&path)] {
+            for part in [FileRange::of_file(&file), FileRange::whole(&path)] {
                 match comparer.compare(part.clone().range(one.clone()), part.range(other.clone())) {
                     Ok(done) => assert!(is_expected(&done.verdict), "{method}: {one:?} {other:?}: {done:?}"),
                     Err(error) => assert!(error.is_unavailable(), "{method}: {error}"),
@@ -306,11 +313,15 @@ fn a_copy_into_an_open_file_stays_right_while_another_thread_uses_the_file() {
                     let mut reader =
                         Reader::prepare_for(&"read/sync,block=4K".parse().unwrap(), FILE_BYTES as u64).unwrap();
                     while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
-                        let start = Part::of_file(&file).range(..4096);
+                        let start = FileRange::of_file(&file).range(..4096);
                         reader.read(start, Kept::default()).unwrap();
                     }
                 });
-                let done = copier.copy(Part::whole(&source), Part::of_file(&file).range(at..), Destination::New);
+                let done = copier.copy(
+                    FileRange::whole(&source),
+                    FileRange::of_file(&file).range(at..),
+                    Destination::New,
+                );
                 is_done.store(true, std::sync::atomic::Ordering::Relaxed);
                 done.unwrap();
             });
@@ -330,23 +341,23 @@ fn the_calls_that_plan_take_open_files_and_leave_their_position_alone() {
         from.seek(SeekFrom::Start(5)).unwrap();
         to.seek(SeekFrom::Start(6)).unwrap();
         let mut text = Vec::new();
-        let read = seekless::read(Part::of_file(&from).range(40_000..50_000), in_order(&mut text));
+        let read = seekless::read(FileRange::of_file(&from).range(40_000..50_000), in_order(&mut text));
         assert_eq!(read.unwrap().bytes, 10_000);
         assert!(text == bytes[40_000..50_000]);
-        seekless::write(Part::of_file(&to).range(10..), b"here").unwrap();
-        let part = || Part::of_file(&from).range(40_000..130_000);
-        seekless::copy(part(), Part::of_file(&to).range(20_000..)).unwrap();
+        seekless::write(FileRange::of_file(&to).range(10..), b"here").unwrap();
+        let part = || FileRange::of_file(&from).range(40_000..130_000);
+        seekless::copy(part(), FileRange::of_file(&to).range(20_000..)).unwrap();
         let mut expected = bytes.clone();
         expected[10..14].copy_from_slice(b"here");
         expected = copied(&bytes, 40_000, 90_000, &expected, 20_000);
         assert!(fs::read(&target).unwrap() == expected);
-        let compared = seekless::compare(part(), Part::of_file(&to).range(20_000..110_000));
+        let compared = seekless::compare(part(), FileRange::of_file(&to).range(20_000..110_000));
         assert_eq!(compared.unwrap().verdict, Verdict::Equal);
         assert_eq!((from.stream_position().unwrap(), to.stream_position().unwrap()), (5, 6));
         // A whole file into an open one, by the planned method.
         let whole = file_of(&directory, "whole", b"");
         let all = open(&whole);
-        seekless::copy(&path, Part::of_file(&all)).unwrap();
+        seekless::copy(&path, FileRange::of_file(&all)).unwrap();
         assert!(fs::read(&whole).unwrap() == bytes);
     }
 }
@@ -361,34 +372,39 @@ fn what_cannot_be_done_with_an_open_file_is_refused_with_a_reason() {
             assert!(text.contains(of), "{text}");
         };
         let append = File::options().append(true).open(&path).unwrap();
-        refused(seekless::write(Part::of_file(&append), b"x").map(drop), "O_APPEND");
+        refused(seekless::write(FileRange::of_file(&append), b"x").map(drop), "O_APPEND");
         let reading = File::open(&path).unwrap();
-        let written = seekless::write(Part::of_file(&reading).range(2..), b"x");
+        let written = seekless::write(FileRange::of_file(&reading).range(2..), b"x");
         assert!(matches!(written, Err(Error::System { .. })), "{written:?}");
         let writing = File::options().write(true).open(&path).unwrap();
-        let read = seekless::read(Part::of_file(&writing), |_, _| ControlFlow::Continue(()));
+        let read = seekless::read(FileRange::of_file(&writing), |_, _| ControlFlow::Continue(()));
         assert!(matches!(read, Err(Error::System { .. })), "{read:?}");
         for (range, bytes, words) in [
             (2..4, &b"three"[..], "5 B do not fit into a range of 2 B"),
             (2..2, b"x", "1 B do not fit into a range of 0 B"),
         ] {
-            let written = seekless::write(Part::whole(&path).range(range), bytes);
+            let written = seekless::write(FileRange::whole(&path).range(range), bytes);
             refused(written.map(drop), words);
         }
         let through: Method = "write/sync,write-through".parse().unwrap();
         let both = File::options().read(true).write(true).open(&path).unwrap();
-        refused(Job::by(through).write(Part::of_file(&both), b"x").map(drop), "O_DSYNC");
+        refused(
+            Job::by(through).write(FileRange::of_file(&both), b"x").map(drop),
+            "O_DSYNC",
+        );
         let direct: Method = "read/sync,direct,block=4K".parse().unwrap();
         for method in available(directory.path(), [direct]) {
-            let read = Job::by(method).read(Part::of_file(&both), |_, _| ControlFlow::Continue(()));
+            let read = Job::by(method).read(FileRange::of_file(&both), |_, _| ControlFlow::Continue(()));
             refused(read.map(drop), "O_DIRECT");
             let opened = open_for(&method, &path);
             let read =
-                Job::by(Method::known("read/sync")).read(Part::of_file(&opened), |_, _| ControlFlow::Continue(()));
+                Job::by(Method::known("read/sync")).read(FileRange::of_file(&opened), |_, _| ControlFlow::Continue(()));
             refused(read.map(drop), "O_DIRECT");
         }
         let (fifo, _other) = std::io::pipe().unwrap();
-        let read = seekless::read(Part::of_file(&fifo).named("the pipe"), |_, _| ControlFlow::Continue(()));
+        let read = seekless::read(FileRange::of_file(&fifo).named("the pipe"), |_, _| {
+            ControlFlow::Continue(())
+        });
         let error = read.unwrap_err();
         let is_named = matches!(error, Error::NotRegular { .. }) && error.to_string().contains("the pipe");
         assert!(is_named, "{error}");
@@ -407,9 +423,9 @@ fn a_range_tells_its_own_progress_and_a_part_that_is_ended_is_not_removed() {
             told.lock().unwrap().push((done, of));
             ControlFlow::Continue(())
         };
-        let part = Part::whole(&source).range(1 << 20..35 << 20);
+        let part = FileRange::whole(&source).range(1 << 20..35 << 20);
         let job = || Job::by(Method::known("copy/sync"));
-        let behind = || Part::whole(&target).range(4..);
+        let behind = || FileRange::whole(&target).range(4..);
         job().telling(&tell).copy(&part, behind()).unwrap();
         let told = told.into_inner().unwrap();
         assert_eq!(told.last(), Some(&(34 << 20, 34 << 20)), "{told:?}");
@@ -434,7 +450,7 @@ proptest! {
         let target = file_of(&directory, "target", &to);
         let method: Method = method.parse().unwrap();
         prop_assume!(super::is_available(&method, directory.path()));
-        let done = Job::by(method).copy(Part::whole(&source).range(start..start + bytes), Part::whole(&target).range(at..));
+        let done = Job::by(method).copy(FileRange::whole(&source).range(start..start + bytes), FileRange::whole(&target).range(at..));
         prop_assert_eq!(done.unwrap().bytes, cut(&from, start, bytes).len() as u64);
         prop_assert!(fs::read(&target).unwrap() == copied(&from, start, bytes, &to, at));
     }

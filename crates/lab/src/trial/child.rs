@@ -12,8 +12,8 @@ use seekless::facts::ProcessFacts;
 use seekless::method::{Choice, Durability, PlannedChoice};
 use seekless::plan::Scan;
 use seekless::{
-    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Part, Reader, ScanFile, Scanner, Transfer,
-    Verdict, Visits, Writer,
+    Comparer, Consumer, Copier, Destination, FileRange, Method, Operation, ParseError, Reader, ScanFile, Scanner,
+    Transfer, Verdict, Visits, Writer,
 };
 use seekless_record::{Cache, Command, Contest, Latency, Subject, Target, Trial};
 use seekless_results::{has_settled, has_target};
@@ -153,7 +153,7 @@ fn prepare_reading<'a>(contest: &'a Contest, method: &Method, longest: u64) -> R
         let transfer = match visits {
             None => match job.part_start {
                 None => reader.read(source, consumer)?,
-                Some(start) => reader.read(Part::whole(source).range(start..start + job.bytes), consumer)?,
+                Some(start) => reader.read(FileRange::whole(source).range(start..start + job.bytes), consumer)?,
             },
             Some(visits) => reader.visit(source, visits, consumer)?,
         };

@@ -13,7 +13,7 @@ use rustix::fs::{FileType, Mode, openat, readlinkat};
 use seekless::files::{Attributes, data_ranges, first_data, hexadecimal, read_full};
 use seekless::method::{Durability, Method};
 use seekless::walk::{FOUND_FILE, StatFacts};
-use seekless::{Copier, Destination, Job, Part};
+use seekless::{Copier, Destination, FileRange, Job};
 use seekless_sys::{self as sys, Advice, Support};
 use sha2::{Digest, Sha256};
 
@@ -243,7 +243,7 @@ impl CopyRun<'_> {
                 shared.watch.progress(more);
                 shared.stop.go_on()
             };
-            let (from, to) = (Part::whole(&from), Part::whole(&to));
+            let (from, to) = (FileRange::whole(&from), FileRange::whole(&to));
             let job = Job::by(method).telling(&progress);
             let copied = if range.end <= PIECE_BYTES && range.start == 0 {
                 job.over(Destination::Overwrite).copy(from, to)

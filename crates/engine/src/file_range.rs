@@ -16,23 +16,23 @@ use crate::files::{open_regular, require_told_size, stat_open_regular};
 /// ```
 /// use std::io::{Seek, Write};
 /// use std::ops::ControlFlow;
-/// use seekless::Part;
+/// use seekless::FileRange;
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("file");
 /// # let mut file = std::fs::File::options().read(true).write(true).create_new(true).open(&path)?;
 /// # file.write_all(b"0123456789")?;
 /// // A range of an open file:
 /// let mut text = Vec::new();
-/// seekless::read(Part::of_file(&file).range(2..5), |_offset, bytes| {
+/// seekless::read(FileRange::of_file(&file).range(2..5), |_offset, bytes| {
 ///     text.extend_from_slice(bytes);
 ///     ControlFlow::Continue(())
 /// })?;
 /// assert_eq!(text, b"234");
 /// // Write at an offset; the other bytes stay:
-/// seekless::write(Part::whole(&path).range(8..), b"ten".as_slice())?;
+/// seekless::write(FileRange::whole(&path).range(8..), b"ten".as_slice())?;
 /// assert_eq!(std::fs::read(&path)?, b"01234567ten");
 /// // Copy within a file:
-/// seekless::copy(Part::of_file(&file).range(..2), Part::of_file(&file).range(4..))?;
+/// seekless::copy(FileRange::of_file(&file).range(..2), FileRange::of_file(&file).range(4..))?;
 /// assert_eq!(std::fs::read(&path)?, b"01230167ten");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -55,7 +55,7 @@ use crate::files::{open_regular, require_told_size, stat_open_regular};
 /// was opened with `O_APPEND` cannot be written to. If a method does not support the file or the range, the error is
 /// [`Error::Unavailable`].
 #[derive(Clone, Debug)]
-pub struct Part<'a> {
+pub struct FileRange<'a> {
     pub(crate) file: FileOf<'a>,
     range: Option<Bounds>,
 }
@@ -76,31 +76,31 @@ struct Bounds {
     bytes: Option<u64>,
 }
 
-/// A path or a [`Part`], which the calls of this crate take.
-pub trait AsPart {
-    /// The part.
-    fn as_part(&self) -> Part<'_>;
+/// A path or a [`FileRange`], which the calls of this crate take.
+pub trait AsFileRange {
+    /// The range.
+    fn as_file_range(&self) -> FileRange<'_>;
 }
 
-impl<P: AsRef<Path> + ?Sized> AsPart for P {
-    fn as_part(&self) -> Part<'_> {
-        Part::whole(self)
+impl<P: AsRef<Path> + ?Sized> AsFileRange for P {
+    fn as_file_range(&self) -> FileRange<'_> {
+        FileRange::whole(self)
     }
 }
 
-impl AsPart for Part<'_> {
-    fn as_part(&self) -> Part<'_> {
+impl AsFileRange for FileRange<'_> {
+    fn as_file_range(&self) -> FileRange<'_> {
         self.clone()
     }
 }
 
-impl AsPart for &Part<'_> {
-    fn as_part(&self) -> Part<'_> {
+impl AsFileRange for &FileRange<'_> {
+    fn as_file_range(&self) -> FileRange<'_> {
         (*self).clone()
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> FileRange<'a> {
     /// The whole file at a path.
     #[must_use]
     pub fn whole(path: &'a (impl AsRef<Path> + ?Sized)) -> Self {
