@@ -23,7 +23,7 @@ use watched::{Told, watched};
 /// Bytes done, the method, and why this method.
 type Done = (u64, String, String);
 
-fn done(done: seekless::Done<Transfer>) -> Done {
+fn done(done: seekless::Outcome<Transfer>) -> Done {
     (done.bytes, done.method.to_string(), done.why)
 }
 

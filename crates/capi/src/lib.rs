@@ -18,7 +18,7 @@ use std::mem;
 use std::path::Path;
 
 use seekless::update::Batch;
-use seekless::{Choice, Done, Error, FileRange, Operation, Request, Side, Transfer, Verdict};
+use seekless::{Choice, Error, FileRange, Operation, Outcome, Request, Side, Transfer, Verdict};
 
 use border::{Context, InBytes, InChanges, InText, OutMemory, seekless_take};
 use options::{InOptions, act, parsed};
@@ -193,7 +193,7 @@ fn part(path: &Path, offset: u64, length: u64) -> FileRange<'_> {
     }
 }
 
-fn moved(done: &Done<Transfer>) -> seekless_result {
+fn moved(done: &Outcome<Transfer>) -> seekless_result {
     seekless_result {
         bytes: done.bytes,
         is_stopped: done.stopped.into(),

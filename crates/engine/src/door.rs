@@ -16,7 +16,7 @@ use seekless_sys::lock_mutex;
 
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::memory::ReadTarget;
-use crate::plan::done::Done;
+use crate::plan::outcome::Outcome;
 use crate::plan::{Plan, PlanLimits, Safety};
 use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_done};
 use crate::{
@@ -41,7 +41,10 @@ use crate::{
 ///
 /// # Errors
 /// As for [`Reader::read`].
-pub fn read(from: impl AsFileRange, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send) -> Result<Done<Transfer>> {
+pub fn read(
+    from: impl AsFileRange,
+    take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
+) -> Result<Outcome<Transfer>> {
     Job::new().read(from, take)
 }
 
@@ -59,7 +62,7 @@ pub fn read(from: impl AsFileRange, take: impl FnMut(u64, &[u8]) -> ControlFlow<
 ///
 /// # Errors
 /// As for [`Reader::read`]. The memory then holds some of the bytes.
-pub fn read_into(from: impl AsFileRange, memory: &mut [u8]) -> Result<Done<Transfer>> {
+pub fn read_into(from: impl AsFileRange, memory: &mut [u8]) -> Result<Outcome<Transfer>> {
     Job::new().read_into(from, memory)
 }
 
@@ -77,7 +80,7 @@ pub fn read_into(from: impl AsFileRange, memory: &mut [u8]) -> Result<Done<Trans
 ///
 /// # Errors
 /// As for [`Writer::write`].
-pub fn write(to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
+pub fn write(to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Outcome<Transfer>> {
     Job::new().write(to, bytes)
 }
 
@@ -95,7 +98,7 @@ pub fn write(to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Done<Trans
 ///
 /// # Errors
 /// As for [`Copier::copy`].
-pub fn copy(from: impl AsFileRange, to: impl AsFileRange) -> Result<Done<Transfer>> {
+pub fn copy(from: impl AsFileRange, to: impl AsFileRange) -> Result<Outcome<Transfer>> {
     Job::new().copy(from, to)
 }
 
@@ -113,7 +116,7 @@ pub fn copy(from: impl AsFileRange, to: impl AsFileRange) -> Result<Done<Transfe
 ///
 /// # Errors
 /// As for [`Comparer::compare`].
-pub fn compare(one: impl AsFileRange, other: impl AsFileRange) -> Result<Done<Comparison>> {
+pub fn compare(one: impl AsFileRange, other: impl AsFileRange) -> Result<Outcome<Comparison>> {
     Job::new().compare(one, other)
 }
 
@@ -133,7 +136,7 @@ pub fn compare(one: impl AsFileRange, other: impl AsFileRange) -> Result<Done<Co
 ///
 /// # Errors
 /// As for [`commit`](crate::update::commit).
-pub fn update(path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
+pub fn update(path: impl AsRef<Path>, batch: Batch) -> Result<Outcome<Updated>> {
     Job::new().update(path, batch)
 }
 
@@ -320,7 +323,7 @@ impl<'a> Job<'a> {
         &self,
         from: impl AsFileRange,
         take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
-    ) -> Result<Done<Transfer>> {
+    ) -> Result<Outcome<Transfer>> {
         let (from, consumer) = (from.as_file_range(), sequential(take));
         self.run(
             Operation::Read,
@@ -334,7 +337,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`Reader::read`].
-    pub fn read_into(&self, from: impl AsFileRange, memory: &mut [u8]) -> Result<Done<Transfer>> {
+    pub fn read_into(&self, from: impl AsFileRange, memory: &mut [u8]) -> Result<Outcome<Transfer>> {
         let from = from.as_file_range().at_most(memory.len() as u64);
         // Of methods that are tried one after the other, each gets the memory anew.
         let memory = Mutex::new(memory);
@@ -358,7 +361,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`Writer::write`].
-    pub fn write(&self, to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
+    pub fn write(&self, to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Outcome<Transfer>> {
         let bytes = bytes.as_ref();
         self.produce(to, bytes.len() as u64, |offset, piece| (&bytes).produce(offset, piece))
     }
@@ -373,7 +376,7 @@ impl<'a> Job<'a> {
         to: impl AsFileRange,
         bytes: u64,
         make: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync,
-    ) -> Result<Done<Transfer>> {
+    ) -> Result<Outcome<Transfer>> {
         let to = to.as_file_range();
         self.run(
             Operation::Write,
@@ -390,7 +393,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`Copier::copy`].
-    pub fn copy(&self, from: impl AsFileRange, to: impl AsFileRange) -> Result<Done<Transfer>> {
+    pub fn copy(&self, from: impl AsFileRange, to: impl AsFileRange) -> Result<Outcome<Transfer>> {
         let (from, to) = (from.as_file_range(), to.as_file_range());
         self.run(
             Operation::Copy,
@@ -404,7 +407,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`Comparer::compare`].
-    pub fn compare(&self, one: impl AsFileRange, other: impl AsFileRange) -> Result<Done<Comparison>> {
+    pub fn compare(&self, one: impl AsFileRange, other: impl AsFileRange) -> Result<Outcome<Comparison>> {
         let (one, other) = (one.as_file_range(), other.as_file_range());
         self.run(
             Operation::Compare,
@@ -418,7 +421,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As for [`commit`](crate::update::commit).
-    pub fn update(&self, path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
+    pub fn update(&self, path: impl AsRef<Path>, batch: Batch) -> Result<Outcome<Updated>> {
         let (path, updates) = (path.as_ref(), batch.resolve());
         let how = Commit {
             grows: self.grows,
@@ -447,9 +450,9 @@ impl<'a> Job<'a> {
         path: &Path,
         plan: impl FnOnce(Durability) -> Result<Plan>,
         by: impl Fn(&Method) -> Result<T>,
-    ) -> Result<Done<T>> {
+    ) -> Result<Outcome<T>> {
         let by = |method: &Method| by(method).map_err(|error| error.about(path));
-        Done::by_choice(self.choice(operation), operation, plan, by)
+        Outcome::by_choice(self.choice(operation), operation, plan, by)
     }
 }
 

@@ -141,7 +141,7 @@ pub use file_range::{AsFileRange, FileRange};
 #[doc(inline)]
 pub use files::{ExtentSummary, extents};
 #[doc(inline)]
-pub use plan::done::Done;
+pub use plan::outcome::Outcome;
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
 pub use read::Reader;

@@ -13,12 +13,12 @@ mod batch;
 mod compare;
 mod copy;
 mod cost;
-pub(crate) mod done;
 mod duplicates;
 mod gaps;
 #[cfg(feature = "profile")]
 mod known;
 mod lines;
+pub(crate) mod outcome;
 mod read;
 #[cfg(test)]
 mod tests;

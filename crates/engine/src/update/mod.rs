@@ -59,7 +59,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::files::{NameInDirectory, Unwatched};
-use crate::plan::done::Done;
+use crate::plan::outcome::Outcome;
 use crate::setup::Prepare;
 use in_place::in_place;
 use planned::planned;
@@ -98,7 +98,12 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
 }
 
 /// The same, with the method, and why it was chosen.
-pub(crate) fn commit_done(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Done<Updated>> {
+pub(crate) fn commit_done(
+    path: &Path,
+    updates: &Updates,
+    commit: &Commit,
+    watch: &dyn Watch,
+) -> Result<Outcome<Updated>> {
     let place = &NameInDirectory::of(path)?;
     let done = |is_exact| {
         let plan = |durability| {
@@ -109,7 +114,7 @@ pub(crate) fn commit_done(path: &Path, updates: &Updates, commit: &Commit, watch
             planned(&place.path, updates, &limits)
         };
         let by = |method: &Method| commit_by(place, updates, method, commit, watch);
-        Done::by_choice(commit.method, Operation::Update, plan, by)
+        Outcome::by_choice(commit.method, Operation::Update, plan, by)
     };
     match (done(false), commit.method) {
         // Other processes cannot be kept out, so write only the bytes of updates.

@@ -26,7 +26,7 @@ use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
 use crate::file_range::FileRange;
 use crate::files::{Attributes, Exchange, NameInDirectory, NotExchanged, StatFacts, StepKind, UnfinishedFile, Watch};
-use crate::plan::done::Done;
+use crate::plan::outcome::Outcome;
 use crate::transfer::{Destination, OpenFile};
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
@@ -159,7 +159,7 @@ fn copy(from: &File, old_path: &Path, new: &UnfinishedFile<'_>, watch: &dyn Watc
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             };
-            let written = Done::by_choice(
+            let written = Outcome::by_choice(
                 by_plan,
                 Operation::Copy,
                 |durability| Copier::plan(&source, &target, durability, false),

@@ -24,11 +24,11 @@ use super::counters::{Counters, combined};
 use super::error::{TrialError, status_of};
 use super::launch::{GO, READY};
 use super::update::{Updating, updates_seed};
-use super::{Compared, ComparedVerdict, Outcome, Report, Spec, TrialPaths, visits};
+use super::{Compared, ComparedVerdict, Report, Spec, TrialPaths, TrialReply, visits};
 use crate::generator::Generator;
 use crate::kernel::{Busy, Kernel, KernelAnswer, Tally};
 
-/// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
+/// Reads a [`Spec`] from `input`, runs it, and writes the [`TrialReply`] to `output`.
 ///
 /// # Errors
 /// If the other end of a pipe is closed, or the input is not a spec.
@@ -48,7 +48,7 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
             Err(io::ErrorKind::UnexpectedEof.into())
         }
     });
-    let outcome: Outcome = match report {
+    let outcome: TrialReply = match report {
         // Nobody waits for an outcome any more.
         Err(TrialError::System(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
         Err(TrialError::System(error)) => return Err(error),
@@ -88,7 +88,7 @@ enum Prepared<'a> {
 }
 
 /// The work on a job, or on all of a scan; for random access and appends, with the blocks to visit.
-type Work<'a> = Box<dyn FnMut(&[TrialPaths], Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
+type Work<'a> = Box<dyn FnMut(&[TrialPaths], Option<&Visits>, &mut TrialCounters) -> Result<Transfer, TrialError> + 'a>;
 
 fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
     let Some((contest, entry)) = spec.measured() else {
@@ -260,7 +260,7 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
 
 /// The sum over all jobs of a trial.
 #[derive(Default)]
-struct Done {
+struct TrialCounters {
     transfer: Transfer,
     answers: Vec<KernelAnswer>,
     compared: Vec<Compared>,
@@ -299,11 +299,11 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn run_all(&mut self, spec: &Spec, visits: &[Visits]) -> Result<Done, TrialError> {
-        let mut done = Done {
+    fn run_all(&mut self, spec: &Spec, visits: &[Visits]) -> Result<TrialCounters, TrialError> {
+        let mut done = TrialCounters {
             answers: Vec::with_capacity(spec.jobs.len()),
             compared: Vec::with_capacity(spec.jobs.len()),
-            ..Done::default()
+            ..TrialCounters::default()
         };
         let begin = Instant::now();
         for (index, jobs) in spec.jobs.chunks(spec.jobs_together()).enumerate() {

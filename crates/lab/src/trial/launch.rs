@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use seekless_sys::lock_mutex;
 
-use super::{Outcome, Spec};
+use super::{Spec, TrialReply};
 
 /// Stops a run from another thread: no further trial starts, and the current one is ended.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,7 @@ pub struct Child<'a> {
     /// `None` once the child was told to end.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    early: Option<Outcome>,
+    early: Option<TrialReply>,
 }
 
 impl<'a> Child<'a> {
@@ -108,7 +108,7 @@ impl<'a> Child<'a> {
     ///
     /// # Errors
     /// [`LaunchError`] if the child dies, is killed or gives another answer.
-    pub fn run(mut self, limit: Duration) -> Result<Outcome, LaunchError> {
+    pub fn run(mut self, limit: Duration) -> Result<TrialReply, LaunchError> {
         if let Some(early) = self.early.take() {
             return Ok(early);
         }

@@ -136,4 +136,4 @@ pub enum ComparedVerdict {
 }
 
 /// The final answer of a child: its report, or the new status of its entry.
-pub type Outcome = Result<Report, Status>;
+pub type TrialReply = Result<Report, Status>;

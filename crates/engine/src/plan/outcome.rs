@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// What was done, by which method, and why by this method.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Done<T> {
+pub struct Outcome<T> {
     /// What was done.
     pub what: T,
     /// The method that did it.
@@ -19,7 +19,7 @@ pub struct Done<T> {
     pub why: String,
 }
 
-impl<T> Deref for Done<T> {
+impl<T> Deref for Outcome<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -27,7 +27,7 @@ impl<T> Deref for Done<T> {
     }
 }
 
-impl<T> Done<T> {
+impl<T> Outcome<T> {
     /// Does an operation by a method, or by the plan, whose other method is used where the first is unavailable.
     pub(crate) fn by_choice(
         asked: Choice,
