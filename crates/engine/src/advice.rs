@@ -11,7 +11,7 @@ use crate::facts::{Facts, ProcessFacts, Seeks, shares_blocks};
 use crate::files::{directory_of, require_regular};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Predicted, Safety, SizeTimes, Task};
 use crate::profile::{StorageProfile, Unfit, of_device};
-use crate::update::Look;
+use crate::update::UpdateEstimate;
 
 /// What is asked about a file, or about a file in a directory.
 #[derive(Clone, Copy, Debug)]
@@ -171,8 +171,8 @@ fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result
     let metadata = path.metadata().map_err(|error| Error::system(path, "stat", error))?;
     require_regular(path, &metadata)?;
     let limits = PlanLimits::new(durability, Safety::InPlace);
-    let mut look = Look::measured(path, &limits)?;
-    let facts = &mut look.facts;
+    let mut estimate = UpdateEstimate::measured(path, &limits)?;
+    let facts = &mut estimate.facts;
     let resident = question.resident.unwrap_or(1.0 - facts.absent_part);
     facts.absent_part = 1.0 - resident;
     let gaps = Gaps::spread(count, bytes, facts.file_bytes).ok_or_else(|| {
@@ -182,14 +182,14 @@ fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result
     let mut alternatives = plan::extremes(&gaps, facts, &limits);
     alternatives.sort_by_key(|(_, predicted)| predicted.value);
     Ok(FileAdvice {
-        bytes: look.facts.file_bytes,
+        bytes: estimate.facts.file_bytes,
         resident,
-        plan: look.plan_of(&gaps, &limits),
+        plan: estimate.plan_of(&gaps, &limits),
         alternatives,
         is_measured: false,
         curve: Vec::new(),
         profile: of_device(path, metadata.dev())
-            .filter(|_| look.basis.is_some())
+            .filter(|_| estimate.basis.is_some())
             .ok_or_else(|| StorageProfile::of(path).err().unwrap_or(Unfit::WithoutCosts)),
     })
 }

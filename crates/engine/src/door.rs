@@ -18,7 +18,7 @@ use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::memory::ReadTarget;
 use crate::plan::outcome::Outcome;
 use crate::plan::{Plan, PlanLimits, Safety};
-use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_done};
+use crate::update::{Batch, Commit, StepKind, UpdateEstimate, Updated, Updates, Watch, WatchedStep, commit_done};
 use crate::{
     AsFileRange, Comparer, Comparison, Copier, Destination, FileRange, Producer, Progress, Reader, Transfer, Writer,
     sequential,
@@ -227,8 +227,8 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
         What::Compare(one, other) => Comparer::plan(one, other, true),
         What::Update(path, updates, safety) => {
             let limits = PlanLimits::new(durability, *safety);
-            let look = Look::at(path, updates, &limits, true)?;
-            Ok(look.plan(updates, &limits).plan)
+            let estimate = UpdateEstimate::at(path, updates, &limits, true)?;
+            Ok(estimate.plan(updates, &limits).plan)
         }
     }
 }

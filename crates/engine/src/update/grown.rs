@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use seekless_sys::{self as sys, Buffer, LeaseKind, Support};
 
-use super::target::{Going, exclude_others};
+use super::target::{UpdateState, exclude_others};
 use crate::error::Result;
 use crate::files::Stretch;
 use crate::setup::MEMORY_ALIGNMENT;
@@ -13,23 +13,23 @@ use crate::transfer::OpenFile;
 use seekless_method::Preallocate;
 
 /// Makes the file as long as it will be, or gives it its blocks, as the method says.
-pub(super) fn extend(side: &OpenFile<'_>, going: &Going<'_>) -> Result<()> {
+pub(super) fn extend(side: &OpenFile<'_>, state: &UpdateState<'_>) -> Result<()> {
     let way = side.method.options().preallocate();
     if matches!(way, Preallocate::Allocate | Preallocate::Both) {
-        going.note_growth(side, side.bytes)?;
+        state.note_growth(side, side.bytes)?;
         side.count_call();
-        let allocated = sys::allocate(&side.file, going.bytes_before, side.bytes - going.bytes_before);
+        let allocated = sys::allocate(&side.file, state.bytes_before, side.bytes - state.bytes_before);
         side.support("allocate blocks", allocated)?;
     }
     match way {
-        Preallocate::Truncate | Preallocate::Both => reach_size(side, going),
+        Preallocate::Truncate | Preallocate::Both => reach_size(side, state),
         _ => Ok(()),
     }
 }
 
 /// Makes the file at least as long as it will be. Where no call does only that, nobody else may have it open meanwhile.
-pub(super) fn reach_size(side: &OpenFile<'_>, going: &Going<'_>) -> Result<()> {
-    going.note_growth(side, side.bytes)?;
+pub(super) fn reach_size(side: &OpenFile<'_>, state: &UpdateState<'_>) -> Result<()> {
+    state.note_growth(side, side.bytes)?;
     let is_short = || -> Result<bool> {
         side.count_call();
         Ok(side.metadata()?.len() < side.bytes)
@@ -58,9 +58,9 @@ pub(super) fn reach_size(side: &OpenFile<'_>, going: &Going<'_>) -> Result<()> {
 }
 
 /// Cuts off what aligned writes put behind the end. Tells whether there was anything.
-pub(super) fn cut_padding(side: &OpenFile<'_>, going: &Going<'_>) -> Result<bool> {
+pub(super) fn cut_padding(side: &OpenFile<'_>, state: &UpdateState<'_>) -> Result<bool> {
     let is_padded = side.alignment > 1 && side.metadata()?.len() > side.bytes;
-    if is_padded && !cut_zeros(side, side.bytes, going)? {
+    if is_padded && !cut_zeros(side, side.bytes, state)? {
         let reason = "another process opened the file";
         return Err(side.failed("cut off the padding of the last block", std::io::Error::other(reason)));
     }
@@ -69,8 +69,8 @@ pub(super) fn cut_padding(side: &OpenFile<'_>, going: &Going<'_>) -> Result<bool
 
 /// Cuts off what an update put behind `end`, which are zeros, and only while nobody else has the file open. Returns
 /// whether nothing is behind the end now.
-pub(super) fn cut_zeros(side: &OpenFile<'_>, end: u64, going: &Going<'_>) -> Result<bool> {
-    cut(side, end, going, |_, bytes| Ok(bytes.iter().all(|&byte| byte == 0)))
+pub(super) fn cut_zeros(side: &OpenFile<'_>, end: u64, state: &UpdateState<'_>) -> Result<bool> {
+    cut(side, end, state, |_, bytes| Ok(bytes.iter().all(|&byte| byte == 0)))
 }
 
 /// How much is looked at in one piece.
@@ -84,7 +84,7 @@ const LOOKED_AT_BYTES: usize = 1 << 20;
 pub(super) fn cut(
     side: &OpenFile<'_>,
     end: u64,
-    going: &Going<'_>,
+    state: &UpdateState<'_>,
     mut is_ours: impl FnMut(u64, &[u8]) -> Result<bool>,
 ) -> Result<bool> {
     let length = side.metadata()?.len();
@@ -92,10 +92,10 @@ pub(super) fn cut(
         return Ok(true);
     }
     let whole = side.bytes.next_multiple_of(side.alignment);
-    if length > whole || !going.may_cut() {
+    if length > whole || !state.may_cut() {
         return Ok(false);
     }
-    if going.is_alone() {
+    if state.is_alone() {
         // The user may answer for others (--unsafe): where it ends elsewhere, they wrote to it.
         let is_ours = [side.bytes, whole].contains(&length);
         return if is_ours {
@@ -105,7 +105,7 @@ pub(super) fn cut(
         };
     }
     let Ok(lease) = exclude_others(side) else {
-        let is_cut = going.is_shut(side) && side.metadata()?.len() == length;
+        let is_cut = state.is_shut(side) && side.metadata()?.len() == length;
         if is_cut {
             side.resize(end)?;
         }

@@ -12,7 +12,7 @@ use seekless_sys::{self as sys, Access};
 
 use super::batch::Updates;
 use super::grown::{cut_padding, cut_zeros, extend};
-use super::target::{Going, Others, Target, exclude_others, not_exclusive, sync};
+use super::target::{Exclusion, Target, UpdateState, exclude_others, not_exclusive, sync};
 use super::writes::reach;
 use super::{UpdateTarget, journal};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
@@ -156,7 +156,7 @@ pub(super) fn in_place(
     let mut side = opened.map_err(|error| with_protection(place, error))?;
     hold(Arc::clone(&side.file), place)?;
     journal::refuse_left(place)?;
-    let others = keep_others_out(&side, method, commit)?;
+    let exclusion = keep_others_out(&side, method, commit)?;
     // The size is read under the lease, because others may have appended before.
     let bytes_before = side.metadata()?.len();
     if !commit.grows {
@@ -181,12 +181,12 @@ pub(super) fn in_place(
         )?),
         _ => None,
     };
-    let going = Going::new(watch, others, bytes_before);
-    let result = fill(&mut *prepared.0.mechanism, &side, updates, &going);
-    let result = result.and_then(|()| harden(&side, updates, &going, journal.is_some()));
+    let state = UpdateState::new(watch, exclusion, bytes_before);
+    let result = fill(&mut *prepared.0.mechanism, &side, updates, &state);
+    let result = result.and_then(|()| harden(&side, updates, &state, journal.is_some()));
     let done = Updated {
         journal_bytes: journal.as_ref().map_or(0, |journal| journal.bytes),
-        ..written(&side, updates, &going)
+        ..written(&side, updates, &state)
     };
     match (result, journal) {
         (Ok(fsync), journal) => {
@@ -197,12 +197,12 @@ pub(super) fn in_place(
             place.require_is(FileId::of(&side.metadata()?))?;
             Ok(Updated { fsync, ..done })
         }
-        (Err(source), Some(journal)) => Err(journal.undo(&side, source, &going)),
+        (Err(source), Some(journal)) => Err(journal.undo(&side, source, &state)),
         (Err(source), None) => Err(ended_early(
             place,
             &side,
             updates,
-            &going,
+            &state,
             prepared.0.setup.block_bytes,
             source,
         )),
@@ -214,18 +214,18 @@ fn ended_early(
     place: &NameInDirectory,
     side: &OpenFile<'_>,
     updates: &Updates,
-    going: &Going<'_>,
+    state: &UpdateState<'_>,
     block_bytes: usize,
     source: Error,
 ) -> Error {
-    let (far, reached) = going.how_far(side, updates, block_bytes);
-    if let Err(error) = cut_zeros(side, going.bytes_before.max(reached), going) {
+    let (far, reached) = state.how_far(side, updates, block_bytes);
+    if let Err(error) = cut_zeros(side, state.bytes_before.max(reached), state) {
         log::warn!(
             error = full_text(&error),
             "the file may be longer than what was written to it"
         );
     }
-    if !going.has_begun() {
+    if !state.has_begun() {
         return source;
     }
     let source = Box::new(source);
@@ -233,8 +233,8 @@ fn ended_early(
 }
 
 /// The account so far, without the fsync and the journal.
-pub(super) fn written(side: &OpenFile<'_>, updates: &Updates, going: &Going<'_>) -> Updated {
-    let (writes, written_bytes) = going.progress();
+pub(super) fn written(side: &OpenFile<'_>, updates: &Updates, state: &UpdateState<'_>) -> Updated {
+    let (writes, written_bytes) = state.progress();
     Updated {
         calls: side.calls(),
         writes,
@@ -249,28 +249,33 @@ pub(super) fn fill(
     mechanism: &mut UpdateTarget,
     side: &OpenFile<'_>,
     updates: &Updates,
-    going: &Going<'_>,
+    state: &UpdateState<'_>,
 ) -> Result<()> {
     if updates.is_empty() {
         return Ok(());
     }
-    if side.bytes > going.bytes_before {
-        extend(side, going)?;
+    if side.bytes > state.bytes_before {
+        extend(side, state)?;
     }
-    mechanism(&Target { side, updates, going })
+    mechanism(&Target { side, updates, state })
 }
 
 /// Makes a written file durable as the method says, or syncs it if it must be on the device; returns the time of the
 /// fsync.
-pub(super) fn harden(side: &OpenFile<'_>, updates: &Updates, going: &Going<'_>, must_sync: bool) -> Result<Duration> {
+pub(super) fn harden(
+    side: &OpenFile<'_>,
+    updates: &Updates,
+    state: &UpdateState<'_>,
+    must_sync: bool,
+) -> Result<Duration> {
     if updates.is_empty() {
         return Ok(Duration::ZERO);
     }
-    let was_padded = cut_padding(side, going)?;
+    let was_padded = cut_padding(side, state)?;
     match side.method.options().durability() {
-        Durability::Fsync => sync(side, going.watch),
+        Durability::Fsync => sync(side, state.watch),
         // The padding may be on the device already, where a crash would find it.
-        _ if must_sync || was_padded => sync(side, going.watch),
+        _ if must_sync || was_padded => sync(side, state.watch),
         _ => Ok(Duration::ZERO),
     }
 }
@@ -316,14 +321,14 @@ pub(super) fn hold(file: Arc<File>, place: &NameInDirectory) -> Result<Held> {
 }
 
 /// Keeps other processes out, if gaps between updates are written back.
-fn keep_others_out(side: &OpenFile<'_>, method: &Method, commit: &Commit) -> Result<Others> {
+fn keep_others_out(side: &OpenFile<'_>, method: &Method, commit: &Commit) -> Result<Exclusion> {
     let fills_gaps = method.options().update_order().fills_gaps() || side.alignment > 1;
     if !fills_gaps {
-        return Ok(Others::Anybody);
+        return Ok(Exclusion::Anybody);
     }
     if commit.is_unsafe {
-        return Ok(Others::Nobody);
+        return Ok(Exclusion::Nobody);
     }
     let lease = exclude_others(side).map_err(|why| not_exclusive(side, why))?;
-    Ok(Others::UntilLeaseEnds(lease))
+    Ok(Exclusion::UntilLeaseEnds(lease))
 }

@@ -21,12 +21,12 @@ pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
             target,
             flight,
             buffer: &mut buffer,
-            going: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
         };
         let result = updating.run(setup.block_bytes);
-        let going = &updating.going;
-        if let Some(first) = going.values().map(|write| write.offset).min() {
-            target.note_cut_off(going.len() as u64, first);
+        let in_flight = &updating.in_flight;
+        if let Some(first) = in_flight.values().map(|write| write.offset).min() {
+            target.note_cut_off(in_flight.len() as u64, first);
         }
         result
     }))
@@ -38,24 +38,24 @@ struct Updating<'a> {
     flight: Flight<'a>,
     buffer: &'a mut [u8],
     /// The writes that have begun and are not done, by slot.
-    going: BTreeMap<u32, Write>,
+    in_flight: BTreeMap<u32, Write>,
 }
 
 impl Updating<'_> {
     fn run(&mut self, block_bytes: usize) -> Result<()> {
         let target = self.target;
         let mut writes = target.writes(block_bytes).peekable();
-        while writes.peek().is_some() || !self.going.is_empty() {
+        while writes.peek().is_some() || !self.in_flight.is_empty() {
             let free = self.flight.free_slot();
             let has_gaps = free.is_some() && writes.peek().is_some_and(Write::has_gaps);
             let is_exact = has_gaps && !target.may_fill_gaps();
             // Writing back old bytes between updates would undo writes of other processes.
-            let others_must_wait = is_exact && self.going.values().any(Write::has_gaps);
+            let others_must_wait = is_exact && self.in_flight.values().any(Write::has_gaps);
             if !others_must_wait
                 && let Some(slot) = free
                 && let Some(write) = writes.next()
             {
-                self.going.insert(slot, write.clone());
+                self.in_flight.insert(slot, write.clone());
                 if is_exact {
                     target.let_others_in();
                     self.write_parts(slot, &write)?;
@@ -68,7 +68,7 @@ impl Updating<'_> {
                 continue;
             }
             let slot = self.flight.wait()?;
-            if let Some(write) = self.going.get(&slot).cloned() {
+            if let Some(write) = self.in_flight.get(&slot).cloned() {
                 self.take_answer(slot, &write)?;
             }
         }
@@ -82,7 +82,7 @@ impl Updating<'_> {
             self.start_writing(slot, write)
         } else if request.is_whole() {
             self.target.finish(write);
-            self.going.remove(&slot);
+            self.in_flight.remove(&slot);
             Ok(())
         } else if request.is_read || !write.has_gaps() {
             self.flight.request_rest(slot)
@@ -117,7 +117,7 @@ impl Updating<'_> {
     fn write_parts(&mut self, slot: u32, write: &Write) -> Result<()> {
         self.target.require_exact(write)?;
         self.target.write_parts(write, self.buffer)?;
-        self.going.remove(&slot);
+        self.in_flight.remove(&slot);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use seekless_sys::{self as sys, FileSystemTrait, Support};
 use super::batch::Updates;
 use super::form::{EMPTY_BYTES, Header, JournalWriter, Read, Record, records_bytes};
 use super::grown;
-use super::target::Going;
+use super::target::UpdateState;
 use super::writes::{Write, WriteLayout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::{NameInDirectory, StepKind, Watch, read_full};
@@ -188,13 +188,13 @@ impl Journal<'_> {
     }
 
     /// Puts back what was there before an update that failed, and gives the error that says so.
-    pub fn undo(mut self, side: &OpenFile<'_>, cause: Error, going: &Going<'_>) -> Error {
+    pub fn undo(mut self, side: &OpenFile<'_>, cause: Error, state: &UpdateState<'_>) -> Error {
         drop(self.reserve.take());
         let source = Box::new(cause);
-        self.place.failed(match self.put_back(side, going) {
+        self.place.failed(match self.put_back(side, state) {
             Ok(longer_bytes) => UpdateErrorKind::Undone {
                 longer_bytes,
-                journal: remove(self.place, going.watch).err().map(Box::new),
+                journal: remove(self.place, state.watch).err().map(Box::new),
                 source,
             },
             Err(undoing) => UpdateErrorKind::NotUndone {
@@ -206,10 +206,10 @@ impl Journal<'_> {
 
     /// Puts back each byte that the update changed and nobody changed since. Returns by how many bytes the file is
     /// longer than before.
-    fn put_back(&self, side: &OpenFile<'_>, going: &Going<'_>) -> Result<u64> {
+    fn put_back(&self, side: &OpenFile<'_>, state: &UpdateState<'_>) -> Result<u64> {
         let failed = |error| Error::system(&self.path, UNDOING, error);
         // First, as it frees what the disk may be full of.
-        self.cut(side, going)?;
+        self.cut(side, state)?;
         let (header, mut records) = self.records()?;
         let mut found = Vec::new();
         while let Some(record) = records.next_record().map_err(failed)? {
@@ -225,12 +225,12 @@ impl Journal<'_> {
     }
 
     /// Cuts the file to what it was, if all behind it is from the update.
-    fn cut(&self, side: &OpenFile<'_>, going: &Going<'_>) -> Result<bool> {
+    fn cut(&self, side: &OpenFile<'_>, state: &UpdateState<'_>) -> Result<bool> {
         let failed = |error| Error::system(&self.path, UNDOING, error);
         let (header, mut records) = self.records()?;
         let mut coming = records.next_record().map_err(failed)?;
         let mut wanted = Vec::new();
-        grown::cut(side, header.bytes_before, going, |offset, bytes| {
+        grown::cut(side, header.bytes_before, state, |offset, bytes| {
             let end = offset + bytes.len() as u64;
             wanted.clear();
             wanted.resize(bytes.len(), 0);

@@ -28,7 +28,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
 }
 
 fn update(target: &Target<'_>, block_bytes: usize) -> Result<()> {
-    reach_size(target.side, target.going)?;
+    reach_size(target.side, target.state)?;
     let window = (block_bytes as u64).next_multiple_of(page_bytes() as u64);
     fill_holes(target, window as usize)?;
     let mut writes = target.writes(window as usize).peekable();

@@ -48,7 +48,7 @@ pub use batch::{Batch, Updates};
 pub use form::read_journal;
 pub use in_place::{Commit, Updated, Updater};
 pub use journal::journal_path;
-pub use planned::{Look, UpdateCost, UpdatePlan, cost, naive};
+pub use planned::{UpdateCost, UpdateEstimate, UpdatePlan, cost, naive};
 pub use recover::recover_watched;
 pub use recover::{Recovered, recover};
 

@@ -43,7 +43,7 @@ pub struct UpdatePlan {
 
 /// The facts for a plan.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct UpdateEstimate {
     /// Properties of the file, and costs.
     pub facts: UpdateFacts,
     /// The costs that decide, if they are not all that were measured to predict a time.
@@ -54,7 +54,7 @@ pub struct Look {
     pub basis: Option<String>,
 }
 
-impl Look {
+impl UpdateEstimate {
     /// Examines a file. If the plan for these updates depends on costs, or with `is_predicted`, they are those of the storage's profile,
     /// or else, and if the updates take little time, are measured in the file's directory. If that fails, because no file can be created
     /// there or the disk is full, they are assumed.
@@ -62,7 +62,7 @@ impl Look {
     /// # Errors
     /// As for [`Self::assuming`].
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
-        Self::asking(path, updates, limits, is_predicted, |look| look.ask(path))
+        Self::asking(path, updates, limits, is_predicted, |estimate| estimate.ask(path))
     }
 
     /// The same; `ask` takes the costs of a profile.
@@ -73,34 +73,34 @@ impl Look {
         is_predicted: bool,
         ask: impl FnOnce(&mut Self) -> bool,
     ) -> Result<Self> {
-        let mut look = Self::assuming(path, limits)?;
-        let of_file = of_file(updates, &look.facts, limits);
-        let is_certain = plan::is_certain(&updates.gaps, &look.facts, &of_file);
-        let expected_ns = |look: &Self| plan::expected_ns(&updates.gaps, &look.facts, &of_file);
-        let asks = is_predicted || !is_certain && expected_ns(&look) >= PAYS_FROM * ASKING_NS;
-        if asks && ask(&mut look) {
-            return Ok(look);
+        let mut estimate = Self::assuming(path, limits)?;
+        let of_file = of_file(updates, &estimate.facts, limits);
+        let is_certain = plan::is_certain(&updates.gaps, &estimate.facts, &of_file);
+        let expected_ns = |estimate: &Self| plan::expected_ns(&updates.gaps, &estimate.facts, &of_file);
+        let asks = is_predicted || !is_certain && expected_ns(&estimate) >= PAYS_FROM * ASKING_NS;
+        if asks && ask(&mut estimate) {
+            return Ok(estimate);
         }
         if !is_certain {
             let is_few = updates.gaps.pieces < FEW_UPDATES;
-            look.measure_scattered(path, if is_few { Reads::One } else { Reads::Few }, limits);
-            let pays_ns = expected_ns(&look) / PAYS_FROM;
-            if pays_ns >= CALLS_NS.max(LONG_REQUESTS * look.facts.costs.scattered_ns.value) {
-                look.measure_scattered(path, Reads::Long, limits);
+            estimate.measure_scattered(path, if is_few { Reads::One } else { Reads::Few }, limits);
+            let pays_ns = expected_ns(&estimate) / PAYS_FROM;
+            if pays_ns >= CALLS_NS.max(LONG_REQUESTS * estimate.facts.costs.scattered_ns.value) {
+                estimate.measure_scattered(path, Reads::Long, limits);
             }
             if pays_ns >= CALLS_NS {
-                look.measure(path, limits.durability.is_of_each_call());
+                estimate.measure(path, limits.durability.is_of_each_call());
             }
-            if !look.is_measured() && plan::weighs_wear(&updates.gaps, &look.facts, &of_file) {
-                look.measure(path, true);
+            if !estimate.is_measured() && plan::weighs_wear(&updates.gaps, &estimate.facts, &of_file) {
+                estimate.measure(path, true);
             }
         }
         if is_predicted {
-            look.deciding = Some(look.facts.costs);
-            look.measure_scattered(path, Reads::Long, limits);
-            look.measure(path, true);
+            estimate.deciding = Some(estimate.facts.costs);
+            estimate.measure_scattered(path, Reads::Long, limits);
+            estimate.measure(path, true);
         }
-        Ok(look)
+        Ok(estimate)
     }
 
     /// Examines a file, for updates that are not known yet; all costs are those of the storage's profile, or else measured.
@@ -108,12 +108,12 @@ impl Look {
     /// # Errors
     /// As for [`Self::assuming`].
     pub fn measured(path: &Path, limits: &PlanLimits) -> Result<Self> {
-        let mut look = Self::assuming(path, limits)?;
-        if !look.ask(path) {
-            look.measure_scattered(path, Reads::Long, limits);
-            look.measure(path, true);
+        let mut estimate = Self::assuming(path, limits)?;
+        if !estimate.ask(path) {
+            estimate.measure_scattered(path, Reads::Long, limits);
+            estimate.measure(path, true);
         }
-        Ok(look)
+        Ok(estimate)
     }
 
     /// Examines a file, and assumes the costs.
@@ -306,11 +306,11 @@ fn data_bytes(file: &File) -> io::Result<u64> {
 
 /// The plan for a file, which is examined first.
 pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Plan> {
-    let look = Look::at(path, updates, limits, false)?;
-    if let Some(doubt) = &look.doubt {
+    let estimate = UpdateEstimate::at(path, updates, limits, false)?;
+    if let Some(doubt) = &estimate.doubt {
         log::debug!(path = %path.display(), doubt, "write costs are assumed");
     }
-    Ok(look.plan(updates, limits).plan)
+    Ok(estimate.plan(updates, limits).plan)
 }
 
 /// The cost of updates by a method.

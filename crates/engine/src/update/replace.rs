@@ -20,7 +20,7 @@ use seekless_sys::{self as sys, Access, LeaseKind, Support};
 use super::batch::Updates;
 use super::in_place::{Commit, Updated, Updater, fill, harden, hold, refuse_second, written};
 use super::journal::refuse_left;
-use super::target::{Going, Others};
+use super::target::{Exclusion, UpdateState};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
@@ -131,12 +131,12 @@ fn update(
     let mut prepared = Updater::prepare_for(method, reach(method, updates.end(), bytes_before))?;
     let mut side = OpenFile::open_by(&new.path, method, Access::Overwrite, |how| new.open(how))?;
     side.bytes = updates.end().max(bytes_before);
-    let going = Going::new(watch, Others::Nobody, bytes_before);
-    fill(&mut *prepared.0.mechanism, &side, updates, &going)?;
-    let fsync = harden(&side, updates, &going, false)?;
+    let state = UpdateState::new(watch, Exclusion::Nobody, bytes_before);
+    fill(&mut *prepared.0.mechanism, &side, updates, &state)?;
+    let fsync = harden(&side, updates, &state, false)?;
     Ok(Updated {
         fsync,
-        ..written(&side, updates, &going)
+        ..written(&side, updates, &state)
     })
 }
 

@@ -16,7 +16,7 @@ use seekless_method::Hint;
 
 /// Who else may write to the file between reading a gap and writing it back.
 #[derive(Debug)]
-pub(crate) enum Others {
+pub(crate) enum Exclusion {
     /// Nobody: the file is new, or the user takes the risk.
     Nobody,
     /// Nobody while the lease holds.
@@ -26,9 +26,9 @@ pub(crate) enum Others {
 }
 
 /// An update in progress: its watch, who else may write, and how far it is.
-pub(crate) struct Going<'a> {
+pub(crate) struct UpdateState<'a> {
     pub watch: &'a dyn Watch,
-    others: Others,
+    exclusion: Exclusion,
     pub bytes_before: u64,
     has_begun: Cell<bool>,
     has_grown: Cell<bool>,
@@ -41,11 +41,11 @@ pub(crate) struct Going<'a> {
     cut_off: Cell<Option<(u64, u64)>>,
 }
 
-impl<'a> Going<'a> {
-    pub fn new(watch: &'a dyn Watch, others: Others, bytes_before: u64) -> Self {
+impl<'a> UpdateState<'a> {
+    pub fn new(watch: &'a dyn Watch, exclusion: Exclusion, bytes_before: u64) -> Self {
         Self {
             watch,
-            others,
+            exclusion,
             bytes_before,
             has_begun: Cell::default(),
             has_grown: Cell::default(),
@@ -75,12 +75,12 @@ impl<'a> Going<'a> {
 
     /// Whether no other process has the file open, or the user takes the risk.
     pub fn is_alone(&self) -> bool {
-        matches!(self.others, Others::Nobody)
+        matches!(self.exclusion, Exclusion::Nobody)
     }
 
     /// Whether no other process can have opened the file since the update began: one may wait for the end of the lease.
     pub fn is_shut(&self, side: &OpenFile<'_>) -> bool {
-        matches!(self.others, Others::UntilLeaseEnds(_)) && sys::keeps_lease(&side.file)
+        matches!(self.exclusion, Exclusion::UntilLeaseEnds(_)) && sys::keeps_lease(&side.file)
     }
 
     /// How many writes are done, and their bytes.
@@ -139,7 +139,7 @@ fn layout(side: &OpenFile<'_>, block_bytes: usize) -> WriteLayout {
 pub(crate) struct Target<'a> {
     pub side: &'a OpenFile<'a>,
     pub updates: &'a Updates,
-    pub going: &'a Going<'a>,
+    pub state: &'a UpdateState<'a>,
 }
 
 impl<'a> Target<'a> {
@@ -149,47 +149,47 @@ impl<'a> Target<'a> {
 
     /// Announces a write to the watch.
     pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
-        self.going.note_growth(self.side, offset + bytes)?;
-        self.going.has_begun.set(true);
+        self.state.note_growth(self.side, offset + bytes)?;
+        self.state.has_begun.set(true);
         let step = WatchedStep {
             offset,
             bytes,
             ..WatchedStep::of(StepKind::Write, self.side.path)
         };
-        let watched = self.going.watch.before(&step);
+        let watched = self.state.watch.before(&step);
         watched.map_err(|error| self.side.failed(("write", offset), error))
     }
 
     /// Announces the sync to the watch.
     pub fn announce_sync(&self) -> Result<()> {
-        announce_sync(self.side, self.going.watch)
+        announce_sync(self.side, self.state.watch)
     }
 
     /// Counts a finished write.
     pub fn finish(&self, write: &Write) {
-        self.going.count(write.length);
+        self.state.count(write.length);
     }
 
     /// Records the writes that were in flight when an error ended the update: how many, and the start of the first.
     pub fn note_cut_off(&self, writes: u64, offset: u64) {
-        self.going.cut_off.set(Some((writes, offset)));
+        self.state.cut_off.set(Some((writes, offset)));
     }
 
     /// Whether gaps may be read and written back. No longer once another process waits for the file: after the gaps
     /// that were already read are written, the lease is given up ([`Target::let_others_in`]), and only the bytes of
     /// updates are written.
     pub fn may_fill_gaps(&self) -> bool {
-        match &self.going.others {
-            Others::Nobody => true,
-            Others::Anybody => false,
-            Others::UntilLeaseEnds(lease) => lease.stands(),
+        match &self.state.exclusion {
+            Exclusion::Nobody => true,
+            Exclusion::Anybody => false,
+            Exclusion::UntilLeaseEnds(lease) => lease.stands(),
         }
     }
 
     /// Gives up the lease for waiting processes. Call it only when no gap that was read is still to be written. With direct I/O they
     /// wait until its padding is cut off.
     pub fn let_others_in(&self) {
-        if let Others::UntilLeaseEnds(lease) = &self.going.others
+        if let Exclusion::UntilLeaseEnds(lease) = &self.state.exclusion
             && self.side.alignment == 1
         {
             lease.end();
@@ -258,7 +258,7 @@ impl<'a> Target<'a> {
             stretch.end = at + bytes.len();
         }
         flush(&stretch, buffer)?;
-        self.going.count(write.covered);
+        self.state.count(write.covered);
         Ok(())
     }
 

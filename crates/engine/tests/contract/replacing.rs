@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use seekless::full_text;
-use seekless::update::{Commit, Look, Recovered, Safety, StepKind, Updates, WatchedStep};
+use seekless::update::{Commit, Recovered, Safety, StepKind, UpdateEstimate, Updates, WatchedStep};
 use seekless::update::{commit, commit_watched, recover};
 
 use super::pairs::is_long;
@@ -86,7 +86,7 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
         let theirs = names.map(|name| file_of(&directory, name, b"precious"));
         commit(&path, &one_byte(), &replace()).unwrap();
         recover(&path).unwrap();
-        Look::measured(&path, &LIMITS).unwrap();
+        UpdateEstimate::measured(&path, &LIMITS).unwrap();
         for path in &theirs {
             assert_eq!(fs::read(path).unwrap(), b"precious", "{}", path.display());
         }
@@ -111,7 +111,7 @@ fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
             let expected: &[u8] = if is_done { b"Before" } else { b"before" };
             assert_eq!(fs::read(&path).unwrap(), expected);
             assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
-            Look::measured(&path, &LIMITS).unwrap();
+            UpdateEstimate::measured(&path, &LIMITS).unwrap();
         }
     }
 }
@@ -134,8 +134,8 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
             let watch = at(StepKind::Write, 1, || {
                 let mut limits = LIMITS;
                 limits.safety = second.safety;
-                let look = Look::assuming(&path, &limits).unwrap_err().to_string();
-                assert!(look.contains("is running"), "{look}");
+                let estimate = UpdateEstimate::assuming(&path, &limits).unwrap_err().to_string();
+                assert!(estimate.contains("is running"), "{estimate}");
                 let refused = commit(&path, &one_byte(), &second).unwrap_err().to_string();
                 assert!(refused.contains("another update of this file is running"), "{refused}");
                 Ok(())

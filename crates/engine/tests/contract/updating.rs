@@ -8,7 +8,9 @@ use std::time::Duration;
 use seekless::Method;
 use seekless::error::UpdateErrorKind;
 use seekless::method::{CachePolicy, Operation, Preallocate};
-use seekless::update::{Batch, Look, PlanLimits, Safety, StepKind, Updates, WatchedStep, commit, commit_watched, cost};
+use seekless::update::{
+    Batch, PlanLimits, Safety, StepKind, UpdateEstimate, Updates, WatchedStep, commit, commit_watched, cost,
+};
 
 use super::pairs::is_long;
 use super::watches::{Before, LIMITS, assert_alone, at, by, how, updates_of};
@@ -46,7 +48,7 @@ fn every_method_leaves_what_a_naive_file_holds() {
                 let before = sample(size);
                 let path = file_of(&directory, "file", &before);
                 let (updates, after) = updated(&before, is_dense);
-                let facts = Look::assuming(&path, &LIMITS).unwrap().facts;
+                let facts = UpdateEstimate::assuming(&path, &LIMITS).unwrap().facts;
                 let told = cost(&updates, &facts, &method, Safety::InPlace);
                 let done = commit(&path, &updates, &how(method, Safety::InPlace))
                     .unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
@@ -73,7 +75,7 @@ fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
             let (updates, after) = updated(&before, false);
             let limits = PlanLimits { safety, ..LIMITS };
-            let facts = Look::assuming(&path, &limits).unwrap().facts;
+            let facts = UpdateEstimate::assuming(&path, &limits).unwrap().facts;
             let told = cost(&updates, &facts, &method, safety);
             let done = commit(&path, &updates, &how(method, safety));
             let done = done.unwrap_or_else(|error| panic!("{method}: {error}"));
@@ -139,11 +141,11 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
     for directory in directories() {
         for (bytes, reaches_end) in [(1 << 20, false), ((1 << 20) - 300, true)] {
             let (path, updates, after) = cold(directory.path(), bytes, reaches_end);
-            let look = Look::assuming(&path, &LIMITS).unwrap();
-            let method = look.plan(&updates, &LIMITS).plan.method;
+            let estimate = UpdateEstimate::assuming(&path, &LIMITS).unwrap();
+            let method = estimate.plan(&updates, &LIMITS).plan.method;
             let is_direct = method.options().cache() == CachePolicy::Direct;
-            let may_be = look.facts.absent_part > 0.99 && look.facts.direct_alignment.is_some();
-            assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", look.facts);
+            let may_be = estimate.facts.absent_part > 0.99 && estimate.facts.direct_alignment.is_some();
+            assert_eq!(is_direct, may_be && !reaches_end, "{method}, {:?}", estimate.facts);
             println!("{}: {bytes} bytes: {method}", directory.path().display());
             commit(&path, &updates, &by("update/planned,fsync", Safety::InPlace)).unwrap();
             assert!(std::fs::read(&path).unwrap() == after, "{method}");
@@ -155,8 +157,8 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
 fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_update() {
     let directory = &directories()[0];
     let (path, updates, after) = cold(directory.path(), 30 << 20, false);
-    let look = Look::assuming(&path, &LIMITS).unwrap();
-    let method = look.plan(&updates, &LIMITS).plan.method;
+    let estimate = UpdateEstimate::assuming(&path, &LIMITS).unwrap();
+    let method = estimate.plan(&updates, &LIMITS).plan.method;
     if method.options().cache() != CachePolicy::Direct {
         println!("skipped: it is planned as {method}");
         return;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use seekless::method::{CachePolicy, Choice, UpdateOrder};
-use seekless::update::{Batch, Commit, Look, PlanLimits, Safety, Updated, Updater, Updates, commit, cost};
+use seekless::update::{Batch, Commit, PlanLimits, Safety, UpdateEstimate, Updated, Updater, Updates, commit, cost};
 use seekless::{Method, Transfer};
 use seekless_record::{UpdateAccount, UpdatePattern};
 
@@ -24,7 +24,7 @@ pub(super) struct Updating {
     choice: Choice,
     /// `None` if the method is planned during the trial.
     prepared: Option<Updater>,
-    look: Option<Look>,
+    look: Option<UpdateEstimate>,
     /// In reverse order: the updates of the next file are last.
     given: Vec<Given>,
     /// Kept until the end, because freeing them is not part of the method.
@@ -68,7 +68,7 @@ impl Updating {
     pub fn look(&mut self, jobs: &[TrialPaths]) {
         self.look = jobs
             .first()
-            .and_then(|job| Look::measured(Path::new(&job.target), &self.limits()).ok());
+            .and_then(|job| UpdateEstimate::measured(Path::new(&job.target), &self.limits()).ok());
     }
 
     fn limits(&self) -> PlanLimits {
@@ -109,7 +109,7 @@ impl Updating {
         let limits = self.limits();
         let plan = match &self.look {
             Some(look) => look.plan(updates, &limits),
-            None => Look::assuming(Path::new(&job.target), &limits)?.plan(updates, &limits),
+            None => UpdateEstimate::assuming(Path::new(&job.target), &limits)?.plan(updates, &limits),
         };
         self.planned.get_or_insert_with(|| plan.plan.method.to_string());
         *self.predicted_seconds.get_or_insert_default() += plan.cost.predicted.value.as_secs_f64();

@@ -13,8 +13,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use seekless::method::{Choice, Durability, Method, Operation};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Recovered, Safety, StepKind, UpdatePlan, Updated, Updates, Watch, WatchedStep,
-    commit_watched, recover,
+    Batch, Commit, PlanLimits, Recovered, Safety, StepKind, UpdateEstimate, UpdatePlan, Updated, Updates, Watch,
+    WatchedStep, commit_watched, recover,
 };
 use seekless_sys::{Access, Opening, Support};
 use seekless_tools::update::read_updates;
@@ -163,7 +163,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             (done, _) => Some(done?),
         }
     };
-    if let Some(doubt) = &job.look.doubt {
+    if let Some(doubt) = &job.estimate.doubt {
         let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
         chosen.plan.why.push_str(&doubt);
     }
@@ -289,7 +289,7 @@ struct Job<'a> {
     updates: Updates,
     choice: Choice,
     limits: PlanLimits,
-    look: Look,
+    estimate: UpdateEstimate,
 }
 
 impl<'a> Job<'a> {
@@ -303,25 +303,25 @@ impl<'a> Job<'a> {
             safety: arguments.safety,
         };
         let is_predicted = arguments.explain || arguments.dry_run;
-        let look = if is_predicted || choice.method().is_none() {
-            Look::at(&arguments.file, &updates, &limits, is_predicted)?
+        let estimate = if is_predicted || choice.method().is_none() {
+            UpdateEstimate::at(&arguments.file, &updates, &limits, is_predicted)?
         } else {
-            Look::assuming(&arguments.file, &limits)?
+            UpdateEstimate::assuming(&arguments.file, &limits)?
         };
         Ok(Self {
             arguments,
             updates,
             choice,
             limits,
-            look,
+            estimate,
         })
     }
 
     fn choose(&self) -> anyhow::Result<UpdatePlan> {
         let limits = &self.limits;
         let chosen = match self.choice {
-            Choice::Plan(_) => self.look.plan(&self.updates, limits),
-            Choice::Method(method) => self.look.of_method(method, &self.updates, limits),
+            Choice::Plan(_) => self.estimate.plan(&self.updates, limits),
+            Choice::Method(method) => self.estimate.of_method(method, &self.updates, limits),
         };
         match limits.amplification_max {
             Some(most) if !chosen.cost.is_within(limits) => bail!(too_much(&chosen, limits.safety, most)),

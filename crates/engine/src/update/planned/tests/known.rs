@@ -60,16 +60,16 @@ proptest! {
         let updates = every(1 << step_bits, count);
         let limits = PlanLimits { durability, ..THROUGH };
         let profile = profile([call, byte, byte, flush]);
-        let look = Look::asking(&path, &updates, &limits, true, |look| look.is_known(&profile)).unwrap();
-        prop_assert!(look.facts.absent_part <= 0.0);
-        prop_assume!(!plan::is_certain(&updates.gaps, &look.facts, &limits));
-        let found = look.plan(&updates, &limits);
+        let estimate = UpdateEstimate::asking(&path, &updates, &limits, true, |estimate| estimate.is_known(&profile)).unwrap();
+        prop_assert!(estimate.facts.absent_part <= 0.0);
+        prop_assume!(!plan::is_certain(&updates.gaps, &estimate.facts, &limits));
+        let found = estimate.plan(&updates, &limits);
         let block = found.plan.method.options().block_bytes().unwrap();
         let gaps = std::iter::once(0).chain((5..=20).map(|bits| 1 << bits)).map(UpdateOrder::Coalesce);
         let costs = gaps.chain([UpdateOrder::Rewrite]).map(|order| {
             let method = found.plan.method.with(order).unwrap();
             prop_assert_eq!(method.options().block_bytes(), Some(block));
-            Ok(cost(&updates, &look.facts, &method, Safety::InPlace))
+            Ok(cost(&updates, &estimate.facts, &method, Safety::InPlace))
         });
         let costs = costs.collect::<std::result::Result<Vec<_>, TestCaseError>>()?;
         let is_sparing = |cost: &&UpdateCost| cost.work.written_bytes <= 16 * cost.changed_block_bytes;
@@ -89,10 +89,11 @@ fn a_plan_by_a_profile_says_so_and_has_the_bounds_of_its_costs() {
     let (_directory, path) = file(4_000_000);
     let updates = every(40_000, 100);
     let profile = profile(USUAL);
-    let look = Look::asking(&path, &updates, &THROUGH, true, |look| look.is_known(&profile)).unwrap();
-    assert!(look.is_measured() && look.doubt.is_none());
-    assert_eq!(look.facts.costs.flush_ns.low.to_bits(), (USUAL[3] / 1.5).to_bits());
-    let plan = look.plan(&updates, &THROUGH).plan;
+    let estimate =
+        UpdateEstimate::asking(&path, &updates, &THROUGH, true, |estimate| estimate.is_known(&profile)).unwrap();
+    assert!(estimate.is_measured() && estimate.doubt.is_none());
+    assert_eq!(estimate.facts.costs.flush_ns.low.to_bits(), (USUAL[3] / 1.5).to_bits());
+    let plan = estimate.plan(&updates, &THROUGH).plan;
     let start = "by 2 sittings on this storage, the newest ";
     let is_told = plan.why.starts_with(start) && plan.why.contains(" days old: a write costs 152.0 µs here");
     assert!(is_told, "{}", plan.why);
@@ -118,10 +119,10 @@ fn with_the_costs_of_a_profile_nothing_is_measured() {
         let limits = PlanLimits { durability, ..THROUGH };
         let updates = every(20_000, 200);
         let before = calls();
-        let ask = |look: &mut Look| is_known && look.is_known(&profile);
-        let look = Look::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
+        let ask = |estimate: &mut UpdateEstimate| is_known && estimate.is_known(&profile);
+        let estimate = UpdateEstimate::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
         let after = calls();
-        look.plan(&updates, &limits);
+        estimate.plan(&updates, &limits);
         [0, 1].map(|kind| after[kind] - before[kind])
     };
     // Reading the counts is a read of its own, or two.
@@ -143,11 +144,11 @@ fn the_profile_is_asked_where_that_is_little_of_the_time() {
     limits.durability = Durability::Fsync;
     for (count, is_predicted, asks) in [(10, false, false), (10, true, true), (500, false, true)] {
         let (updates, mut is_asked) = (every(8000, count), false);
-        let ask = |look: &mut Look| {
+        let ask = |estimate: &mut UpdateEstimate| {
             is_asked = true;
-            look.is_known(&profile(USUAL))
+            estimate.is_known(&profile(USUAL))
         };
-        Look::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
+        UpdateEstimate::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
         assert_eq!(is_asked, asks, "{count} {is_predicted}");
     }
 }

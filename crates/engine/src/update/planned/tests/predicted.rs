@@ -100,15 +100,15 @@ fn what_is_measured_to_predict_a_time_changes_no_plan() {
     ] {
         let updates = every(step, 100);
         let limits = durably(durability);
-        let plain = Look::at(&path, &updates, &limits, false).unwrap();
-        let told = Look::at(&path, &updates, &limits, true).unwrap();
+        let plain = UpdateEstimate::at(&path, &updates, &limits, false).unwrap();
+        let told = UpdateEstimate::at(&path, &updates, &limits, true).unwrap();
         assert!(told.is_measured());
         let mut slow = told.clone();
         slow.facts.costs.device_byte_ns = exactly(1e4);
         if durability == Durability::Fsync {
             slow.facts.costs.flush_ns = exactly(1e9);
         }
-        let [plain, told, slow] = [plain, told, slow].map(|look| look.plan(&updates, &limits));
+        let [plain, told, slow] = [plain, told, slow].map(|estimate| estimate.plan(&updates, &limits));
         assert_eq!((plain.plan.method, &plain.plan.why), (told.plan.method, &told.plan.why));
         assert_eq!((told.plan.method, &told.plan.why), (slow.plan.method, &slow.plan.why));
         assert!(slow.cost.predicted.value > told.cost.predicted.value);
