@@ -1,6 +1,6 @@
 //! Reading many small files whole, by several threads: the beginnings of those that are not in memory singly, or many in one call.
 //!
-//! Both mechanisms are [`Heads`], which the tools use, too; they differ in whether it has a ring.
+//! Both mechanisms are [`HeadReader`], which the tools use, too; they differ in whether it has a ring.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use seekless_method::{MechanismId, Method, Operation};
 use seekless_sys::{into_unlocked, lock_mutex};
 
-use crate::batch::{Each, Failed, Heads};
+use crate::batch::{Failed, HeadConsumer, HeadReader};
 use crate::error::{Error, Result};
 use crate::facts::{Facts, ProcessFacts};
 use crate::files::read_some;
@@ -35,7 +35,7 @@ pub struct ScanFile<'a> {
 pub struct Scanner {
     method: Method,
     batch: usize,
-    heads: Vec<Heads<1>>,
+    heads: Vec<HeadReader<1>>,
     pool: Option<ThreadPool>,
 }
 
@@ -91,7 +91,7 @@ impl Scanner {
         }
         let made = |_| {
             let ring = plan.has_rings.then(|| setup.ring()).transpose()?;
-            Ok(ring.map_or_else(|| Heads::new(&plan), |ring| Heads::with_ring(&plan, ring)))
+            Ok(ring.map_or_else(|| HeadReader::new(&plan), |ring| HeadReader::with_ring(&plan, ring)))
         };
         Ok(Self {
             method: *method,
@@ -110,7 +110,7 @@ impl Scanner {
         let is_over = AtomicBool::new(false);
         let sum = Mutex::new(Ok(Transfer::default()));
         let (method, batch) = (&self.method, self.batch);
-        let work = |heads: &mut Heads<1>| {
+        let work = |heads: &mut HeadReader<1>| {
             let mut part = ScanPart {
                 method,
                 done: Transfer::default(),
@@ -144,7 +144,7 @@ impl Scanner {
                 }
             }),
         }
-        if method.options().depth().is_some() && !self.heads.iter().all(Heads::has_ring) {
+        if method.options().depth().is_some() && !self.heads.iter().all(HeadReader::has_ring) {
             return Err(Error::unavailable(method, Path::new("."), "a ring failed"));
         }
         into_unlocked(sum)
@@ -160,7 +160,7 @@ struct ScanPart<'a> {
     rest: Vec<u8>,
 }
 
-impl<'a> Each<1> for ScanPart<'a> {
+impl<'a> HeadConsumer<1> for ScanPart<'a> {
     type Item = &'a ScanFile<'a>;
     type Opened = (&'a ScanFile<'a>, [Arc<File>; 1]);
 

@@ -14,7 +14,7 @@ use crate::plan::{BatchPlan, FEWEST_FOR_RING};
 pub type Failed = (usize, io::Error);
 
 /// What is done with each group of `N` files: 1 for single files, 2 for pairs.
-pub trait Each<const N: usize> {
+pub trait HeadConsumer<const N: usize> {
     /// Names the files of a group.
     type Item;
     /// The open files of a group, with data of the user's own.
@@ -38,7 +38,7 @@ pub trait Each<const N: usize> {
 const GROWTH: usize = 4;
 
 /// Reads the heads of many small files, in one thread.
-pub struct Heads<const N: usize> {
+pub struct HeadReader<const N: usize> {
     plan: BatchPlan,
     buffers: [Vec<u8>; N],
     /// Created when it is first needed.
@@ -51,14 +51,14 @@ pub struct Heads<const N: usize> {
 }
 
 /// The result of reads that do not wait.
-enum Asked<const N: usize> {
+enum NowaitRead<const N: usize> {
     Read([usize; N]),
     Cold,
     /// The file system does not support these reads.
     Untold,
 }
 
-impl<const N: usize> Heads<N> {
+impl<const N: usize> HeadReader<N> {
     /// Makes the buffers.
     #[must_use]
     pub fn new(plan: &BatchPlan) -> Self {
@@ -94,19 +94,19 @@ impl<const N: usize> Heads<N> {
     }
 
     /// Opens and reads all of them, in their order, except that files that are not in memory come later.
-    pub fn read<E: Each<N>>(&mut self, items: impl IntoIterator<Item = E::Item>, each: &mut E) {
+    pub fn read<E: HeadConsumer<N>>(&mut self, items: impl IntoIterator<Item = E::Item>, each: &mut E) {
         let mut items = items.into_iter();
         while let Some(item) = items.next() {
             let Some(opened) = each.open(item) else { continue };
             let mut cold = Vec::new();
             match self.read_resident(E::files(&opened)) {
-                Asked::Read(lengths) => {
+                NowaitRead::Read(lengths) => {
                     each.take(opened, Ok(self.heads(lengths)));
                     self.room = (self.room / 2).max(1);
                     continue;
                 }
-                Asked::Cold => cold.push(opened),
-                Asked::Untold => {
+                NowaitRead::Cold => cold.push(opened),
+                NowaitRead::Untold => {
                     let started = Instant::now();
                     let read = self.read_waiting(E::files(&opened));
                     let has_waited = started.elapsed() > self.plan.patience;
@@ -130,20 +130,20 @@ impl<const N: usize> Heads<N> {
     }
 
     /// Reads the files of a group that is in memory.
-    fn read_resident(&mut self, files: &[Arc<File>; N]) -> Asked<N> {
+    fn read_resident(&mut self, files: &[Arc<File>; N]) -> NowaitRead<N> {
         if !self.plan.asks_not_to_wait {
-            return Asked::Untold;
+            return NowaitRead::Untold;
         }
         let mut lengths = [0; N];
         for (index, (file, buffer)) in files.iter().zip(&mut self.buffers).enumerate() {
             match sys::read_at_nowait(file, buffer, 0) {
                 Ok(Support::Available(Some(length))) => lengths[index] = length,
-                Ok(Support::Available(None)) => return Asked::Cold,
+                Ok(Support::Available(None)) => return NowaitRead::Cold,
                 // A read that may wait reports the error.
-                Ok(Support::Unavailable(_)) | Err(_) => return Asked::Untold,
+                Ok(Support::Unavailable(_)) | Err(_) => return NowaitRead::Untold,
             }
         }
-        Asked::Read(lengths)
+        NowaitRead::Read(lengths)
     }
 
     fn read_waiting(&mut self, files: &[Arc<File>; N]) -> Result<[usize; N], Failed> {
@@ -155,7 +155,7 @@ impl<const N: usize> Heads<N> {
     }
 
     /// Reads all in one call, or one after the other where there is no ring.
-    fn read_cold<E: Each<N>>(&mut self, groups: Vec<E::Opened>, each: &mut E) {
+    fn read_cold<E: HeadConsumer<N>>(&mut self, groups: Vec<E::Opened>, each: &mut E) {
         for (index, group) in groups.iter().enumerate() {
             each.cold(group, index == 0 && self.plan.asks_not_to_wait);
         }

@@ -14,12 +14,12 @@
 //! use std::path::PathBuf;
 //! use std::sync::Arc;
 //!
-//! use seekless::batch::{Each, Failed, Heads};
+//! use seekless::batch::{Failed, HeadConsumer, HeadReader};
 //! use seekless::facts::ProcessFacts;
 //! use seekless::plan;
 //!
 //! struct FirstBytes(Vec<u8>);
-//! impl Each<1> for FirstBytes {
+//! impl HeadConsumer<1> for FirstBytes {
 //!     type Item = PathBuf;
 //!     type Opened = [Arc<File>; 1];
 //!     fn open(&mut self, path: PathBuf) -> Option<Self::Opened> {
@@ -36,7 +36,7 @@
 //! # let paths = [1, 2, 3].map(|n| directory.path().join(n.to_string()));
 //! # for (path, text) in paths.iter().zip(["one", "", "three"]) { std::fs::write(path, text)?; }
 //! let mut first = FirstBytes(Vec::new());
-//! Heads::new(&plan::batch(&ProcessFacts::here())).read(paths, &mut first);
+//! HeadReader::new(&plan::batch(&ProcessFacts::here())).read(paths, &mut first);
 //! assert_eq!(first.0, b"ot");
 //! # Ok::<(), io::Error>(())
 //! ```
@@ -46,4 +46,4 @@
 mod heads;
 
 pub use crate::threads::Threads;
-pub use heads::{Each, Failed, Heads};
+pub use heads::{Failed, HeadConsumer, HeadReader};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use seekless::batch::Heads;
+use seekless::batch::HeadReader;
 use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -138,7 +138,7 @@ fn read_heads<'s>(search: &'s Search<'s>, numbers: &[u32], of: usize) -> Vec<Hea
     let fetched_bytes = search.plan.fetched_bytes(sizes);
     let work = |until_cold: bool| {
         let mut part = HeadsPart::new(search);
-        let mut heads = Heads::new(&search.plan.batch);
+        let mut heads = HeadReader::new(&search.plan.batch);
         // To keep digests in the cache, each file is opened and checked by itself.
         let mut resident = search
             .finds_twins

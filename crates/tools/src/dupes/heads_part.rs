@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use seekless::batch::{self, Each};
+use seekless::batch::{self, HeadConsumer};
 use seekless::files::read_full;
 use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -41,7 +41,7 @@ pub(super) struct HeadsPart<'a> {
     pub are_missed: bool,
 }
 
-impl Each<1> for HeadsPart<'_> {
+impl HeadConsumer<1> for HeadsPart<'_> {
     type Item = u32;
     type Opened = (u32, bool, [Arc<File>; 1]);
 

@@ -1,7 +1,7 @@
 //! Reading the beginnings of files that are in memory, many at a time.
 //!
 //! These files are neither closed nor checked one by one: only those that begin like another are checked for changes since
-//! they were listed. What is not in memory is left to [`seekless::batch::Heads`].
+//! they were listed. What is not in memory is left to [`seekless::batch::HeadReader`].
 
 use std::fs::File;
 use std::sync::atomic::Ordering;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, openat};
-use seekless::batch::{Each, Failed, Heads};
+use seekless::batch::{Failed, HeadConsumer, HeadReader};
 use seekless::walk::{FOUND_FILE, StatFacts, in_each};
 
 use super::disk_order::{fetch, is_rest_wanted, look_at_device};
@@ -26,7 +26,7 @@ pub(super) struct PairBatch<'a> {
     summary: TreeSummary,
 }
 
-impl Each<2> for PairBatch<'_> {
+impl HeadConsumer<2> for PairBatch<'_> {
     type Item = (usize, Matched);
     type Opened = (usize, Matched, OpenedPair, ComparedPair);
 
@@ -102,7 +102,7 @@ impl<'a> PairBatch<'a> {
     }
 
     /// Compares all pairs of a batch, and reports the results to their directories.
-    pub fn run(&mut self, heads: &mut Heads<2>, pieces: Vec<PairPiece>) {
+    pub fn run(&mut self, heads: &mut HeadReader<2>, pieces: Vec<PairPiece>) {
         self.pieces = pieces;
         let jobs = self.pieces.iter().enumerate().flat_map(|(index, piece)| {
             let matched = piece.pairs.matched[piece.range.clone()].iter().copied();
@@ -138,7 +138,7 @@ impl<'a> PairBatch<'a> {
     }
 
     /// Compares pairs, as many at a time as are fetched.
-    fn read(&mut self, heads: &mut Heads<2>, jobs: &[(usize, Matched)]) {
+    fn read(&mut self, heads: &mut HeadReader<2>, jobs: &[(usize, Matched)]) {
         let mut rest = jobs;
         while !rest.is_empty() {
             let (fetched, turn) = fetch(self.job, &self.pieces, rest, self.begin_alike);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::FileType;
 use seekless::Scanner;
-use seekless::batch::Heads;
+use seekless::batch::HeadReader;
 use seekless::facts::ProcessFacts;
 use seekless::files::{FileId, kind_of, read_some};
 use seekless::plan::{self, BatchPlan, Scan};
@@ -148,7 +148,7 @@ fn root_error(path: &Path, action: &'static str, source: std::io::Error) -> Tree
 
 /// The work of a thread: listing directories, and comparing pairs in batches.
 fn work(job: &CompareJob<'_>) {
-    let (mut heads, mut batch) = (Heads::new(job.plan()), PairBatch::new(job));
+    let (mut heads, mut batch) = (HeadReader::new(job.plan()), PairBatch::new(job));
     while let Some(next) = job.next() {
         match next {
             QueuedWork::List(directory) => list(job, &directory),

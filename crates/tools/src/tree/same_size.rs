@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use seekless::Scanner;
-use seekless::batch::{Each, Failed, Heads};
+use seekless::batch::{Failed, HeadConsumer, HeadReader};
 use seekless::facts::ProcessFacts;
 use seekless::plan::Scan;
 use serde::Serialize;
@@ -79,7 +79,7 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
     };
     let of_first = groups.flat_map(|files| files[1..].iter().map(|other| [&files[0], other]));
     let batch = Scanner::batch_plan(root, &asked, &ProcessFacts::here());
-    Heads::new(&for_pairs(batch)).read(of_first, &mut pairs);
+    HeadReader::new(&for_pairs(batch)).read(of_first, &mut pairs);
     let mut result = pairs.result;
     result.is_stopped = stop.is_stopped();
     Ok(result)
@@ -92,7 +92,7 @@ struct Pairs<'a> {
     failed: &'a mut dyn FnMut(&Path, &str),
 }
 
-impl<'a> Each<2> for Pairs<'a> {
+impl<'a> HeadConsumer<2> for Pairs<'a> {
     type Item = [&'a FileAt; 2];
     type Opened = ([&'a Path; 2], OpenedPair);
 

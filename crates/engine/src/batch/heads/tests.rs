@@ -21,7 +21,7 @@ struct Given<const N: usize> {
     opened: usize,
 }
 
-impl<const N: usize> Each<N> for Given<N> {
+impl<const N: usize> HeadConsumer<N> for Given<N> {
     type Item = (usize, [PathBuf; N]);
     type Opened = (usize, [Arc<File>; N]);
 
@@ -103,7 +103,7 @@ fn check<const N: usize>(paths: &[PathBuf], missing: &[usize]) {
                 .map(|all| all.to_vec().try_into().unwrap())
                 .collect();
             let mut given = Given::default();
-            Heads::new(&plan).read(groups.iter().cloned().enumerate(), &mut given);
+            HeadReader::new(&plan).read(groups.iter().cloned().enumerate(), &mut given);
             assert_eq!(given.opened, groups.len());
             for (number, group) in groups.iter().enumerate() {
                 let Some(heads) = given.heads.remove(&number) else {
@@ -144,7 +144,7 @@ fn a_file_that_cannot_be_opened_is_left_out_and_one_that_cannot_be_read_is_named
     for plan in plans() {
         let groups = paths.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]);
         let mut given = Given::default();
-        Heads::new(&plan).read(groups.enumerate(), &mut given);
+        HeadReader::new(&plan).read(groups.enumerate(), &mut given);
         let heads = given.heads.iter();
         let failed = heads.filter_map(|(number, heads)| Some((*number, heads.as_ref().err()?)));
         assert_eq!(failed.collect::<Vec<_>>(), [(5, &1)], "{plan:?}");
@@ -163,7 +163,7 @@ fn a_ring_is_made_for_cold_files_only() {
         println!("skipped: the file system has no reads that do not wait, or there are no rings");
         return;
     }
-    let mut heads = Heads::new(&plan);
+    let mut heads = HeadReader::new(&plan);
     let items = || paths.iter().map(|path| [path.clone()]).enumerate();
     heads.read(items(), &mut Given::default());
     assert!(!heads.has_ring());
