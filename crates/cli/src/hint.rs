@@ -3,7 +3,7 @@
 use std::fmt;
 
 use seekless::ParseError;
-use seekless::error::{Beside, Error, UpdateErrorKind};
+use seekless::error::{Error, SidecarKind, UpdateErrorKind};
 use seekless_lab::store::StoreError;
 use seekless_lab::{BenchError, Obstacle};
 use seekless_results::NotComparable;
@@ -75,8 +75,8 @@ fn of_engine(error: &Error) -> Option<&'static str> {
         UpdateErrorKind::Interrupted(_) => "use --recover",
         UpdateErrorKind::MountPoint(_) => "name the file by the path in its own directory, or use --safety in-place",
         UpdateErrorKind::HardLinks { beside, .. } => match beside {
-            Beside::Journal => "use --safety in-place, or allow it with --unsafe",
-            Beside::NewFile => "use --safety in-place",
+            SidecarKind::Journal => "use --safety in-place, or allow it with --unsafe",
+            SidecarKind::NewFile => "use --safety in-place",
         },
         UpdateErrorKind::NameTooLong => "use --safety replace or in-place, or shorten the name",
         UpdateErrorKind::PastEnd { .. } => "to extend the file, use --grow",

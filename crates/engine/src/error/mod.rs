@@ -1,5 +1,5 @@
 //! Errors as data: paths, figures, kinds and the system's reason. Every call returns [`Error`]; [`UpdateErrorKind`]
-//! says what was wrong with an update, [`Doubt`] why a journal is not trusted.
+//! says what was wrong with an update, [`RecoveryRefusal`] why a journal is not trusted.
 //!
 //! `Display` turns them into a sentence, which does not repeat `source()`; [`full_text`] has both.
 //!
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use seekless_method::{Choice, Method};
 
 pub use how_far::HowFar;
-pub use recover::{Doubt, RecoverError};
-pub use update::{BatchError, Beside, NotAlone, Other, UpdateError, UpdateErrorKind};
+pub use recover::{RecoverError, RecoveryRefusal};
+pub use update::{BatchError, NotAlone, ReplaceConflict, SidecarKind, UpdateError, UpdateErrorKind};
 
 /// The result of the engine's calls.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The journal cannot be trusted. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {}", journal.display(), doubt.told(file))]
+#[error("{}: {}", journal.display(), refusal.told(file))]
 #[non_exhaustive]
 pub struct RecoverError {
     /// The journal.
@@ -13,13 +13,13 @@ pub struct RecoverError {
     /// The file that its name belongs to.
     pub file: PathBuf,
     /// Why it cannot be trusted.
-    pub doubt: Doubt,
+    pub refusal: RecoveryRefusal,
 }
 
 /// Why a journal cannot be trusted.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Doubt {
+pub enum RecoveryRefusal {
     /// It is not a regular file.
     NotRegular,
     /// It belongs to the user with this number, who is not the caller, the file's owner or root.
@@ -55,7 +55,7 @@ pub enum Doubt {
     Stale(u64),
 }
 
-impl Doubt {
+impl RecoveryRefusal {
     /// The sentence for a person: what is wrong, and what to do.
     fn told(&self, file: &Path) -> String {
         let file = file.display();

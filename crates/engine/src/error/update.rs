@@ -65,20 +65,20 @@ pub enum UpdateErrorKind {
     Interrupted(PathBuf),
     /// The file is a mount point (`mount --bind` of a file), so a journal or a new file would not be beside its own name.
     #[error("is a mount point; {}", match .0 {
-        Beside::Journal => "a journal beside it is not found from the file's own directory",
-        Beside::NewFile => "a new file cannot take its place",
+        SidecarKind::Journal => "a journal beside it is not found from the file's own directory",
+        SidecarKind::NewFile => "a new file cannot take its place",
     })]
-    MountPoint(Beside),
+    MountPoint(SidecarKind),
     /// The file has several hard links, and the journal or new file beside one is not found through the others.
     #[error("has {links} hard links; {}", match beside {
-        Beside::Journal => "a journal beside one link is not found through the others",
-        Beside::NewFile => "replacing it would leave the old file under the other links",
+        SidecarKind::Journal => "a journal beside one link is not found through the others",
+        SidecarKind::NewFile => "replacing it would leave the old file under the other links",
     })]
     HardLinks {
         /// How many hard links it has.
         links: u64,
         /// The file beside it that would make this unsafe.
-        beside: Beside,
+        beside: SidecarKind,
     },
     /// The file name is so long that the name of its journal would be too long.
     #[error("the file name is too long: its journal's name would exceed the limit")]
@@ -138,7 +138,7 @@ pub enum UpdateErrorKind {
         /// The other one.
         other: PathBuf,
         /// Its origin.
-        what: Other,
+        what: ReplaceConflict,
     },
     /// The fsync failed. The kernel may have dropped some of the data, and the next fsync may succeed nevertheless
     /// (fsync(2)).
@@ -217,7 +217,7 @@ impl UpdateErrorKind {
 
 /// What is beside a file while it is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
+pub enum SidecarKind {
     /// A journal.
     Journal,
     /// A new file that will take its name.
@@ -259,7 +259,7 @@ pub enum NotAlone {
 /// The origin of the other file.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Other {
+pub enum ReplaceConflict {
     /// The old file, which another process changed after the update.
     ChangedOld,
     /// It may be what another program saved while an update was killed.
@@ -270,7 +270,7 @@ pub enum Other {
     NotGivenBack(io::Error),
 }
 
-impl Other {
+impl ReplaceConflict {
     fn told(&self, other: &Path) -> String {
         let other = other.display();
         let saved = |what: &dyn fmt::Display| {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use seekless_sys::{self as sys, Access, Directory, Opening, PathWalk, Support, name_open_file};
 
 use super::{FileId, StatFacts, StepKind, Watch, stat_regular};
-use crate::error::{Beside, Error, Result, UpdateErrorKind};
+use crate::error::{Error, Result, SidecarKind, UpdateErrorKind};
 
 /// How long to wait for a lease to end. Requests in the ring of a killed process hold its file and lease for a moment
 /// after its death, longer on a busy machine.
@@ -155,7 +155,7 @@ impl NameInDirectory {
     }
 
     /// Fails if the file is a mount point: what is beside it is not beside its name in its own directory.
-    pub(crate) fn require_findable(&self, file: &File, beside: Beside) -> Result<()> {
+    pub(crate) fn require_findable(&self, file: &File, beside: SidecarKind) -> Result<()> {
         if sys::is_mount_root(file) {
             return Err(self.failed(UpdateErrorKind::MountPoint(beside)));
         }

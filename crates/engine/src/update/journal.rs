@@ -18,7 +18,7 @@ use super::form::{EMPTY_BYTES, Header, JournalWriter, Read, Record, records_byte
 use super::grown;
 use super::target::UpdateState;
 use super::writes::{Write, WriteLayout, Writes};
-use crate::error::{Beside, Error, Result, UpdateErrorKind};
+use crate::error::{Error, Result, SidecarKind, UpdateErrorKind};
 use crate::files::{NameInDirectory, StepKind, Watch, read_full};
 use crate::transfer::OpenFile;
 use seekless_method::UpdateOrder;
@@ -74,9 +74,9 @@ pub(super) fn write<'a>(
         return Err(side.unavailable("a journal does not support direct I/O"));
     }
     let metadata = side.metadata()?;
-    place.require_findable(&side.file, Beside::Journal)?;
+    place.require_findable(&side.file, SidecarKind::Journal)?;
     if metadata.nlink() > 1 && !is_unsafe {
-        let (links, beside) = (metadata.nlink(), Beside::Journal);
+        let (links, beside) = (metadata.nlink(), SidecarKind::Journal);
         return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
     }
     let name = journal_name(&place.name);

@@ -16,7 +16,7 @@ use super::form::{Header, Read, Record};
 use super::in_place::{hold, refuse_second};
 use super::journal::{journal_name, read_or_zeros, remove};
 use super::replace::{NewFileName, WatchedState};
-use crate::error::{Beside, Doubt, Error, Other, RecoverError, Result, UpdateErrorKind};
+use crate::error::{Error, RecoverError, RecoveryRefusal, ReplaceConflict, Result, SidecarKind, UpdateErrorKind};
 use crate::files::{Exposed, NameInDirectory, StepKind, Unwatched, Watch, WatchedStep, is_name_of_empty};
 
 /// What recovering a file did.
@@ -48,7 +48,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let place = &NameInDirectory::of(path)?;
     refuse_second(place)?;
     let file = Arc::new(place.open_for_writing()?);
-    place.require_findable(&file, Beside::Journal)?;
+    place.require_findable(&file, SidecarKind::Journal)?;
     hold(Arc::clone(&file), place)?;
     let recovered = match Interrupted::find(place, &file)? {
         None => Recovered::Nothing,
@@ -82,10 +82,10 @@ impl<'a> Interrupted<'a> {
         let name = journal_name(&place.name);
         let journal_path = place.beside(&name);
         let failed = |error| Error::system(&journal_path, "open the journal", error);
-        let doubted = |doubt| Err(doubted(&journal_path, place, doubt));
+        let refused = |refusal| Err(refused(&journal_path, place, refusal));
         match place.facts_of(&name).map_err(failed)? {
             None => return Ok(None),
-            Some(found) if !found.is_file() => return doubted(Doubt::NotRegular),
+            Some(found) if !found.is_file() => return refused(RecoveryRefusal::NotRegular),
             Some(_) => {}
         }
         let journal = place.directory.open_plain(&name, Access::Read).map_err(failed)?;
@@ -93,15 +93,15 @@ impl<'a> Interrupted<'a> {
         let (found, owned) = looked.map_err(failed)?;
         let trusted = [0, sys::effective_user(), owned.uid()];
         if !found.is_file() {
-            return doubted(Doubt::NotRegular);
+            return refused(RecoveryRefusal::NotRegular);
         }
         if !trusted.contains(&found.uid()) {
-            return doubted(Doubt::Owner(found.uid()));
+            return refused(RecoveryRefusal::Owner(found.uid()));
         }
         let is_listed = by_list(&journal_path, &journal, &found, file).map_err(failed)?;
         if is_listed || may_be_of_others(&found, &owned) || found.nlink() > 1 {
             let (mode, links) = (found.mode() & 0o7777, found.nlink());
-            return doubted(Doubt::OpenToOthers { mode, links });
+            return refused(RecoveryRefusal::OpenToOthers { mode, links });
         }
         Ok(Some(Self {
             place,
@@ -111,8 +111,8 @@ impl<'a> Interrupted<'a> {
         }))
     }
 
-    fn doubted<T>(&self, doubt: Doubt) -> Result<T> {
-        Err(doubted(&self.journal_path, self.place, doubt))
+    fn refused<T>(&self, refusal: RecoveryRefusal) -> Result<T> {
+        Err(refused(&self.journal_path, self.place, refusal))
     }
 
     /// The number of records of a complete journal; `None` if the update was interrupted before it changed the file.
@@ -125,25 +125,25 @@ impl<'a> Interrupted<'a> {
                 return if self.is_older(&metadata)? {
                     Ok(None)
                 } else {
-                    self.doubted(Doubt::Damaged(error))
+                    self.refused(RecoveryRefusal::Damaged(error))
                 };
             }
             Err(error) if error.raw_os_error().is_some() => {
                 return Err(Error::system(&self.journal_path, "read the journal", error));
             }
-            Err(error) => return self.doubted(Doubt::NoJournal(error)),
+            Err(error) => return self.refused(RecoveryRefusal::NoJournal(error)),
         };
         if header.inode != metadata.ino() && has_lasting_inode(&self.place.path)? {
-            return self.doubted(Doubt::OtherFile);
+            return self.refused(RecoveryRefusal::OtherFile);
         }
         let (links, links_before) = (metadata.nlink(), header.links);
         if links > links_before {
-            return self.doubted(Doubt::NewLinks { links, links_before });
+            return self.refused(RecoveryRefusal::NewLinks { links, links_before });
         }
         // Other processes may have appended to the file.
         let (bytes, bytes_before) = (metadata.len(), header.bytes_before);
         if bytes < bytes_before {
-            return self.doubted(Doubt::Cut { bytes, bytes_before });
+            return self.refused(RecoveryRefusal::Cut { bytes, bytes_before });
         }
         let (mut records, mut stale, mut found) = (0, None, Vec::new());
         loop {
@@ -159,10 +159,10 @@ impl<'a> Interrupted<'a> {
                 }
                 Ok(None) => break,
                 Err(_) if self.is_untouched(&metadata, &header)? => return Ok(None),
-                Err(error) => return self.doubted(Doubt::Damaged(error)),
+                Err(error) => return self.refused(RecoveryRefusal::Damaged(error)),
             }
         }
-        stale.map_or(Ok(Some(records)), |offset| self.doubted(Doubt::Stale(offset)))
+        stale.map_or(Ok(Some(records)), |offset| self.refused(RecoveryRefusal::Stale(offset)))
     }
 
     /// Whether the file was last written to before the journal was made.
@@ -207,9 +207,9 @@ impl<'a> Interrupted<'a> {
     }
 }
 
-fn doubted(journal: &Path, place: &NameInDirectory, doubt: Doubt) -> Error {
+fn refused(journal: &Path, place: &NameInDirectory, refusal: RecoveryRefusal) -> Error {
     let (journal, file) = (journal.to_owned(), place.path.clone());
-    RecoverError { journal, file, doubt }.into()
+    RecoverError { journal, file, refusal }.into()
 }
 
 /// Whether a user who may not write to the file may write to the journal. Compared with the file's mode, because mounts
@@ -272,13 +272,13 @@ pub(super) fn recover_left(place: &NameInDirectory, file: &File, watch: &dyn Wat
                 let is_last = told.new_inode == found.ino();
                 let is_as_it_was = left.modified == told.old_modified && (!is_last || is_like(place, &name, file));
                 if !is_as_it_was && is_last {
-                    undecided = Some((place.beside(&name), Other::ChangedOld));
+                    undecided = Some((place.beside(&name), ReplaceConflict::ChangedOld));
                 }
                 is_as_it_was
             }
             Some(told) => {
                 if told.new_inode == found.ino() {
-                    undecided = Some((place.beside(&name), Other::PerhapsSaved));
+                    undecided = Some((place.beside(&name), ReplaceConflict::PerhapsSaved));
                 }
                 false
             }

@@ -23,7 +23,7 @@ use super::journal::refuse_left;
 use super::target::{Exclusion, UpdateState};
 use super::writes::reach;
 use crate::copy::Copier;
-use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
+use crate::error::{Error, ReplaceConflict, Result, SidecarKind, UpdateErrorKind};
 use crate::file_range::FileRange;
 use crate::files::{Attributes, Exchange, NameInDirectory, NotExchanged, StatFacts, StepKind, UnfinishedFile, Watch};
 use crate::plan::outcome::Outcome;
@@ -48,8 +48,8 @@ pub(super) fn replace(
     let stat = |error| place.system("stat", error);
     let before = WatchedState::of(&old).map_err(stat)?;
     let found = place.metadata(&old)?;
-    place.require_findable(&old, Beside::NewFile)?;
-    let (links, beside) = (before.facts.names, Beside::NewFile);
+    place.require_findable(&old, SidecarKind::NewFile)?;
+    let (links, beside) = (before.facts.names, SidecarKind::NewFile);
     if links > 1 {
         return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
     }
@@ -226,8 +226,8 @@ fn exchange_names(
         Ok(()) => Ok(synced.into_inner().unwrap_or(Ok(()))),
         Err(NotExchanged::Unavailable(reason)) => Err(place.failed(UpdateErrorKind::NoExchange(reason))),
         Err(NotExchanged::Refused(error)) => Err(place.system("exchange names with the new file", error)),
-        Err(NotExchanged::Saved(())) => Err(two(Other::SavedBefore)),
-        Err(NotExchanged::Aside((), error)) => Err(two(Other::NotGivenBack(error))),
+        Err(NotExchanged::Saved(())) => Err(two(ReplaceConflict::SavedBefore)),
+        Err(NotExchanged::Aside((), error)) => Err(two(ReplaceConflict::NotGivenBack(error))),
         Err(NotExchanged::NotReady(()) | NotExchanged::GivenBack(()) | NotExchanged::Removed(())) => {
             Err(place.failed(UpdateErrorKind::Changed))
         }
