@@ -10,7 +10,7 @@ use crate::error::{Error, Result, UpdateErrorKind};
 use crate::facts::{Facts, ProcessFacts, Seeks, shares_blocks};
 use crate::files::{directory_of, require_regular};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Predicted, Safety, SizeTimes, Task};
-use crate::profile::{StorageProfile, Unfit, of_device};
+use crate::profile::{ProfileMismatch, StorageProfile, of_device};
 use crate::update::UpdateEstimate;
 
 /// What is asked about a file, or about a file in a directory.
@@ -49,7 +49,7 @@ pub struct FileAdvice {
     /// The methods to use for other sizes.
     pub curve: Vec<SizeTimes>,
     /// The profile that it rests on, or why it rests on none.
-    pub profile: std::result::Result<&'static StorageProfile, Unfit>,
+    pub profile: std::result::Result<&'static StorageProfile, ProfileMismatch>,
 }
 
 /// Plans a task on a file that exists, or that is imagined. Without a profile, it measures for at most 100 ms.
@@ -94,7 +94,7 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     let damage = facts.profile.filter(|_| !is_measured).and_then(|_| read(path).err());
     let profile = match (facts.profile, damage) {
         (Some(profile), None) => Ok(profile),
-        (_, damage) => Err(damage.or_else(|| read(path).err()).unwrap_or(Unfit::Missing)),
+        (_, damage) => Err(damage.or_else(|| read(path).err()).unwrap_or(ProfileMismatch::Missing)),
     };
     let measured = profile.as_ref().ok().filter(|_| is_measured);
     let curve = match measured {
@@ -190,7 +190,7 @@ fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result
         curve: Vec::new(),
         profile: of_device(path, metadata.dev())
             .filter(|_| estimate.basis.is_some())
-            .ok_or_else(|| StorageProfile::of(path).err().unwrap_or(Unfit::WithoutCosts)),
+            .ok_or_else(|| StorageProfile::of(path).err().unwrap_or(ProfileMismatch::WithoutCosts)),
     })
 }
 

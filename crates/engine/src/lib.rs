@@ -111,11 +111,11 @@ pub mod walk;
 
 #[cfg(feature = "profile")]
 pub mod advice;
+mod api;
 mod chunk;
 mod compare;
 mod consumer;
 mod copy;
-mod door;
 mod file_range;
 mod log;
 mod memory;
@@ -131,11 +131,11 @@ mod threads;
 mod transfer;
 mod write;
 
+pub use api::{Job, Request, compare, copy, plan, read, read_into, update, write};
 pub use chunk::{Chunk, Mapped};
 pub use compare::{Comparer, Comparison, Side, Verdict};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
-pub use door::{Job, Request, compare, copy, plan, read, read_into, update, write};
 pub use error::{Error, Result, full_text};
 pub use file_range::{AsFileRange, FileRange};
 #[doc(inline)]

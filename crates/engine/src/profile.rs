@@ -70,7 +70,7 @@ impl LazyCurve {
 
 /// Why a profile is not used.
 #[derive(Debug)]
-pub enum Unfit {
+pub enum ProfileMismatch {
     /// None was made for this storage.
     Missing,
     /// It was asked not to be used.
@@ -87,7 +87,7 @@ pub enum Unfit {
     Other(&'static str, String, String),
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for ProfileMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("nothing was measured on this storage"),
@@ -136,7 +136,7 @@ pub(crate) fn of_device(path: &Path, device: u64) -> Option<&'static StorageProf
             let found = match StorageProfile::for_plans(path) {
                 Ok(found) => Some(found),
                 // Another path on the device may be found: this one may have no name any more.
-                Err(Unfit::Unknown(_)) => return None,
+                Err(ProfileMismatch::Unknown(_)) => return None,
                 Err(why) => {
                     log::debug!(path = %path.display(), %why, "planned without a profile");
                     None
@@ -242,7 +242,7 @@ impl StorageProfile {
     ///
     /// # Errors
     /// Why none does.
-    pub fn of(path: &Path) -> Result<Self, Unfit> {
+    pub fn of(path: &Path) -> Result<Self, ProfileMismatch> {
         Self::found(path, Self::read)
     }
 
@@ -250,22 +250,22 @@ impl StorageProfile {
     ///
     /// # Errors
     /// Why none fits.
-    pub fn for_plans(path: &Path) -> Result<Self, Unfit> {
+    pub fn for_plans(path: &Path) -> Result<Self, ProfileMismatch> {
         Self::found(path, Self::read_head)
     }
 
     /// The profile; `read` reads the profile from its file.
-    fn found(path: &Path, read: fn(&Path) -> Result<Self, Unfit>) -> Result<Self, Unfit> {
+    fn found(path: &Path, read: fn(&Path) -> Result<Self, ProfileMismatch>) -> Result<Self, ProfileMismatch> {
         let named = env::var_os(VARIABLE).map(PathBuf::from);
         if CONTEXT.is_unwanted.load(Relaxed) || named.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            return Err(Unfit::Unwanted);
+            return Err(ProfileMismatch::Unwanted);
         }
         let directories = directories();
         if named.is_none() && !directories.iter().any(|directory| directory.is_dir()) {
-            return Err(Unfit::Missing);
+            return Err(ProfileMismatch::Missing);
         }
         // An open file is named by a link in `/proc`.
-        let unknown = |doing| move |error| Unfit::Unknown(crate::Error::system(path, doing, error));
+        let unknown = |doing| move |error| ProfileMismatch::Unknown(crate::Error::system(path, doing, error));
         let place = fs::canonicalize(path).map_err(unknown("find"))?;
         let directory = if place.is_dir() {
             &*place
@@ -287,10 +287,10 @@ impl StorageProfile {
         let borrow = || borrowed::find(&directories, &id, read);
         let is_named = named.is_some();
         let Some(file) = named.or_else(of_name) else {
-            return borrow().ok_or(Unfit::Missing);
+            return borrow().ok_or(ProfileMismatch::Missing);
         };
         let found = read(&file).map_err(|why| match why {
-            Unfit::Missing => Unfit::Unreadable(file.clone(), rustix::io::Errno::NOENT.into()),
+            ProfileMismatch::Missing => ProfileMismatch::Unreadable(file.clone(), rustix::io::Errno::NOENT.into()),
             why => why,
         })?;
         // A short run may have left one without curves.
@@ -301,18 +301,18 @@ impl StorageProfile {
     /// Reads a profile that nobody else can have written.
     ///
     /// # Errors
-    /// [`Unfit`] if it cannot be read, others can write it, or it is damaged.
-    pub fn read(path: &Path) -> Result<Self, Unfit> {
+    /// [`ProfileMismatch`] if it cannot be read, others can write it, or it is damaged.
+    pub fn read(path: &Path) -> Result<Self, ProfileMismatch> {
         let profile = Profile::from_text(&text_of(path)?);
         Ok(Self::new(profile.map_err(damaged(path))?, path.to_owned()))
     }
 
     /// The same; curves are parsed when they are asked for.
-    fn read_head(path: &Path) -> Result<Self, Unfit> {
+    fn read_head(path: &Path) -> Result<Self, ProfileMismatch> {
         let text = text_of(path)?;
         let (head, lines) = ProfileHead::from_text(&text).map_err(damaged(path))?;
         let lines = str::from_utf8(lines);
-        let lines = lines.map_err(|error| Unfit::Unreadable(path.to_owned(), io::Error::other(error)))?;
+        let lines = lines.map_err(|error| ProfileMismatch::Unreadable(path.to_owned(), io::Error::other(error)))?;
         let curves = lines.lines().map(|line| LazyCurve {
             line: line.to_owned(),
             parsed: OnceLock::new(),
@@ -351,7 +351,7 @@ impl StorageProfile {
     }
 
     /// Itself, if it is of this storage and of this version's mechanisms.
-    fn fits(self, id: &StorageId, mount_point: Option<&str>, options: Option<&str>) -> Result<Self, Unfit> {
+    fn fits(self, id: &StorageId, mount_point: Option<&str>, options: Option<&str>) -> Result<Self, ProfileMismatch> {
         let ProfileHead { storage, revision, .. } = &self.head;
         let words = |text: Option<&str>| text.unwrap_or("none").to_owned();
         let number = |kib: Option<u64>| kib.map_or_else(|| "unknown".to_owned(), |kib| format!("{kib} KiB"));
@@ -392,7 +392,7 @@ impl StorageProfile {
             ),
         ];
         if let Some((what, of_profile, here)) = differing.into_iter().find(|(_, one, other)| one != other) {
-            return Err(Unfit::Other(what, of_profile, here));
+            return Err(ProfileMismatch::Other(what, of_profile, here));
         }
         Ok(self.without_unlike_memory())
     }
@@ -429,16 +429,16 @@ impl StorageProfile {
 }
 
 /// The text of a profile that nobody else can have written.
-fn text_of(path: &Path) -> Result<Vec<u8>, Unfit> {
+fn text_of(path: &Path) -> Result<Vec<u8>, ProfileMismatch> {
     let text = open_own(path, Access::Read).and_then(|file: File| read_within(file, MAX_PROFILE_BYTES as u64));
     text.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Unfit::Missing,
-        _ => Unfit::Unreadable(path.to_owned(), error),
+        ErrorKind::NotFound => ProfileMismatch::Missing,
+        _ => ProfileMismatch::Unreadable(path.to_owned(), error),
     })
 }
 
-fn damaged(path: &Path) -> impl Fn(DocumentError) -> Unfit {
-    |error| Unfit::Document(path.to_owned(), error)
+fn damaged(path: &Path) -> impl Fn(DocumentError) -> ProfileMismatch {
+    |error| ProfileMismatch::Document(path.to_owned(), error)
 }
 
 /// The time since a moment in seconds since 1970; `None` for one in the future.
@@ -596,19 +596,28 @@ pub(crate) mod tests {
         written(&path, &text.replacen("\"read/mmap\"", "\"read/mmap\",\"more\":1", 1));
         let found = StorageProfile::read_head(&path).unwrap();
         assert_eq!(methods(&found), ["read/sync,block=1M", wanted[1], wanted[2]]);
-        assert!(matches!(StorageProfile::read(&path), Err(Unfit::Document(..))));
+        assert!(matches!(
+            StorageProfile::read(&path),
+            Err(ProfileMismatch::Document(..))
+        ));
     }
 
     #[test]
     fn a_profile_that_others_can_write_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("profile.json");
-        assert!(matches!(StorageProfile::read(&path), Err(Unfit::Missing)));
+        assert!(matches!(StorageProfile::read(&path), Err(ProfileMismatch::Missing)));
         written(&path, &without_curves(head(&id())).to_text().unwrap());
         StorageProfile::read(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
-        assert!(matches!(StorageProfile::read(&path), Err(Unfit::Unreadable(..))));
+        assert!(matches!(
+            StorageProfile::read(&path),
+            Err(ProfileMismatch::Unreadable(..))
+        ));
         written(&path, "{");
-        assert!(matches!(StorageProfile::read(&path), Err(Unfit::Document(..))));
+        assert!(matches!(
+            StorageProfile::read(&path),
+            Err(ProfileMismatch::Document(..))
+        ));
     }
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use seekless::files::{Exposed, StatFacts, with_new_name};
+use seekless::files::{StatFacts, WritableByOthers, with_new_name};
 use seekless_sys::{self as sys, Access, Directory};
 
 /// The prefix of the directories' names.
@@ -184,7 +184,7 @@ fn remove_empty(parent: &Directory, name: &OsStr, directory: &Directory) -> io::
 fn others_may_rename_in(directory: &Path) -> bool {
     let exposed = Directory::open(directory).and_then(|open| {
         let found = open.metadata()?;
-        Exposed::of(directory, &open, &found)
+        WritableByOthers::of(directory, &open, &found)
     });
     !matches!(exposed, Ok(None))
 }

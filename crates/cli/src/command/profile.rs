@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use seekless::profile::{
-    OF_SYSTEM, StorageProfile, Unfit, directories, directory_of_borrowed, own_directory, without_profiles,
+    OF_SYSTEM, ProfileMismatch, StorageProfile, directories, directory_of_borrowed, own_directory, without_profiles,
 };
 use seekless_lab::store::import_profile;
 use seekless_record::{DocumentError, Storage};
@@ -198,9 +198,9 @@ fn found(path: &Path) -> anyhow::Result<StorageProfile> {
     };
     found.map_err(|why| {
         let next = match &why {
-            Unfit::Missing => "; `seekless bench` measures it",
-            Unfit::Document(_, DocumentError::Older { .. }) => "; `seekless bench` makes it again",
-            Unfit::Document(..) => "; remove the file, and `seekless bench` makes it again",
+            ProfileMismatch::Missing => "; `seekless bench` measures it",
+            ProfileMismatch::Document(_, DocumentError::Older { .. }) => "; `seekless bench` makes it again",
+            ProfileMismatch::Document(..) => "; remove the file, and `seekless bench` makes it again",
             _ => "",
         };
         let why = why.to_string();

@@ -152,9 +152,9 @@ fn shared(pair: &Pair<'_>) -> Result<Vec<Range<u64>>> {
     )
 }
 
-type Asked = std::io::Result<Support<Vec<Extent>>>;
+type ExtentQuery = std::io::Result<Support<Vec<Extent>>>;
 
-fn matching(pair: &Pair<'_>, asked: [Asked; 2]) -> Result<Vec<Range<u64>>> {
+fn matching(pair: &Pair<'_>, asked: [ExtentQuery; 2]) -> Result<Vec<Range<u64>>> {
     let mut lists = Vec::with_capacity(2);
     for (file, asked) in asked.into_iter().enumerate() {
         pair.sides[file].count_call();

@@ -6,7 +6,6 @@
 mod atomic;
 mod attributes;
 mod exchange;
-mod exposed;
 mod extended;
 mod extents;
 mod facts;
@@ -21,11 +20,11 @@ mod read;
 mod sync;
 mod unfinished;
 mod watch;
+mod writable_by_others;
 
 pub use atomic::{AtomicFile, leads_to_open_file, with_new_name};
 pub use attributes::{Attributes, FileRef, NotGiven, Own, without_group_rights};
 pub use exchange::{Exchange, NotExchanged};
-pub use exposed::{Exposed, open_of, open_own, open_own_input, read_within};
 pub use extended::XattrRole;
 pub use extents::{
     ExtentSummary, Run, allocated_bytes, extents, own_bytes, place, places, shared_bytes, shared_layout,
@@ -52,3 +51,4 @@ pub use sync::{sync_file_system, sync_written};
 pub use unfinished::make_new;
 pub(crate) use unfinished::{UnfinishedFile, is_name_of_empty, make_for_a_moment, make_unnamed};
 pub use watch::{StepKind, Unwatched, Watch, WatchedStep};
+pub use writable_by_others::{WritableByOthers, open_of, open_own, open_own_input, read_within};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seekless_method::{Durability, MechanismId, Method, Operation, ScanMechanism};
 
 use super::cost::{Amounts, Of};
-use super::{Plan, Predicted, Task, Unit, from_profile, resident, usual};
+use super::{Plan, Predicted, Task, Unit, measured_plan, resident, usual};
 use crate::facts::{Facts, ProcessFacts};
 
 /// Files to read, many of which are small.
@@ -132,7 +132,7 @@ fn with_resident(scan: &Scan, part: f64, facts: &Facts) -> Plan {
         bytes: (scan.bytes / scan.files.max(1)).max(4096),
         durability: Durability::None,
     };
-    let known = (scan.bytes > 0).then(|| from_profile(Operation::Scan, &task, &facts));
+    let known = (scan.bytes > 0).then(|| measured_plan(Operation::Scan, &task, &facts));
     if let Some(plan) = known.flatten() {
         return plan;
     }

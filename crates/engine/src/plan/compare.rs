@@ -3,7 +3,7 @@
 use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{NamedFact, Plan, SMALL_BYTES, Task, Unit, from_profile, method, read, residency, usual};
+use super::{NamedFact, Plan, SMALL_BYTES, Task, Unit, measured_plan, method, read, residency, usual};
 use crate::facts::{Fact, Facts, FileFacts};
 
 /// The first bytes of two files, which are compared before a method is chosen: a difference near the start then costs
@@ -35,7 +35,7 @@ fn by_profile(request: &Task, facts: &Facts) -> Option<Plan> {
         bytes: data_bytes(request, facts),
         ..*request
     };
-    let plan = || from_profile(Operation::Compare, &data, facts);
+    let plan = || measured_plan(Operation::Compare, &data, facts);
     is_one_device(facts).then(plan).flatten()
 }
 

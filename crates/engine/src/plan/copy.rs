@@ -4,7 +4,7 @@ use seekless_method::{Durability, Operation};
 
 use super::cost::{Amounts, Of};
 use super::{
-    Candidate, DIRECT_FROM_ABSENT, Plan, SMALL_BYTES, Task, can_be_direct, choose, from_profile, method, read, usual,
+    Candidate, DIRECT_FROM_ABSENT, Plan, SMALL_BYTES, Task, can_be_direct, choose, measured_plan, method, read, usual,
     write,
 };
 use crate::facts::Facts;
@@ -32,7 +32,7 @@ fn data_of(request: &Task, facts: &Facts) -> Task {
 pub fn copy(request: &Task, facts: &Facts) -> Plan {
     let shares = facts.can_share && depends_on_sharing(request, facts);
     let is_known = !shares && facts.files[0].device == facts.files[1].device;
-    let plan = || from_profile(Operation::Copy, &data_of(request, facts), facts);
+    let plan = || measured_plan(Operation::Copy, &data_of(request, facts), facts);
     let known = is_known.then(plan).flatten();
     known.unwrap_or_else(|| choose(&candidates(request, facts), facts))
 }

@@ -14,9 +14,9 @@ mod compare;
 mod copy;
 mod cost;
 mod duplicates;
-mod gaps;
 #[cfg(feature = "profile")]
-mod known;
+mod from_profile;
+mod gaps;
 mod lines;
 pub(crate) mod outcome;
 mod read;
@@ -35,12 +35,12 @@ pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
 pub use duplicates::{DuplicatesPlan, FIRST_BYTES, WHOLE_BYTES, duplicates};
+#[cfg(feature = "profile")]
+pub(crate) use from_profile::costs as known_costs;
+#[cfg(feature = "profile")]
+pub use from_profile::{alternatives, curve, shared_gap_bytes};
 pub(crate) use gaps::BlockCount;
 pub use gaps::{Gaps, UpdateWork};
-#[cfg(feature = "profile")]
-pub(crate) use known::costs as known_costs;
-#[cfg(feature = "profile")]
-pub use known::{alternatives, curve, shared_gap_bytes};
 pub use read::read;
 pub(crate) use read::read_into_memory;
 #[cfg(test)]
@@ -268,9 +268,9 @@ const SPARE: u64 = 2;
     not(feature = "profile"),
     expect(unused_variables, reason = "without profiles, nothing was")
 )]
-fn from_profile(operation: Operation, task: &Task, facts: &Facts) -> Option<Plan> {
+fn measured_plan(operation: Operation, task: &Task, facts: &Facts) -> Option<Plan> {
     #[cfg(feature = "profile")]
-    return known::plan(operation, task, facts);
+    return from_profile::plan(operation, task, facts);
     #[cfg(not(feature = "profile"))]
     None
 }

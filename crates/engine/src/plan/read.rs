@@ -3,7 +3,7 @@
 use seekless_method::{Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Task, can_be_direct, choose, from_profile, method, usual};
+use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Task, can_be_direct, choose, measured_plan, method, usual};
 use crate::facts::Facts;
 
 /// From this size on, measuring direct reads, which reads up to 8 MiB, costs little compared with what it can save.
@@ -13,7 +13,7 @@ const DIRECT_FROM_BYTES: u64 = 128 << 20;
 /// faster.
 #[must_use]
 pub fn read(request: &Task, facts: &Facts) -> Plan {
-    from_profile(Operation::Read, request, facts).unwrap_or_else(|| choose(&candidates(request, facts), facts))
+    measured_plan(Operation::Read, request, facts).unwrap_or_else(|| choose(&candidates(request, facts), facts))
 }
 
 /// From this size on, starting threads costs little compared with what they save.

@@ -3,13 +3,13 @@
 use seekless_method::{Durability, Method, Operation, Preallocate};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, Plan, SMALL_BYTES, SPARE, Task, can_be_direct, choose, from_profile, method, usual};
+use super::{Candidate, Plan, SMALL_BYTES, SPARE, Task, can_be_direct, choose, measured_plan, method, usual};
 use crate::facts::Facts;
 
 /// The plan for writing a file. Without durability, nothing waits for the device, so the page cache is used.
 #[must_use]
 pub fn write(request: &Task, facts: &Facts) -> Plan {
-    from_profile(Operation::Write, request, facts).unwrap_or_else(|| choose(&candidates(request, facts), facts))
+    measured_plan(Operation::Write, request, facts).unwrap_or_else(|| choose(&candidates(request, facts), facts))
 }
 
 /// The methods to choose from without a profile.

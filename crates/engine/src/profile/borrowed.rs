@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use seekless_method as method;
 use seekless_record::{DEVIATION_BETWEEN_STORAGES, StorageId, driver};
 
-use super::{StorageProfile, Unfit};
+use super::{ProfileMismatch, StorageProfile};
 
 /// The directory of imported profiles, in that of profiles.
 const DIRECTORY: &str = "borrowed";
@@ -26,7 +26,7 @@ pub fn directory_of_borrowed(profiles: &Path) -> PathBuf {
 pub(super) fn find(
     directories: &[PathBuf],
     id: &StorageId,
-    read: fn(&Path) -> Result<StorageProfile, Unfit>,
+    read: fn(&Path) -> Result<StorageProfile, ProfileMismatch>,
 ) -> Option<StorageProfile> {
     if id.is_simulated() {
         return None;

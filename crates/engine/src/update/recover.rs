@@ -17,7 +17,7 @@ use super::in_place::{hold, refuse_second};
 use super::journal::{journal_name, read_or_zeros, remove};
 use super::replace::{NewFileName, WatchedState};
 use crate::error::{Error, RecoverError, RecoveryRefusal, ReplaceConflict, Result, SidecarKind, UpdateErrorKind};
-use crate::files::{Exposed, NameInDirectory, StepKind, Unwatched, Watch, WatchedStep, is_name_of_empty};
+use crate::files::{NameInDirectory, StepKind, Unwatched, Watch, WatchedStep, WritableByOthers, is_name_of_empty};
 
 /// What recovering a file did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +221,7 @@ fn may_be_of_others(journal: &Metadata, file: &Metadata) -> bool {
 
 /// Whether an access control list lets others write to the journal, but not the same one to the file.
 fn by_list(path: &Path, journal: &File, found: &Metadata, file: &File) -> io::Result<bool> {
-    let is_listed = Exposed::of(path, journal, found)?.is_some_and(|exposed| exposed.has_list());
+    let is_listed = WritableByOthers::of(path, journal, found)?.is_some_and(|exposed| exposed.has_list());
     Ok(is_listed && sys::access_list(journal)?.available() != sys::access_list(file)?.available())
 }
 

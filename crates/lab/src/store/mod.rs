@@ -15,7 +15,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use seekless::files::{Exposed, AtomicFile, open_own, read_within};
+use seekless::files::{AtomicFile, WritableByOthers, open_own, read_within};
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
 use seekless_sys::Access;
@@ -86,8 +86,10 @@ impl Store {
 
     /// Who else may replace what is saved, if anyone.
     #[must_use]
-    pub fn exposed(&self) -> Option<Exposed> {
-        Exposed::on_the_way(&self.directory_of(Origin::Own)).ok().flatten()
+    pub fn exposed(&self) -> Option<WritableByOthers> {
+        WritableByOthers::on_the_way(&self.directory_of(Origin::Own))
+            .ok()
+            .flatten()
     }
 
     /// Saves an own run, and returns its path.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
-use seekless::files::Exposed;
-use seekless::profile::{MOST_BORROWED, StorageProfile, Unfit, directory_of_borrowed, file_name};
+use seekless::files::WritableByOthers;
+use seekless::profile::{MOST_BORROWED, ProfileMismatch, StorageProfile, directory_of_borrowed, file_name};
 use seekless_record::{DocumentError, MAX_PROFILE_BYTES, Profile, Run, Storage};
 use seekless_results::{Origin, digest};
 use serde::{Deserialize, Serialize};
@@ -64,9 +64,9 @@ impl Store {
             let path = directory.join(&name);
             match StorageProfile::read(&path) {
                 // It is made again, and so is one of an older version.
-                Err(Unfit::Document(_, DocumentError::Older { .. })) => {}
-                Err(Unfit::Document(_, source)) => return Err(malformed(&path)(source)),
-                Err(Unfit::Unreadable(_, source)) => return Err(system(&path, "use")(source)),
+                Err(ProfileMismatch::Document(_, DocumentError::Older { .. })) => {}
+                Err(ProfileMismatch::Document(_, source)) => return Err(malformed(&path)(source)),
+                Err(ProfileMismatch::Unreadable(_, source)) => return Err(system(&path, "use")(source)),
                 _ if written.contains(&path) => continue,
                 _ => {}
             }
@@ -201,7 +201,7 @@ fn make_shared_directory(directory: &Path) -> Result<(), StoreError> {
         made.and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o755)))
             .map_err(system(directory, "create"))?;
     }
-    match Exposed::on_the_way(directory).map_err(system(directory, "examine"))? {
+    match WritableByOthers::on_the_way(directory).map_err(system(directory, "examine"))? {
         Some(exposed) => {
             let source = io::Error::new(ErrorKind::PermissionDenied, exposed.to_string());
             Err(system(directory, "keep profiles in")(source))

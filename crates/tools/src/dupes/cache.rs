@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
-use seekless::files::{Exposed, open_own};
+use seekless::files::{WritableByOthers, open_own};
 use seekless_sys::{Access, FileSystemTrait, Support, file_system_of, file_system_uuid, lock_mutex, write_back};
 
 use super::Search;
@@ -289,7 +289,7 @@ pub(super) fn identity_of(file: &File) -> Option<u64> {
 fn opened(path: &Path) -> io::Result<File> {
     let above = path.parent().unwrap_or(path);
     let nearest = above.ancestors().find(|above| above.exists());
-    if let Some(exposed) = Exposed::on_the_way(nearest.unwrap_or(Path::new(".")))? {
+    if let Some(exposed) = WritableByOthers::on_the_way(nearest.unwrap_or(Path::new(".")))? {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!("not trusted: {exposed}"),

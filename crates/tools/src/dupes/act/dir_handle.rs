@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{FileType, renameat};
-use seekless::files::{Exchange, Exposed, FileRef, Lease, NameInDirectory, NotExchanged, Time};
+use seekless::files::{Exchange, FileRef, Lease, NameInDirectory, NotExchanged, Time, WritableByOthers};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Directory, FileSystemTrait, LeaseScope, Support, file_system_of};
 
@@ -74,7 +74,7 @@ impl DirEntryHandle {
 #[derive(Clone)]
 pub(super) struct DirectoryLimits {
     /// The first directory of its path in which users other than root and this one decide what names lead to.
-    pub exposed: Option<Arc<Exposed>>,
+    pub exposed: Option<Arc<WritableByOthers>>,
     /// The mount that shows the directory.
     pub mount: Option<u64>,
     /// The project that the directory gives to its files.
@@ -187,7 +187,7 @@ impl Directories {
                 _ => return Err(not_plain()),
             };
             if exposed.is_none() {
-                exposed = Exposed::of(&above, &next, &next.metadata()?)?.map(Arc::new);
+                exposed = WritableByOthers::of(&above, &next, &next.metadata()?)?.map(Arc::new);
             }
             directory = Some(next);
         }

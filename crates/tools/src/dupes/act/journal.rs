@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rustix::fs::{OFlags, fcntl_setfl};
-use seekless::files::{Exposed, FileId, lock, open_own, read_within, sync_written};
+use seekless::files::{FileId, WritableByOthers, lock, open_own, read_within, sync_written};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access};
 
@@ -120,7 +120,9 @@ pub(super) fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 fn require_private(directory: &Path) -> Result<(), Error> {
     // What is made below the last directory that exists is this user's own.
     let existing = directory.ancestors().find(|path| path.exists()).unwrap_or(directory);
-    match Exposed::on_the_way(existing).map_err(failed(directory, "cannot examine the directory of journals"))? {
+    match WritableByOthers::on_the_way(existing)
+        .map_err(failed(directory, "cannot examine the directory of journals"))?
+    {
         Some(exposed) => {
             let hint = "other users could remove journals; take away their write access, or set XDG_STATE_HOME to another directory";
             let why = io::Error::new(io::ErrorKind::PermissionDenied, format!("{exposed}: {hint}"));

@@ -13,7 +13,7 @@ use seekless_sys::{self as sys, Access, Opening, PathStep, PathWalk, Support};
 /// A file or directory that another user than root and this one owns or may write to. In a directory with the sticky bit, users
 /// may only add names.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Exposed {
+pub struct WritableByOthers {
     path: PathBuf,
     /// The other user who owns it.
     owner: Option<u32>,
@@ -26,7 +26,7 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-impl Exposed {
+impl WritableByOthers {
     /// Who else controls an open file or directory, by its owner, mode and access control list (acl(5)); `None` if only root and this
     /// user do.
     ///
@@ -74,13 +74,13 @@ impl Exposed {
 }
 
 /// Walks a path, and finds the first directory or link on the way with which other users than these decide what names lead to.
-fn walk(path: &Path, users: &[u32]) -> io::Result<(PathWalk, Option<Exposed>)> {
+fn walk(path: &Path, users: &[u32]) -> io::Result<(PathWalk, Option<WritableByOthers>)> {
     let mut exposed = None;
     let walk = PathWalk::to(&std::path::absolute(path)?, &mut |at, step| {
         if exposed.is_none() {
             exposed = match *step {
-                PathStep::Directory(directory) => Exposed::to(users, at, directory, &directory.metadata()?)?,
-                PathStep::Link { owner, .. } => (!users.contains(&owner)).then(|| Exposed {
+                PathStep::Directory(directory) => WritableByOthers::to(users, at, directory, &directory.metadata()?)?,
+                PathStep::Link { owner, .. } => (!users.contains(&owner)).then(|| WritableByOthers {
                     path: at.to_owned(),
                     owner: Some(owner),
                     mode: 0o777,
@@ -98,7 +98,7 @@ fn this_user() -> [u32; 2] {
     [0, sys::effective_user()]
 }
 
-impl fmt::Display for Exposed {
+impl fmt::Display for WritableByOthers {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display().to_string();
         let path = path.escape_debug();
@@ -212,7 +212,7 @@ pub fn open_of(users: &[u32], path: &Path, access: Access) -> io::Result<File> {
     if !found.is_file() {
         return Err(irregular());
     }
-    match Exposed::to(users, &walk.path, &file, &found)?.or(exposed) {
+    match WritableByOthers::to(users, &walk.path, &file, &found)?.or(exposed) {
         Some(exposed) => Err(not_trusted(&exposed)),
         None => Ok(file),
     }
@@ -230,14 +230,14 @@ pub fn open_own_input(path: &Path) -> io::Result<File> {
     // It does not wait for a writer.
     let pipe = sys::open(path, Opening::plain(Access::Read))?.required()?;
     let found = pipe.metadata()?;
-    match Exposed::of(path, &pipe, &found)? {
+    match WritableByOthers::of(path, &pipe, &found)? {
         _ if !is_pipe(&found) => Err(io::Error::other("another program replaced it")),
         Some(exposed) => Err(not_trusted(&exposed)),
         None => sys::await_writer(pipe),
     }
 }
 
-fn not_trusted(exposed: &Exposed) -> io::Error {
+fn not_trusted(exposed: &WritableByOthers) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, format!("not trusted: {exposed}"))
 }
 

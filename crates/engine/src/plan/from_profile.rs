@@ -50,7 +50,7 @@ struct MeasuredMethod {
 
 /// The plan for a task, if enough was measured for it.
 pub(super) fn plan(operation: Operation, task: &Task, facts: &Facts) -> Option<Plan> {
-    let asked = Asked {
+    let asked = ProfileQuery {
         profile: facts.profile?,
         operation,
         task,
@@ -113,7 +113,7 @@ pub fn curve(profile: &StorageProfile, operation: Operation, durability: Durabil
             bytes,
             durability,
         };
-        let asked = Asked {
+        let asked = ProfileQuery {
             profile,
             operation,
             task: &task,
@@ -148,7 +148,7 @@ pub fn alternatives(operation: Operation, task: &Task, facts: &Facts) -> Vec<(Me
     let Some(profile) = facts.profile else {
         return Vec::new();
     };
-    let asked = Asked {
+    let asked = ProfileQuery {
         profile,
         operation,
         task,
@@ -160,14 +160,14 @@ pub fn alternatives(operation: Operation, task: &Task, facts: &Facts) -> Vec<(Me
 }
 
 /// A task on a storage with a profile.
-struct Asked<'a> {
+struct ProfileQuery<'a> {
     profile: &'a StorageProfile,
     operation: Operation,
     task: &'a Task,
     facts: &'a Facts<'a>,
 }
 
-impl Asked<'_> {
+impl ProfileQuery<'_> {
     /// The part of what is read that is in the page cache.
     fn part(&self) -> f64 {
         let [one, other] = self.facts.files.map(|file| file.resident_part());

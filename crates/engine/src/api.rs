@@ -427,7 +427,7 @@ impl<'a> Job<'a> {
             grows: self.grows,
             ..Commit::by(self.choice(Operation::Update)).safety(self.safety)
         };
-        let told = Told {
+        let told = WatchToProgress {
             progress: self.progress,
             done_bytes: AtomicU64::new(0),
             of_bytes: updates.requested_bytes(),
@@ -458,14 +458,14 @@ impl<'a> Job<'a> {
 
 /// Reports the progress of an update at each write. Ends an update before a write or while a new file
 /// is made; undoing is not interrupted.
-struct Told<'a> {
+struct WatchToProgress<'a> {
     progress: Option<&'a dyn Progress>,
     done_bytes: AtomicU64,
     of_bytes: u64,
     is_ended: AtomicBool,
 }
 
-impl Watch for Told<'_> {
+impl Watch for WatchToProgress<'_> {
     fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         let Some(progress) = self.progress else {
             return Ok(());
@@ -483,7 +483,7 @@ impl Watch for Told<'_> {
     }
 }
 
-impl Told<'_> {
+impl WatchToProgress<'_> {
     /// Turns the error of the write before which the program ended the update into [`Error::Stopped`].
     fn named(&self, mut error: Error) -> Error {
         if self.is_ended.load(Relaxed) {
