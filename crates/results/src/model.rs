@@ -61,24 +61,9 @@ pub(crate) struct Model {
 impl Model {
     /// Fits all samples.
     pub fn fit(samples: &[Samples]) -> Self {
-        let mut rounds = BTreeMap::new();
-        for &round in samples.iter().flat_map(|own| own.by_round.keys()) {
-            let next = rounds.len();
-            rounds.entry(round).or_insert(next);
-        }
-        // Entry, round, logarithm of seconds.
-        let points: Vec<(usize, usize, f64)> = samples
-            .iter()
-            .enumerate()
-            .flat_map(|(entry, own)| {
-                let rounds = &rounds;
-                own.by_round
-                    .iter()
-                    .map(move |(round, seconds)| (entry, rounds[round], seconds.ln()))
-            })
-            .collect();
+        let (points, rounds) = points_of(samples);
         let entries = samples.iter().filter(|own| own.rounds() > 0).count();
-        let degrees = points.len() as f64 - (entries + rounds.len()) as f64 + 1.0;
+        let degrees = points.len() as f64 - (entries + rounds) as f64 + 1.0;
         let mut weights = vec![1.0; points.len()];
         let mut methods = vec![0.0; samples.len()];
         let mut residuals = vec![0.0; points.len()];
@@ -87,7 +72,7 @@ impl Model {
         for step in 0..STEPS {
             let weighted = || points.iter().zip(&weights);
             let by_round = weighted().map(|(&(entry, round, log), weight)| (round, log - methods[entry], *weight));
-            (of_rounds, _) = means(rounds.len(), by_round);
+            (of_rounds, _) = means(rounds, by_round);
             let by_method = weighted().map(|(&(entry, round, log), weight)| (entry, log - of_rounds[round], *weight));
             (methods, _) = means(samples.len(), by_method);
             for (residual, &(entry, round, log)) in residuals.iter_mut().zip(&points) {
@@ -171,6 +156,21 @@ impl Model {
         let variance = one.variance + one.between + other.variance + other.between;
         self.degrees >= 1.0 && behind > self.slower_errors() * variance.sqrt()
     }
+}
+
+/// All points, each with its entry, the number of its round, and the logarithm of its seconds; and how many rounds there are.
+fn points_of(samples: &[Samples]) -> (Vec<(usize, usize, f64)>, usize) {
+    let mut rounds = BTreeMap::new();
+    for &round in samples.iter().flat_map(|own| own.by_round.keys()) {
+        let next = rounds.len();
+        rounds.entry(round).or_insert(next);
+    }
+    let of_entry = |(entry, own): (usize, &Samples)| {
+        let points = own.by_round.iter();
+        let points = points.map(|(round, seconds)| (entry, rounds[round], seconds.ln()));
+        points.collect::<Vec<_>>()
+    };
+    (samples.iter().enumerate().flat_map(of_entry).collect(), rounds.len())
 }
 
 /// Huber's variance of an estimate, by points: the mean square of what each residual pulls, over the square of how fast that grows.

@@ -151,18 +151,7 @@ pub(super) fn in_place(
     prepared: Option<&mut Updater>,
     watch: &dyn Watch,
 ) -> Result<Updated> {
-    refuse_second(place)?;
-    let opened = OpenFile::open_by(&place.path, method, Access::Overwrite, |how| place.open_as(how));
-    let mut side = opened.map_err(|error| with_protection(place, error))?;
-    hold(Arc::clone(&side.file), place)?;
-    journal::refuse_left(place)?;
-    let exclusion = keep_others_out(&side, method, commit)?;
-    // The size is read under the lease, because others may have appended before.
-    let bytes_before = side.metadata()?.len();
-    if !commit.grows {
-        updates.require_inside(&place.path, bytes_before)?;
-    }
-    side.bytes = updates.end().max(bytes_before);
+    let (side, exclusion, bytes_before) = open_held(place, updates, method, commit)?;
     let mut made;
     let prepared = if let Some(prepared) = prepared {
         prepared
@@ -207,6 +196,28 @@ pub(super) fn in_place(
             source,
         )),
     }
+}
+
+/// Opens the file and locks it, and keeps other processes out if gaps are written back. Returns its size, too.
+fn open_held<'a>(
+    place: &'a NameInDirectory,
+    updates: &Updates,
+    method: &'a Method,
+    commit: &Commit,
+) -> Result<(OpenFile<'a>, Exclusion, u64)> {
+    refuse_second(place)?;
+    let opened = OpenFile::open_by(&place.path, method, Access::Overwrite, |how| place.open_as(how));
+    let mut side = opened.map_err(|error| with_protection(place, error))?;
+    hold(Arc::clone(&side.file), place)?;
+    journal::refuse_left(place)?;
+    let exclusion = keep_others_out(&side, method, commit)?;
+    // The size is read under the lease, because others may have appended before.
+    let bytes_before = side.metadata()?.len();
+    if !commit.grows {
+        updates.require_inside(&place.path, bytes_before)?;
+    }
+    side.bytes = updates.end().max(bytes_before);
+    Ok((side, exclusion, bytes_before))
 }
 
 /// The error of an update without a journal that ended early. The file is cut to what was written to it.

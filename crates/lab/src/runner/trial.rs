@@ -67,17 +67,7 @@ impl BenchSession<'_> {
             self.written_bytes =
                 self.written_bytes.saturating_sub(trial_bytes(&contest)) + trial_wrote(&contest, updated);
         }
-        let mut trial = Trial {
-            contest: turn.contest,
-            entry: turn.entry,
-            round: turn.round,
-            phase: turn.phase,
-            at_seconds,
-            ..report.trial.clone()
-        };
-        if let Some(device) = &mut trial.device {
-            device.reliable = account::is_device_ours(&report.trial);
-        }
+        let mut trial = reported(turn, at_seconds, &report);
         if let Some(seconds) = &trial.segment_seconds {
             setup.targets.truncate(seconds.len());
             self.tell_end(&contest, seconds);
@@ -418,6 +408,22 @@ impl BenchSession<'_> {
         let measured = Child::start(&self.bench.program, &spec, self.stop)?.run(Duration::MAX)?;
         Ok(measured.ok().map(|report| report.trial.seconds))
     }
+}
+
+/// A trial as it is recorded, before it is checked.
+fn reported(turn: Turn, at_seconds: f64, report: &Report) -> Trial {
+    let mut trial = Trial {
+        contest: turn.contest,
+        entry: turn.entry,
+        round: turn.round,
+        phase: turn.phase,
+        at_seconds,
+        ..report.trial.clone()
+    };
+    if let Some(device) = &mut trial.device {
+        device.reliable = account::is_device_ours(&report.trial);
+    }
+    trial
 }
 
 /// How much longer than the budget a trial may take.
