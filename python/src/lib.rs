@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use seekless::method::Durability;
 use seekless::update::{Batch, Safety};
-use seekless::{Choice, Destination, Job, Operation, FileRange, Request, Side, Transfer, Verdict};
+use seekless::{Choice, Destination, FileRange, IoOptions, Operation, Request, Side, Transfer, Verdict};
 
 use error::{raise, wrong};
 use memory::{Filled, Readable, Writable, open_file};
@@ -77,7 +77,7 @@ fn read_into(
     let target = into.bytes();
     let bytes = target.len() as u64;
     watched(py, bytes, progress, raise, move |told: &Told| {
-        let job = Job::by(choice).telling(told);
+        let job = IoOptions::method(choice).progress(told);
         job.read_into(part(&path, file.as_ref(), offset), target).map(done)
     })
 }
@@ -102,7 +102,7 @@ fn read<'py>(
     let target = bytes.bytes();
     let wanted = target.len() as u64;
     let read = watched(py, wanted, progress, raise, move |told: &Told| {
-        let job = Job::by(choice).telling(told);
+        let job = IoOptions::method(choice).progress(told);
         job.read_into(part(&path, file.as_ref(), offset), target)
             .map(|done| done.bytes)
     })?;
@@ -124,7 +124,9 @@ fn write(
     let choice = choice(Operation::Write, method, durability)?;
     let bytes = data.bytes();
     watched(py, bytes.len() as u64, progress, raise, move |told: &Told| {
-        let job = Job::by(choice).over(destination(overwrite)).telling(told);
+        let job = IoOptions::method(choice)
+            .destination(destination(overwrite))
+            .progress(told);
         job.write(&path, bytes).map(done)
     })
 }
@@ -142,7 +144,9 @@ fn copy(
 ) -> PyResult<Done> {
     let choice = choice(Operation::Copy, method, durability)?;
     watched(py, bytes_of(&source), progress, raise, move |told: &Told| {
-        let job = Job::by(choice).over(destination(overwrite)).telling(told);
+        let job = IoOptions::method(choice)
+            .destination(destination(overwrite))
+            .progress(told);
         job.copy(&source, &target).map(done)
     })
 }
@@ -159,7 +163,7 @@ fn compare(
 ) -> PyResult<Option<(u64, Option<&'static str>)>> {
     let choice = choice(Operation::Compare, method, "none")?;
     let found = watched(py, bytes_of(&one), progress, raise, move |told: &Told| {
-        Job::by(choice).telling(told).compare(&one, &other)
+        IoOptions::method(choice).progress(told).compare(&one, &other)
     })?;
     Ok(match found.verdict {
         Verdict::Equal => None,
@@ -208,8 +212,8 @@ fn update(
     let changes: Vec<(u64, Readable)> = changes.collect::<PyResult<_>>()?;
     let batch = batch(&changes).map_err(raise)?;
     watched(py, u64::MAX, progress, raise, move |told: &Told| {
-        let job = Job::by(choice).safety(safety).telling(told);
-        let job = if grows { job.growing() } else { job };
+        let job = IoOptions::method(choice).safety(safety).progress(told);
+        let job = if grows { job.allow_growth() } else { job };
         let done = job.update(&path, batch)?;
         Ok((done.requested_bytes, done.method.to_string(), done.why))
     })

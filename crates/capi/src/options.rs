@@ -4,7 +4,7 @@
 
 use seekless::method::{Durability, PlannedChoice};
 use seekless::update::Safety;
-use seekless::{Choice, Destination, Job, Operation, ParseError, full_text};
+use seekless::{Choice, Destination, IoOptions, Operation, ParseError, full_text};
 
 use crate::border::{Context, InText, seekless_progress};
 use crate::result::{OutResult, answer, seekless_result, seekless_status};
@@ -71,7 +71,7 @@ pub fn act(
     operation: Operation,
     options: InOptions<'_>,
     out: OutResult<'_>,
-    work: impl FnOnce(&Job<'_>) -> Result<seekless_result, seekless_result>,
+    work: impl FnOnce(&IoOptions<'_>) -> Result<seekless_result, seekless_result>,
 ) -> seekless_status {
     answer(out, || {
         let usual = seekless_options::default();
@@ -79,14 +79,14 @@ pub fn act(
         let destinations = [Destination::New, Destination::Overwrite];
         let safeties = [Safety::InPlace, Safety::Journal, Safety::Replace];
         let progress = options.progress.with(options.progress_context);
-        let mut job = Job::by(choice(operation, options)?)
-            .over(one_of(&destinations, options.destination, "destination")?)
+        let mut job = IoOptions::method(choice(operation, options)?)
+            .destination(one_of(&destinations, options.destination, "destination")?)
             .safety(one_of(&safeties, options.safety, "safety")?);
         if options.grows != 0 {
-            job = job.growing();
+            job = job.allow_growth();
         }
         if let Some(progress) = &progress {
-            job = job.telling(progress);
+            job = job.progress(progress);
         }
         work(&job)
     })

@@ -45,7 +45,7 @@ pub fn read(
     from: impl AsFileRange,
     take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
 ) -> Result<Outcome<Transfer>> {
-    Job::new().read(from, take)
+    IoOptions::new().read(from, take)
 }
 
 /// Reads a file into memory by the plan, up to the end of either. Methods that can, read to where the bytes belong, so
@@ -63,11 +63,11 @@ pub fn read(
 /// # Errors
 /// As for [`Reader::read`]. The memory then holds some of the bytes.
 pub fn read_into(from: impl AsFileRange, memory: &mut [u8]) -> Result<Outcome<Transfer>> {
-    Job::new().read_into(from, memory)
+    IoOptions::new().read_into(from, memory)
 }
 
 /// Writes bytes to a new file by the plan. When it returns, they are in the page cache; with
-/// `Job::by("write/planned,fsync".parse()?)`, they are on the device.
+/// `IoOptions::method("write/planned,fsync".parse()?)`, they are on the device.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -81,7 +81,7 @@ pub fn read_into(from: impl AsFileRange, memory: &mut [u8]) -> Result<Outcome<Tr
 /// # Errors
 /// As for [`Writer::write`].
 pub fn write(to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Outcome<Transfer>> {
-    Job::new().write(to, bytes)
+    IoOptions::new().write(to, bytes)
 }
 
 /// Copies a file to a new one by the plan: its bytes and holes, but not its mode, owner and times.
@@ -99,7 +99,7 @@ pub fn write(to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Outcome<Tr
 /// # Errors
 /// As for [`Copier::copy`].
 pub fn copy(from: impl AsFileRange, to: impl AsFileRange) -> Result<Outcome<Transfer>> {
-    Job::new().copy(from, to)
+    IoOptions::new().copy(from, to)
 }
 
 /// Compares two regular files by the plan, up to the first difference.
@@ -117,7 +117,7 @@ pub fn copy(from: impl AsFileRange, to: impl AsFileRange) -> Result<Outcome<Tran
 /// # Errors
 /// As for [`Comparer::compare`].
 pub fn compare(one: impl AsFileRange, other: impl AsFileRange) -> Result<Outcome<Comparison>> {
-    Job::new().compare(one, other)
+    IoOptions::new().compare(one, other)
 }
 
 /// Applies a batch of small changes to a file by the plan, in few writes. The file keeps its size.
@@ -137,7 +137,7 @@ pub fn compare(one: impl AsFileRange, other: impl AsFileRange) -> Result<Outcome
 /// # Errors
 /// As for [`commit`](crate::update::commit).
 pub fn update(path: impl AsRef<Path>, batch: Batch) -> Result<Outcome<Updated>> {
-    Job::new().update(path, batch)
+    IoOptions::new().update(path, batch)
 }
 
 /// A request for [`plan`](plan()): one of the operations of [`read`], [`write`](write()), [`copy`], [`compare`] and
@@ -233,21 +233,21 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
     }
 }
 
-/// How to read, write, copy, compare or update a file: by the plan, unless [`Job::by`] names a method.
+/// How to read, write, copy, compare or update a file: by the plan, unless [`IoOptions::method`] names one.
 ///
 /// ```
-/// use seekless::{Destination, Job, Method};
+/// use seekless::{Destination, IoOptions, Method};
 /// # let directory = tempfile::tempdir()?;
 /// # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
 /// # std::fs::write(&from, b"bytes")?;
 /// # std::fs::write(&to, b"older")?;
 /// let method: Method = "copy/double-buffer,block=1M,fsync".parse()?;
-/// let done = Job::by(method).over(Destination::Overwrite).copy(&from, &to)?;
+/// let done = IoOptions::method(method).destination(Destination::Overwrite).copy(&from, &to)?;
 /// assert_eq!(done.method, method);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Default)]
-pub struct Job<'a> {
+pub struct IoOptions<'a> {
     by: Option<Choice>,
     destination: Destination,
     safety: Safety,
@@ -255,7 +255,7 @@ pub struct Job<'a> {
     progress: Option<&'a dyn Progress>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> IoOptions<'a> {
     /// By the plan.
     #[must_use]
     pub fn new() -> Self {
@@ -264,7 +264,7 @@ impl<'a> Job<'a> {
 
     /// By a method, or by a plan with a durability, as in `"copy/planned,fsync".parse()`.
     #[must_use]
-    pub fn by(choice: impl Into<Choice>) -> Self {
+    pub fn method(choice: impl Into<Choice>) -> Self {
         Self {
             by: Some(choice.into()),
             ..Self::default()
@@ -273,7 +273,7 @@ impl<'a> Job<'a> {
 
     /// Whether the target of a write or copy is a new file (the default) or is overwritten.
     #[must_use]
-    pub fn over(self, destination: Destination) -> Self {
+    pub fn destination(self, destination: Destination) -> Self {
         Self { destination, ..self }
     }
 
@@ -285,7 +285,7 @@ impl<'a> Job<'a> {
 
     /// Lets an update make the file longer.
     #[must_use]
-    pub fn growing(self) -> Self {
+    pub fn allow_growth(self) -> Self {
         Self { grows: true, ..self }
     }
 
@@ -303,12 +303,12 @@ impl<'a> Job<'a> {
     ///     eprintln!("{done_bytes} of {of_bytes} bytes");
     ///     if done_bytes > 20 << 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     /// };
-    /// let stopped = seekless::Job::by("copy/sync".parse::<seekless::Method>()?).telling(&patience).copy(&from, &to);
+    /// let stopped = seekless::IoOptions::method("copy/sync".parse::<seekless::Method>()?).progress(&patience).copy(&from, &to);
     /// assert!(matches!(stopped, Err(seekless::Error::Stopped { .. })) && !to.exists());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn telling(self, progress: &'a dyn Progress) -> Self {
+    pub fn progress(self, progress: &'a dyn Progress) -> Self {
         Self {
             progress: Some(progress),
             ..self

@@ -16,9 +16,9 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
 //! # std::fs::write(&from, b"bytes")?;
-//! use seekless::{Job, Method};
+//! use seekless::{IoOptions, Method};
 //! let method: Method = "copy/double-buffer,block=1M,fsync".parse()?;
-//! let done = Job::by(method).copy(&from, &to)?;
+//! let done = IoOptions::method(method).copy(&from, &to)?;
 //! # assert_eq!((done.bytes, done.method), (5, method));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -52,16 +52,16 @@
 //!
 //! | to | by the plan | by a method, or a plan with a durability |
 //! |---|---|---|
-//! | read a file into a closure | [`read`] | [`Job::read`] |
-//! | read a file into memory | [`read_into`] | [`Job::read_into`] |
-//! | write bytes to a file | [`write`](write()) | [`Job::write`], [`Job::produce`] |
-//! | copy a file | [`copy`] | [`Job::copy`] |
-//! | find the first difference of two files | [`compare`] | [`Job::compare`] |
-//! | make many small changes in a file | [`update`](update()) | [`Job::update`] |
+//! | read a file into a closure | [`read`] | [`IoOptions::read`] |
+//! | read a file into memory | [`read_into`] | [`IoOptions::read_into`] |
+//! | write bytes to a file | [`write`](write()) | [`IoOptions::write`], [`IoOptions::produce`] |
+//! | copy a file | [`copy`] | [`IoOptions::copy`] |
+//! | find the first difference of two files | [`compare`] | [`IoOptions::compare`] |
+//! | make many small changes in a file | [`update`](update()) | [`IoOptions::update`] |
 //! | learn the method and the predicted time | [`plan`](plan()) | |
 //! | do the same with many files | | [`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`update::Updater`] |
 //!
-//! All but updates take a [`FileRange`] instead of a path. [`Job::telling`] reports progress and can cancel.
+//! All but updates take a [`FileRange`] instead of a path. [`IoOptions::progress`] reports progress and can cancel.
 //!
 //! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`; the module [`method`] lists them. [`Probe`] says
 //! what works on a storage, [`StorageFacts`] what a storage reports about itself, and [`cache`] how much of a file is
@@ -131,7 +131,7 @@ mod threads;
 mod transfer;
 mod write;
 
-pub use api::{Job, Request, compare, copy, plan, read, read_into, update, write};
+pub use api::{IoOptions, Request, compare, copy, plan, read, read_into, update, write};
 pub use chunk::{Chunk, Mapped};
 pub use compare::{Comparer, Comparison, Side, Verdict};
 pub use consumer::{Consumer, Sequential, sequential};

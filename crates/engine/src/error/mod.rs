@@ -236,7 +236,7 @@ impl Error {
         }
     }
 
-    /// Whether the program ended the operation (`Job::telling`), also if it is an update that was undone or is partly
+    /// Whether the program ended the operation (`IoOptions::progress`), also if it is an update that was undone or is partly
     /// applied.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

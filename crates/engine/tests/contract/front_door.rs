@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use seekless::update::{Batch, Safety};
-use seekless::{Choice, Destination, Error, FileRange, Job, Method, Operation, Request, Verdict};
+use seekless::{Choice, Destination, Error, FileRange, IoOptions, Method, Operation, Request, Verdict};
 
 use super::consumers::in_order;
 use super::watches::names;
@@ -85,9 +85,9 @@ fn a_file_whose_size_says_nothing_is_an_error_and_not_empty() {
         seekless::compare(shown, &empty).map(drop),
         seekless::compare(&empty, FileRange::of_file(&open)).map(drop),
         seekless::plan(&Request::read(shown)).map(drop),
-        Job::by(methods[0]).read(shown, ignored).map(drop),
-        Job::by(methods[1]).copy(shown, &target).map(drop),
-        Job::by(methods[2]).compare(&empty, shown).map(drop),
+        IoOptions::method(methods[0]).read(shown, ignored).map(drop),
+        IoOptions::method(methods[1]).copy(shown, &target).map(drop),
+        IoOptions::method(methods[2]).compare(&empty, shown).map(drop),
     ] {
         let error = refused.unwrap_err();
         let is_named = matches!(&error, Error::NotStorage { file_system, .. } if file_system == "proc");
@@ -105,7 +105,10 @@ fn a_new_target_that_exists_is_refused_and_stays_as_it_is() {
         assert!(seekless::copy(&source, &target).is_err());
         assert!(seekless::write(&target, b"new").is_err());
         assert_eq!(fs::read(&target).unwrap(), b"older");
-        Job::new().over(Destination::Overwrite).copy(&source, &target).unwrap();
+        IoOptions::new()
+            .destination(Destination::Overwrite)
+            .copy(&source, &target)
+            .unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"new");
     }
 }
@@ -115,11 +118,13 @@ fn a_named_method_is_the_one_that_is_used_and_a_plan_keeps_its_durability() {
     for directory in directories() {
         let source = file_of(&directory, "source", &sample(100_000));
         let method = asked("copy/sync,block=64K,fsync");
-        let copied = Job::by(method).copy(&source, directory.path().join("named")).unwrap();
+        let copied = IoOptions::method(method)
+            .copy(&source, directory.path().join("named"))
+            .unwrap();
         assert_eq!(copied.method, method);
         let durable: Choice = "write/planned,fsync".parse().unwrap();
         let target = directory.path().join("durable");
-        let wrote = Job::by(durable).write(target, b"bytes").unwrap();
+        let wrote = IoOptions::method(durable).write(target, b"bytes").unwrap();
         assert!(wrote.method.to_string().contains("fsync"), "{}", wrote.method);
     }
 }
@@ -131,7 +136,7 @@ fn a_method_or_plan_of_another_operation_is_refused_before_anything_is_done() {
         let target = directory.path().join("target");
         let choices: [Choice; 2] = [asked("read/sync").into(), "read/planned".parse().unwrap()];
         for choice in choices {
-            let copied = Job::by(choice).copy(&source, &target);
+            let copied = IoOptions::method(choice).copy(&source, &target);
             assert!(matches!(copied, Err(Error::WrongOperation { .. })), "{copied:?}");
             assert!(!target.exists());
         }
@@ -160,15 +165,18 @@ fn a_job_gives_an_update_its_safety_lets_it_grow_only_when_told_and_undoes_it_wh
         let batch = || batch_of([2], b"abcd");
         assert!(seekless::update(&path, batch()).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"0123");
-        let done = Job::new().safety(Safety::Journal).growing().update(&path, batch());
+        let done = IoOptions::new()
+            .safety(Safety::Journal)
+            .allow_growth()
+            .update(&path, batch());
         assert!(done.unwrap().journal_bytes > 0);
         assert_eq!(fs::read(&path).unwrap(), b"01abcd");
         let path = file_of(&directory, "file", &vec![7; 1 << 20]);
         let batch = batch_of((0..1 << 20).step_by(10_000), b"here");
         let end = |done: u64, _: u64| end_if(done > 0);
-        let job = Job::by("update/sync".parse::<Method>().unwrap())
+        let job = IoOptions::method("update/sync".parse::<Method>().unwrap())
             .safety(Safety::Journal)
-            .telling(&end);
+            .progress(&end);
         let stopped = job.update(&path, batch).unwrap_err();
         assert!(stopped.is_stopped(), "{stopped:?}");
         assert!(fs::read(&path).unwrap() == vec![7; 1 << 20]);
@@ -204,7 +212,7 @@ const TOLD: &str = "read/sync,block=300K read/double-buffer,block=1M read/posix-
     read/io_uring,block=512K,depth=4 read/mmap write/sync,block=1M write/double-buffer,block=1M write/mmap \
     copy/sync,block=300K copy/io_uring,block=512K,depth=4 copy/splice compare/sync,block=100K compare/mmap";
 
-fn run(job: &Job<'_>, operation: Operation, source: &Path, target: &Path) -> Result<(), Error> {
+fn run(job: &IoOptions<'_>, operation: Operation, source: &Path, target: &Path) -> Result<(), Error> {
     match operation {
         Operation::Read => job.read(source, |_, _| ControlFlow::Continue(())).map(drop),
         Operation::Write => job.write(target, fs::read(source).unwrap()).map(drop),
@@ -227,7 +235,13 @@ fn every_operation_tells_how_far_it_is_and_ends_where_it_is_told_to() {
                 told.lock().unwrap().push((done, of));
                 ControlFlow::Continue(())
             };
-            run(&Job::by(method).telling(&all), method.operation(), &source, &target).unwrap();
+            run(
+                &IoOptions::method(method).progress(&all),
+                method.operation(),
+                &source,
+                &target,
+            )
+            .unwrap();
             let told = told.into_inner().unwrap();
             let are_within = told.len() > 2 && told.iter().all(|&(done, of)| done <= of && of == bytes.len() as u64);
             assert!(are_within, "{text}: {told:?}");
@@ -237,7 +251,12 @@ fn every_operation_tells_how_far_it_is_and_ends_where_it_is_told_to() {
                 fs::remove_file(&target).unwrap();
             }
             let until = |done: u64, _: u64| end_if(done > 20 * MEBIBYTE);
-            let stopped = run(&Job::by(method).telling(&until), method.operation(), &source, &target);
+            let stopped = run(
+                &IoOptions::method(method).progress(&until),
+                method.operation(),
+                &source,
+                &target,
+            );
             assert!(matches!(stopped, Err(Error::Stopped { .. })), "{text}: {stopped:?}");
             assert!(!target.exists(), "{text}: left a part of the target");
         }

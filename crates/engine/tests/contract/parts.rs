@@ -12,7 +12,7 @@ use seekless_sys::{Access, Opening};
 
 use seekless::method::{CachePolicy, Durability};
 use seekless::{
-    Comparer, Copier, Destination, Error, FileRange, Job, Method, Operation, Reader, Verdict, Writer, full_text,
+    Comparer, Copier, Destination, Error, FileRange, IoOptions, Method, Operation, Reader, Verdict, Writer, full_text,
 };
 
 use super::consumers::{Kept, in_order};
@@ -389,16 +389,18 @@ fn what_cannot_be_done_with_an_open_file_is_refused_with_a_reason() {
         let through: Method = "write/sync,write-through".parse().unwrap();
         let both = File::options().read(true).write(true).open(&path).unwrap();
         refused(
-            Job::by(through).write(FileRange::of_file(&both), b"x").map(drop),
+            IoOptions::method(through)
+                .write(FileRange::of_file(&both), b"x")
+                .map(drop),
             "O_DSYNC",
         );
         let direct: Method = "read/sync,direct,block=4K".parse().unwrap();
         for method in available(directory.path(), [direct]) {
-            let read = Job::by(method).read(FileRange::of_file(&both), |_, _| ControlFlow::Continue(()));
+            let read = IoOptions::method(method).read(FileRange::of_file(&both), |_, _| ControlFlow::Continue(()));
             refused(read.map(drop), "O_DIRECT");
             let opened = open_for(&method, &path);
-            let read =
-                Job::by(Method::known("read/sync")).read(FileRange::of_file(&opened), |_, _| ControlFlow::Continue(()));
+            let read = IoOptions::method(Method::known("read/sync"))
+                .read(FileRange::of_file(&opened), |_, _| ControlFlow::Continue(()));
             refused(read.map(drop), "O_DIRECT");
         }
         let (fifo, _other) = std::io::pipe().unwrap();
@@ -424,13 +426,13 @@ fn a_range_tells_its_own_progress_and_a_part_that_is_ended_is_not_removed() {
             ControlFlow::Continue(())
         };
         let part = FileRange::whole(&source).range(1 << 20..35 << 20);
-        let job = || Job::by(Method::known("copy/sync"));
+        let job = || IoOptions::method(Method::known("copy/sync"));
         let behind = || FileRange::whole(&target).range(4..);
-        job().telling(&tell).copy(&part, behind()).unwrap();
+        job().progress(&tell).copy(&part, behind()).unwrap();
         let told = told.into_inner().unwrap();
         assert_eq!(told.last(), Some(&(34 << 20, 34 << 20)), "{told:?}");
         let end = |_: u64, _: u64| ControlFlow::Break(());
-        let stopped = job().telling(&end).copy(&part, behind());
+        let stopped = job().progress(&end).copy(&part, behind());
         assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
         assert!(fs::read(&target).unwrap().starts_with(b"kept"));
     }
@@ -450,7 +452,7 @@ proptest! {
         let target = file_of(&directory, "target", &to);
         let method: Method = method.parse().unwrap();
         prop_assume!(super::is_available(&method, directory.path()));
-        let done = Job::by(method).copy(FileRange::whole(&source).range(start..start + bytes), FileRange::whole(&target).range(at..));
+        let done = IoOptions::method(method).copy(FileRange::whole(&source).range(start..start + bytes), FileRange::whole(&target).range(at..));
         prop_assert_eq!(done.unwrap().bytes, cut(&from, start, bytes).len() as u64);
         prop_assert!(fs::read(&target).unwrap() == copied(&from, start, bytes, &to, at));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seekless::method::{AccessPattern, Operation};
-use seekless::{Chunk, FileRange, Job, Method, Reader, sequential};
+use seekless::{Chunk, FileRange, IoOptions, Method, Reader, sequential};
 
 use super::consumers::{ForEach, Kept, in_order};
 use super::{cases, each_method, file_of, sample, with_block};
@@ -46,7 +46,7 @@ fn every_method_fills_memory_up_to_its_end_or_that_of_the_part() {
         ] {
             let mut memory = vec![7; length];
             let of_file = FileRange::whole(&path).range(part.start as u64..part.end as u64);
-            let done = Job::by(method).read_into(of_file, &mut memory);
+            let done = IoOptions::method(method).read_into(of_file, &mut memory);
             let done = done.unwrap_or_else(|error| panic!("{method}, {part:?}: {error}"));
             let read = part.len().min(length);
             assert_eq!(done.bytes, read as u64, "{method}, {part:?}");

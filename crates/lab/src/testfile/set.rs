@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use seekless::method::{Durability, Operation};
-use seekless::{Destination, Job, Producer, plan};
+use seekless::{Destination, IoOptions, Producer, plan};
 use seekless_record::{Command, Contest, Differ, Entry, Target};
 
 use super::{Streams, TestFile};
@@ -181,11 +181,11 @@ pub fn write_stream(
     is_stopped: IsStopped<'_>,
 ) -> seekless::Result<()> {
     let plain = plan::usual(Operation::Write);
-    let job = Job::by(plain.with(durability).unwrap_or(plain)).over(Destination::New);
+    let job = IoOptions::method(plain.with(durability).unwrap_or(plain)).destination(Destination::New);
     let goes_on = |_, _| go_on(is_stopped);
     let generator = Generator::new(seed);
     let written = job
-        .telling(&goes_on)
+        .progress(&goes_on)
         .produce(path, bytes, |offset, piece| generator.produce(offset, piece));
     written.map(drop)
 }

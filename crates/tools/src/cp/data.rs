@@ -13,7 +13,7 @@ use rustix::fs::{FileType, Mode, openat, readlinkat};
 use seekless::files::{Attributes, data_ranges, first_data, hexadecimal, read_full};
 use seekless::method::{Durability, Method};
 use seekless::walk::{FOUND_FILE, StatFacts};
-use seekless::{Copier, Destination, FileRange, Job};
+use seekless::{Copier, Destination, FileRange, IoOptions};
 use seekless_sys::{self as sys, Advice, Support};
 use sha2::{Digest, Sha256};
 
@@ -244,9 +244,9 @@ impl CopyRun<'_> {
                 shared.stop.go_on()
             };
             let (from, to) = (FileRange::whole(&from), FileRange::whole(&to));
-            let job = Job::by(method).telling(&progress);
+            let job = IoOptions::method(method).progress(&progress);
             let copied = if range.end <= PIECE_BYTES && range.start == 0 {
-                job.over(Destination::Overwrite).copy(from, to)
+                job.destination(Destination::Overwrite).copy(from, to)
             } else {
                 job.copy(from.range(piece.clone()), to.range(piece.clone()))
             };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use seekless::files::make_new;
 use seekless::update::{StepKind, Watch};
-use seekless::{Destination, FileRange, Job};
+use seekless::{Destination, FileRange, IoOptions};
 use seekless_sys::{self as sys, Access, Support};
 
 use super::change::unmake;
@@ -553,7 +553,7 @@ impl Undoing<'_> {
         entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
             let goes_on = |_, _| stop.go_on();
-            let planned = Job::new().over(Destination::Overwrite).telling(&goes_on);
+            let planned = IoOptions::new().destination(Destination::Overwrite).progress(&goes_on);
             let done = planned.copy(FileRange::of_file(kept), FileRange::of_file(new));
             done.map_err(|error| match error {
                 seekless::Error::Stopped { .. } => RefusalReason::Stopped,
