@@ -116,7 +116,8 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     })
 }
 
-/// The facts of the file, or of a new one in the directory, with the size and the residency that are asked about.
+/// The facts of the file, or of a new one in the directory, with the size and the residency that
+/// are asked about.
 fn facts_of(
     question: &Question<'_>,
     directory: &Path,

@@ -233,7 +233,8 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
     }
 }
 
-/// How to read, write, copy, compare or update a file: by the plan, unless [`IoOptions::method`] names one.
+/// How to read, write, copy, compare or update a file: by the plan, unless [`IoOptions::method`]
+/// names one.
 ///
 /// ```
 /// use seekless::{Destination, IoOptions, Method};
@@ -303,7 +304,8 @@ impl<'a> IoOptions<'a> {
     ///     eprintln!("{done_bytes} of {of_bytes} bytes");
     ///     if done_bytes > 20 << 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     /// };
-    /// let stopped = seekless::IoOptions::method("copy/sync".parse::<seekless::Method>()?).progress(&patience).copy(&from, &to);
+    /// let options = seekless::IoOptions::method("copy/sync".parse::<seekless::Method>()?);
+    /// let stopped = options.progress(&patience).copy(&from, &to);
     /// assert!(matches!(stopped, Err(seekless::Error::Stopped { .. })) && !to.exists());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -61,7 +61,8 @@
 //! | learn the method and the predicted time | [`plan`](plan()) | |
 //! | do the same with many files | | [`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`update::Updater`] |
 //!
-//! All but updates take a [`FileRange`] instead of a path. [`IoOptions::progress`] reports progress and can cancel.
+//! All but updates take a [`FileRange`] instead of a path. [`IoOptions::progress`] reports progress
+//! and can cancel.
 //!
 //! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`; the module [`method`] lists them. [`Probe`] says
 //! what works on a storage, [`StorageFacts`] what a storage reports about itself, and [`cache`] how much of a file is

@@ -1,6 +1,7 @@
 //! Reading many small files whole, by several threads: the beginnings of those that are not in memory singly, or many in one call.
 //!
-//! Both mechanisms are [`HeadReader`], which the tools use, too; they differ in whether it has a ring.
+//! Both mechanisms are [`HeadReader`], which the tools use, too; they differ in whether it has a
+//! ring.
 
 use std::fs::File;
 use std::path::Path;

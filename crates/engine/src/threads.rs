@@ -1,5 +1,5 @@
-//! Threads that wait for files: rayon's, started in advance, or without the feature `threads`, new ones each time for a method,
-//! and none for several files.
+//! Threads that wait for files: rayon's, started in advance, or without the feature `threads`, new
+//! ones each time for a method, and none for several files.
 
 #[cfg(feature = "threads")]
 pub(crate) use rayon::ThreadPool;

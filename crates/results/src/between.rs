@@ -96,7 +96,8 @@ pub(crate) fn fit(sittings: &[Sitting]) -> Pooled {
     }
 }
 
-/// The variance between sittings, of all methods and of each, by their sums of squares and degrees of freedom.
+/// The variance between sittings, of all methods and of each, by their sums of squares and degrees
+/// of freedom.
 fn variances(squares: &[(f64, f64)]) -> (f64, Vec<f64>) {
     let (sum, degrees) = squares
         .iter()

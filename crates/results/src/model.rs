@@ -158,7 +158,8 @@ impl Model {
     }
 }
 
-/// All points, each with its entry, the number of its round, and the logarithm of its seconds; and how many rounds there are.
+/// All points, each with its entry, the number of its round, and the logarithm of its seconds; and
+/// how many rounds there are.
 fn points_of(samples: &[Samples]) -> (Vec<(usize, usize, f64)>, usize) {
     let mut rounds = BTreeMap::new();
     for &round in samples.iter().flat_map(|own| own.by_round.keys()) {
@@ -173,7 +174,8 @@ fn points_of(samples: &[Samples]) -> (Vec<(usize, usize, f64)>, usize) {
     (samples.iter().enumerate().flat_map(of_entry).collect(), rounds.len())
 }
 
-/// Huber's variance of an estimate, by points: the mean square of what each residual pulls, over the square of how fast that grows.
+/// Huber's variance of an estimate, by points: the mean square of what each residual pulls, over
+/// the square of how fast that grows.
 fn squares_of_pulls(weights: &[f64], residuals: &[f64], variance: f64, degrees: f64) -> Vec<f64> {
     let both = || weights.iter().zip(residuals);
     let growth = both().map(|(weight, residual)| {

@@ -1,5 +1,5 @@
-//! Comparing two open files by a method of the engine: by path if the method opens them again, otherwise by descriptor. Or without
-//! one, where sizes may be wrong, or all has to be read.
+//! Comparing two open files by a method of the engine: by path if the method opens them again,
+//! otherwise by descriptor. Or without one, where sizes may be wrong, or all has to be read.
 
 use std::fs::File;
 use std::io;
@@ -39,7 +39,8 @@ pub(crate) fn plan_pair(pair: [&OpenRange<'_>; 2], is_predicted: bool) -> Result
     plan_by(true).or_else(|_| plan_by(false))
 }
 
-/// Compares two ranges by a method that is prepared. An open descriptor reads through the page cache.
+/// Compares two ranges by a method that is prepared. An open descriptor reads through the page
+/// cache.
 pub(crate) fn compare_pair(
     pair: [&OpenRange<'_>; 2],
     method: &Method,
@@ -55,14 +56,16 @@ pub(crate) fn compare_pair(
 pub(crate) enum PairRead {
     /// The offset of the first difference.
     Differ(u64),
-    /// The end of each, one of which may be an offset within a longer file. Up to the lesser one they are equal.
+    /// The end of each, one of which may be an offset within a longer file. Up to the lesser one
+    /// they are equal.
     Ends([u64; 2]),
     /// It was to stop.
     Stopped,
 }
 
-/// Reads two files from `at` to the end of one, whatever their sizes say, in blocks as long as the buffers. Unlike a [`Comparer`],
-/// it also reads blocks that the files share. Where both have holes, they are not read up to `holes_end`.
+/// Reads two files from `at` to the end of one, whatever their sizes say, in blocks as long as the
+/// buffers. Unlike a [`Comparer`], it also reads blocks that the files share. Where both have
+/// holes, they are not read up to `holes_end`.
 ///
 /// # Errors
 /// The number of the file, and the system's reason.

@@ -6,14 +6,16 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, scope};
 
-/// Runs `work` in several threads, including this one, and returns the results. Otherwise like [`beside`].
+/// Runs `work` in several threads, including this one, and returns the results. Otherwise like
+/// [`beside`].
 pub(crate) fn in_threads<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     let (own, others) = beside(threads.saturating_sub(1), &work, &work);
     iter::once(own).chain(others).collect()
 }
 
-/// Runs `own` in this thread and `work` in several others, and returns the results; in fewer threads if the system has no more. If a
-/// thread panics, so does this one, because a result would be missing.
+/// Runs `own` in this thread and `work` in several others, and returns the results; in fewer
+/// threads if the system has no more. If a thread panics, so does this one, because a result would
+/// be missing.
 pub(crate) fn beside<T: Send, O>(others: usize, work: impl Fn() -> T + Sync, own: impl FnOnce() -> O) -> (O, Vec<T>) {
     scope(|scope| {
         let spawn = |_| Builder::new().spawn_scoped(scope, &work).ok();

@@ -120,7 +120,7 @@ impl Copier {
     }
 
     /// Opens the source, opens or makes the target, copies the bytes, and closes both. Mode, owner and times are not
-    /// copied. The size is that of the source at opening. If the source is a [`FileRange`](crate::FileRange), only its range is
+    /// copied. The size is that of the source at opening. If the source is a [`FileRange`], only its range is
     /// copied; if the target is a part, all other bytes of its file stay as they are. Both may be parts of one file if
     /// they do not overlap.
     ///

@@ -12,8 +12,9 @@ use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 use super::{FileId, NameInDirectory, StepKind, Watch};
 use crate::log;
 
-/// A new file that is to replace another, locked. If the file system supports that, it has no name until it is complete, so that a kill
-/// leaves nothing behind. The temporary name that it then has is removed when it is dropped, unless it has taken another.
+/// A new file that is to replace another, locked. If the file system supports that, it has no name
+/// until it is complete, so that a kill leaves nothing behind. The temporary name that it then has
+/// is removed when it is dropped, unless it has taken another.
 #[derive(Debug)]
 pub(crate) struct UnfinishedFile<'a> {
     place: &'a NameInDirectory,
@@ -47,7 +48,8 @@ impl<'a> UnfinishedFile<'a> {
         if let Ok(Some(_)) = place.facts_of(&name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        // By renaming, not by linking: FUSE treats file and link as two files, each with a page cache.
+        // By renaming, not by linking: FUSE treats file and link as two files, each with a page
+        // cache.
         place.directory.rename(&new.name, &name)?;
         new.path = place.beside(&name);
         new.name = name;
@@ -110,8 +112,8 @@ impl Drop for UnfinishedFile<'_> {
     }
 }
 
-/// Locks a new file until it is renamed, because recovery leaves locked files alone. Where a file system has no locks, nothing is
-/// recovered.
+/// Locks a new file until it is renamed, because recovery leaves locked files alone. Where a file
+/// system has no locks, nothing is recovered.
 fn lock_new(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Err(error @ TryLockError::WouldBlock) => Err(error.into()),

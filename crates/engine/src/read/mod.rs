@@ -109,7 +109,7 @@ impl Reader {
         Prepared::new(method, Operation::Read, make, longest_file_bytes).map(Self)
     }
 
-    /// Opens a file, or takes a [`FileRange`](crate::FileRange), passes its bytes to the consumer, and closes it. The size is
+    /// Opens a file, or takes a [`FileRange`], passes its bytes to the consumer, and closes it. The size is
     /// that at opening; bytes that are appended meanwhile are not read.
     ///
     /// A method with `holes=skip` reads only the data ranges that the file system reports, and passes each hole to

@@ -198,7 +198,8 @@ pub(super) fn in_place(
     }
 }
 
-/// Opens the file and locks it, and keeps other processes out if gaps are written back. Returns its size, too.
+/// Opens the file and locks it, and keeps other processes out if gaps are written back. Returns its
+/// size, too.
 fn open_held<'a>(
     place: &'a NameInDirectory,
     updates: &Updates,
@@ -220,7 +221,8 @@ fn open_held<'a>(
     Ok((side, exclusion, bytes_before))
 }
 
-/// The error of an update without a journal that ended early. The file is cut to what was written to it.
+/// The error of an update without a journal that ended early. The file is cut to what was written
+/// to it.
 fn ended_early(
     place: &NameInDirectory,
     side: &OpenFile<'_>,

@@ -88,7 +88,8 @@ pub(super) fn replace(
     Ok(done)
 }
 
-/// Makes the new file the updated old one, brings it to the device, and gives it its temporary name.
+/// Makes the new file the updated old one, brings it to the device, and gives it its temporary
+/// name.
 fn complete(
     new: &UnfinishedFile<'_>,
     place: &NameInDirectory,

@@ -108,7 +108,7 @@ impl Writer {
     }
 
     /// Opens or creates a file, writes `bytes` bytes from the producer, and closes it. At the end, the file has exactly
-    /// that size, and the durability that the method names. If the target is a [`FileRange`](crate::FileRange), all other bytes
+    /// that size, and the durability that the method names. If the target is a [`FileRange`], all other bytes
     /// of its file stay as they are.
     ///
     /// A method with `access=random` writes all blocks in random order.

@@ -81,7 +81,8 @@ impl Needs<'_> {
         })
     }
 
-    /// The needs on all storages: the largest space, and the writes of the groups that are likely measured, and at most.
+    /// The needs on all storages: the largest space, and the writes of the groups that are likely
+    /// measured, and at most.
     fn on_all(&self, likely: &[Group], reached: &[Group]) -> Result<StorageNeeds, BenchError> {
         let mut all = StorageNeeds {
             space_bytes: 0,
@@ -113,8 +114,8 @@ impl Needs<'_> {
         Ok(all)
     }
 
-    /// Trials only write within the budget, however fast they are. A sustained write checks the time itself, and may be faster than
-    /// measured before.
+    /// Trials only write within the budget, however fast they are. A sustained write checks the
+    /// time itself, and may be faster than measured before.
     fn limit_to(&self, budget: Duration, reached: &[Group], needs: &mut StorageNeeds) {
         let most = (budget.as_millis() as u64).saturating_mul(self.speeds.write_bytes_per_ms);
         let most = most.saturating_mul(self.storages.len() as u64);

@@ -109,8 +109,8 @@ impl BenchSession<'_> {
         Ok(())
     }
 
-    /// Runs a trial that is discarded where the next would not find what all others find. If it fails, the next one fails, too, and
-    /// reports why.
+    /// Runs a trial that is discarded where the next would not find what all others find. If it
+    /// fails, the next one fails, too, and reports why.
     fn warm_up(&mut self, turn: Turn, contest: &Contest) {
         let begins_round = self.before.last_group.replace(turn.group) != Some(turn.group);
         if begins_round && is_small_and_warm(contest) || self.is_program_dropped(contest, &contest.entries[turn.entry])
