@@ -1,8 +1,6 @@
 //! `seekless cp`: copies files and trees.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::ffi::OsStrExt;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -10,24 +8,25 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use seekless::files::FileId;
-use seekless_results::{bytes, files, rate, thousands};
+use seekless_results::{bytes, files, plural, rate, thousands};
 use seekless_sys::{into_unlocked, lock_mutex};
 use seekless_tools::Stop;
 use seekless_tools::cp::{
-    self, Checksum, CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, Existing, OWNER_OF_OTHERS, Preserved,
-    ROUNDED_TIMES, Sameness, TargetMeaning, UNSTORED_TIMES, When,
+    self, CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, Existing, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES,
+    Sameness, TargetMeaning, UNSTORED_TIMES, When,
 };
 use serde_json::json;
 
-use self::words::{Habits, LinkWords};
+use self::checksums::{checksum_line, checksum_of, checksums_output};
+use self::foreign_options::ForeignOptions;
 use super::values::{Word, one_of};
 use super::{Failure, raise_open_files, unless_printed, unless_stopped, unwritten};
-use crate::output::{Output, require_own};
+use crate::output::Output;
 use crate::show::{Activity, Amount, LINE, Page, json_text, stdout, tell_why, visible_path};
 use crate::signals::stopping;
 
-mod words;
+mod checksums;
+mod foreign_options;
 
 /// Copy files and directory trees, preserving their attributes.
 ///
@@ -61,7 +60,7 @@ pub struct Arguments {
     #[arg(short = 'T', long)]
     no_target_directory: bool,
     #[command(flatten)]
-    links: LinkWords,
+    foreign: ForeignOptions,
     /// Do not replace existing files
     #[arg(short, long, overrides_with = "update")]
     no_clobber: bool,
@@ -118,8 +117,6 @@ pub struct Arguments {
     /// Print a JSON document instead of the summary
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    habits: Habits,
 }
 
 const REFLINK: [Word<When>; 3] = [
@@ -182,8 +179,8 @@ fn preserved(arguments: &Arguments) -> Preserved {
     }
 }
 
-/// Tells what happens.
-struct Told<'a> {
+/// Reports what is copied: names, the progress line, failures, and checksums.
+struct CpReporter<'a> {
     /// What is copied, for the progress.
     name: String,
     entries: AtomicU64,
@@ -193,7 +190,7 @@ struct Told<'a> {
     checksums: Option<Mutex<BufWriter<&'a mut (dyn Write + Send)>>>,
 }
 
-impl CpWatch for Told<'_> {
+impl CpWatch for CpReporter<'_> {
     fn wants_names(&self) -> bool {
         self.is_verbose
     }
@@ -206,21 +203,7 @@ impl CpWatch for Told<'_> {
 
     fn checksum(&self, checksum: &str, to: &Path) {
         let Some(checksums) = &self.checksums else { return };
-        let name = to.as_os_str().as_bytes();
-        // As these programs write names with such characters.
-        let is_escaped = name.iter().any(|byte| b"\\\n".contains(byte));
-        let mut line = if is_escaped { b"\\".to_vec() } else { Vec::new() };
-        line.extend_from_slice(checksum.as_bytes());
-        line.extend_from_slice(b"  ");
-        for byte in name {
-            match byte {
-                b'\\' => line.extend_from_slice(b"\\\\"),
-                b'\n' => line.extend_from_slice(b"\\n"),
-                other => line.push(*other),
-            }
-        }
-        line.push(b'\n');
-        let _ = lock_mutex(checksums).write_all(&line);
+        let _ = lock_mutex(checksums).write_all(&checksum_line(checksum, to));
     }
 
     fn failed(&self, failure: &CpFailure) {
@@ -259,31 +242,56 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
 
 fn copy(arguments: &Arguments) -> Result<(), Failure> {
     raise_open_files();
-    if let Some((option, instead)) = arguments.habits.refused() {
-        return Err(anyhow!("seekless cp does not support {option}; use `{instead}`").into());
-    }
-    if arguments.reflink == When::Always && arguments.sparse != When::Auto {
-        return Err(
-            anyhow!("--reflink works only with --sparse auto: shared blocks have the holes of the source").into(),
-        );
-    }
-    let (sources, target) = match (&arguments.target_directory, arguments.paths.split_last()) {
-        (Some(target), _) => (&arguments.paths[..], target),
-        (None, Some((target, sources))) if !sources.is_empty() => (sources, target),
-        _ => return Err(anyhow!("missing target: give SOURCE and TARGET, or -t DIR and SOURCE").into()),
-    };
-    let options = options(arguments);
+    let (sources, target) = operands(arguments)?;
     let checksums = arguments.checksums.as_deref();
     let checksums = checksums
         .map(|path| checksums_output(path, sources, target, arguments))
         .transpose()?;
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
+    let (summary, written) = copy_reported(arguments, sources, target, checksums, &stop)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let written = written.and_then(|()| match arguments.json {
+        true => print_json(&summary, seconds),
+        false => print_summary(&summary, seconds, arguments),
+    });
+    written.with_context(|| unwritten(Some("the files were copied")))?;
+    if arguments.explain {
+        explain(&summary);
+    }
+    unless_stopped(&caught)?;
+    unless_printed(!summary.is_complete())
+}
+
+/// The sources and the target. Fails if options ask for what is not done.
+fn operands(arguments: &Arguments) -> anyhow::Result<(&[PathBuf], &Path)> {
+    if let Some((option, instead)) = arguments.foreign.refused {
+        bail!("seekless cp does not support --{option}; use `{instead}`");
+    }
+    if arguments.reflink == When::Always && arguments.sparse != When::Auto {
+        bail!("--reflink works only with --sparse auto: shared blocks have the holes of the source");
+    }
+    match (&arguments.target_directory, arguments.paths.split_last()) {
+        (Some(target), _) => Ok((&arguments.paths[..], target.as_path())),
+        (None, Some((target, sources))) if !sources.is_empty() => Ok((sources, target.as_path())),
+        _ => bail!("missing target: give SOURCE and TARGET, or -t DIR and SOURCE"),
+    }
+}
+
+/// Copies, with the progress line, and the checksums if there is an output for them. Returns what was done, and whether names and
+/// checksums were written.
+fn copy_reported(
+    arguments: &Arguments,
+    sources: &[PathBuf],
+    target: &Path,
+    checksums: Option<Output>,
+    stop: &Stop,
+) -> anyhow::Result<(CpSummary, anyhow::Result<()>)> {
     let name = visible_path(&sources[0]);
     let shows_progress = LINE.begin(true, Activity::new("copying", name.clone(), Amount::Bytes(None)));
     let (mut copied, mut unprinted) = (Ok(CpSummary::default()), None);
     let copy = |list: Option<&mut (dyn Write + Send)>| {
-        let told = Told {
+        let reporter = CpReporter {
             name,
             entries: AtomicU64::new(0),
             shows_progress,
@@ -291,10 +299,10 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
             unwritten: OnceLock::new(),
             checksums: list.map(|list| Mutex::new(BufWriter::new(list))),
         };
-        copied = cp::copy_trees(sources, target, &options, &stop, &told);
+        copied = cp::copy_trees(sources, target, &options(arguments), stop, &reporter);
         LINE.end();
-        unprinted = told.unwritten.into_inner();
-        match told.checksums {
+        unprinted = reporter.unwritten.into_inner();
+        match reporter.checksums {
             // Then an old list stays.
             Some(_) if copied.is_err() => Err(io::Error::other("nothing was copied")),
             Some(list) => into_unlocked(list).flush(),
@@ -305,28 +313,14 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
         Some(output) => output.write_by(|list| copy(Some(list))),
         None => Ok(copy(None)?),
     };
-    let summary = copied?;
-    listed.with_context(|| unwritten(Some("the files were copied")))?;
-    let seconds = started.elapsed().as_secs_f64();
-    let written = if let Some(error) = unprinted {
-        Err(error.into())
-    } else if arguments.json {
-        print_json(&summary, seconds)
-    } else {
-        print_summary(&summary, seconds, arguments)
-    };
-    written.with_context(|| unwritten(Some("the files were copied")))?;
-    if arguments.explain {
-        explain(&summary);
-    }
-    unless_stopped(&caught)?;
-    unless_printed(!summary.is_complete())
+    let printed = unprinted.map_or(Ok(()), |error| Err(error.into()));
+    Ok((copied?, listed.and(printed)))
 }
 
 fn options(arguments: &Arguments) -> CpOptions {
     CpOptions {
-        followed: arguments.links.followed,
-        reads_streams: !arguments.links.is_archive && arguments.habits.recursive == 0,
+        followed: arguments.foreign.followed,
+        reads_streams: !arguments.foreign.keeps_special,
         existing: if arguments.no_clobber {
             Existing::Kept
         } else {
@@ -360,94 +354,39 @@ fn options(arguments: &Arguments) -> CpOptions {
     }
 }
 
-/// Where the checksums are written to: to no file that is copied or is a copy, and in place of nothing but an older list.
-fn checksums_output(path: &Path, sources: &[PathBuf], target: &Path, arguments: &Arguments) -> anyhow::Result<Output> {
-    let inputs = sources.iter().map(PathBuf::as_path);
-    let output = Output::prepare(path, inputs).context("cannot write the checksums")?;
-    if output.is_stdout() && (arguments.json || arguments.verbose) {
-        bail!("standard output is named twice; write the checksums to a file");
-    }
-    let Some(file) = output.target() else {
-        return Ok(output);
-    };
-    require_own(&file, "a list of checksums", is_list)?;
-    let id = |path: &Path| fs::metadata(path).ok().map(|found| FileId::of(&found));
-    let around: Vec<FileId> = file.ancestors().filter_map(id).collect();
-    let is_into = !arguments.no_target_directory && target.is_dir();
-    for source in sources {
-        if id(source).is_some_and(|source| around.contains(&source)) {
-            let (path, source) = (visible_path(path), visible_path(source));
-            bail!("{path}: {source} is copied; write the checksums elsewhere");
-        }
-        // As `photos/.`, whose copies have no name of their own.
-        let is_content = source.to_string_lossy().trim_end_matches('/').ends_with("/.");
-        let copy = match source.file_name().filter(|_| is_into && !is_content) {
-            Some(name) => target.join(name),
-            None => target.to_owned(),
-        };
-        let above = copy.parent().filter(|above| !above.as_os_str().is_empty());
-        let place = fs::canonicalize(&copy).or_else(|_| {
-            let above = fs::canonicalize(above.unwrap_or(Path::new(".")))?;
-            Ok::<_, io::Error>(above.join(copy.file_name().unwrap_or_default()))
-        });
-        let within = place.as_ref().ok().and_then(|place| file.strip_prefix(place).ok());
-        if within.is_some_and(|within| within == Path::new("") || fs::symlink_metadata(source.join(within)).is_ok()) {
-            bail!("{}: is a copy; write the checksums to another file", visible_path(path));
-        }
-    }
-    Ok(output)
-}
-
-/// Whether a file begins with a line as b3sum and sha256sum write it.
-fn is_list(path: &Path) -> bool {
-    let mut line = Vec::new();
-    let read = File::open(path).and_then(|file| BufReader::new(file.take(1 << 16)).read_until(b'\n', &mut line));
-    let line = line.strip_prefix(b"\\").unwrap_or(&line);
-    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-    read.is_ok() && digits == 64 && line[digits..].starts_with(b" ")
-}
-
-/// The checksum that a file of this name is to have.
-fn checksum_of(path: &Path) -> Checksum {
-    let name = path.as_os_str().as_bytes().to_ascii_lowercase();
-    if name.ends_with(b"sha256") || name.ends_with(b"sha256sums") {
-        Checksum::Sha256
-    } else {
-        Checksum::Blake3
-    }
-}
-
 fn print_json(summary: &CpSummary, seconds: f64) -> anyhow::Result<()> {
-    let mut value = serde_json::to_value(summary)?;
-    if let Some(object) = value.as_object_mut() {
-        object.insert("seconds".to_owned(), json!(seconds));
-    }
-    Ok(write!(stdout(), "{}", json_text(&value)?)?)
+    let mut object = json!(summary);
+    object["seconds"] = seconds.into();
+    Ok(write!(stdout(), "{}", json_text(&object)?)?)
 }
 
 /// What was done, in a few lines; nothing for a single file.
 fn print_summary(summary: &CpSummary, seconds: f64, arguments: &Arguments) -> anyhow::Result<()> {
+    let is_single = summary.files + summary.symbolic_links + summary.special <= 1 && summary.directories == 0;
+    let is_asked = arguments.dry_run || arguments.verify && summary.files > 0;
+    if is_single && !is_asked && summary.not_preserved.is_empty() {
+        return Ok(());
+    }
     let mut page = match &arguments.checksums {
         Some(list) if list == Path::new("-") => Page::stderr(),
         _ => Page::stdout(),
     };
-    let is_single = summary.files + summary.symbolic_links + summary.special <= 1 && summary.directories == 0;
-    let is_told = arguments.dry_run || arguments.verify && summary.files > 0;
-    if is_single && !is_told && summary.not_preserved.is_empty() {
-        return Ok(());
-    }
+    let copied = if arguments.dry_run { "Would copy" } else { "Copied" };
+    let directories = plural(summary.directories, "directory", "directories");
     let speed = match (arguments.dry_run, seconds > 0.0) {
         (false, true) => format!(" in {seconds:.2} s ({})", rate(summary.bytes as f64 / seconds)),
         _ => String::new(),
     };
-    writeln!(
-        page,
-        "{} {} in {}, {}{speed}",
-        if arguments.dry_run { "Would copy" } else { "Copied" },
-        files(summary.files),
-        counted(summary.directories, "directory", "directories"),
-        bytes(summary.bytes)
-    )?;
+    let (files, size) = (files(summary.files), bytes(summary.bytes));
+    writeln!(page, "{copied} {files} in {directories}, {size}{speed}")?;
+    details(summary)
+        .iter()
+        .try_for_each(|detail| writeln!(page, "  {detail}"))?;
+    Ok(())
+}
+
+/// The lines below what was copied: what else there was, what copies lack, and what failed.
+fn details(summary: &CpSummary) -> Vec<String> {
     let others = [
         (summary.symbolic_links, "symbolic link", "symbolic links"),
         (summary.hard_links, "hard link", "hard links"),
@@ -461,39 +400,29 @@ fn print_summary(summary: &CpSummary, seconds: f64, arguments: &Arguments) -> an
         ),
         (summary.verified, "file verified", "files verified"),
     ];
-    let mut others: Vec<String> = (others.into_iter().filter(|(count, ..)| *count > 0))
-        .map(|(count, one, many)| counted(count, one, many))
-        .collect();
-    if summary.hole_bytes > 0 {
-        others.push(format!("{} in holes", bytes(summary.hole_bytes)));
-    }
-    if !others.is_empty() {
-        writeln!(page, "  {}", others.join(", "))?;
-    }
-    for (what, count) in &summary.not_preserved {
+    let others = others.into_iter().filter(|(count, ..)| *count > 0);
+    let others = others.map(|(count, one, many)| plural(count, one, many));
+    let holes = (summary.hole_bytes > 0).then(|| format!("{} in holes", bytes(summary.hole_bytes)));
+    let others: Vec<String> = others.chain(holes).collect();
+    let lacking = summary.not_preserved.iter().map(|(what, count)| {
         let why = match *what {
             OWNER_OF_OTHERS => ": only root can change owners",
             ROUNDED_TIMES => ": the target's file system rounds them",
             UNSTORED_TIMES => ": the target's file system cannot store them",
             _ => "",
         };
-        writeln!(
-            page,
-            "  not preserved: {what} of {}{why}",
-            counted(*count, "file", "files")
-        )?;
-    }
-    if summary.is_unfinished {
-        writeln!(page, "  incomplete: run the same command again to resume")?;
-    }
-    if summary.failures > 0 {
-        writeln!(page, "  {}", counted(summary.failures, "failure", "failures"))?;
-    }
-    Ok(())
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{} {}", thousands(count), if count == 1 { one } else { many })
+        format!("not preserved: {what} of {}{why}", files(*count))
+    });
+    let unfinished = "incomplete: run the same command again to resume";
+    let others = (!others.is_empty()).then(|| others.join(", "));
+    let unfinished = summary.is_unfinished.then(|| unfinished.to_owned());
+    let failures = (summary.failures > 0).then(|| plural(summary.failures, "failure", "failures"));
+    others
+        .into_iter()
+        .chain(lacking)
+        .chain(unfinished)
+        .chain(failures)
+        .collect()
 }
 
 /// How the files were copied.
