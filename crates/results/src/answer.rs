@@ -5,7 +5,7 @@ use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Device, Entry, Run, Sittings};
 
 use crate::position::Position;
-use crate::units::{duration, percent, plural, seconds, slower, sound, times};
+use crate::units::{counted, duration, percent, seconds, slower, sound, times};
 use crate::words::{short_name, speed_in, title_in};
 
 /// The sentence of a contest that had no turn.
@@ -95,7 +95,7 @@ fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String
 
 fn rests_on(run: &Run, contest: &Contest, conclusion: &Conclusion) -> String {
     let runs = match conclusion.sittings {
-        Some(Sittings { count, .. }) if count > 1 => plural(count.into(), "sitting", "sittings"),
+        Some(Sittings { count, .. }) if count > 1 => counted(count.into(), "sitting"),
         Some(Sittings { runs, .. }) if runs > 1 => format!("{runs} runs within an hour"),
         _ => format!("one run of {}", duration(run.elapsed_seconds)),
     };

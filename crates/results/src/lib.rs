@@ -59,8 +59,8 @@ pub use table::{
 };
 pub use throttle::{throttle, throttled};
 pub use units::{
-    RATES, Unit, bytes, chosen_size, duration, files, part, percent, plural, rate, request_units, seconds, size, sound,
-    thousands, three_digits, times, times_with_bounds, unit,
+    RATES, Unit, bytes, chosen_size, counted, duration, files, part, percent, plural, rate, request_units, seconds,
+    size, sound, thousands, three_digits, times, times_with_bounds, unit,
 };
 pub use view::{
     ContestView, Detail, Row, View, Visible, mode_words, rate_of, rotation_claim, series, sittings, storage_words,

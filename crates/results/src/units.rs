@@ -207,10 +207,16 @@ pub fn thousands(number: u64) -> String {
     groups.join(",")
 }
 
-/// A number of files, as in `1,000 files`.
+/// A number with commas between thousands, and a word whose plural ends in s, as in `1,000 trials`.
+#[must_use]
+pub fn counted(number: u64, what: &str) -> String {
+    plural(number, what, &format!("{what}s"))
+}
+
+/// A number of files.
 #[must_use]
 pub fn files(number: u64) -> String {
-    plural(number, "file", "files")
+    counted(number, "file")
 }
 
 /// A figure that can be drawn and divided by.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use seekless_results::{bytes, files, plural, rate, thousands};
+use seekless_results::{bytes, counted, files, plural, rate, thousands};
 use seekless_sys::{into_unlocked, lock_mutex};
 use seekless_tools::Stop;
 use seekless_tools::cp::{
@@ -416,7 +416,7 @@ fn details(summary: &CpSummary) -> Vec<String> {
     let unfinished = "incomplete: run the same command again to resume";
     let others = (!others.is_empty()).then(|| others.join(", "));
     let unfinished = summary.is_unfinished.then(|| unfinished.to_owned());
-    let failures = (summary.failures > 0).then(|| plural(summary.failures, "failure", "failures"));
+    let failures = (summary.failures > 0).then(|| counted(summary.failures, "failure"));
     others
         .into_iter()
         .chain(lacking)

@@ -10,7 +10,7 @@ use seekless::profile::{
 };
 use seekless_lab::store::import_profile;
 use seekless_record::{DocumentError, Storage};
-use seekless_results::{plural, visible};
+use seekless_results::{counted, visible};
 
 use super::{Failure, unless_failed};
 use crate::config;
@@ -296,7 +296,7 @@ fn list(json: bool) -> Result<(), Failure> {
                 "{place}: {}{}, {}",
                 profile.storage.file_system,
                 devices.collect::<String>(),
-                plural(profile.sittings.into(), "sitting", "sittings")
+                counted(profile.sittings.into(), "sitting")
             );
             writeln!(
                 page,

@@ -10,7 +10,7 @@ use seekless::plan::{FILES_OF_SCAN, NamedFact, Plan, Predicted, SizeTimes, Sourc
 use seekless::profile::StorageProfile;
 use seekless_record::{Cache, Conditions, Target};
 use seekless_report::{ProfilePlot, profile_to_html};
-use seekless_results::{bytes, plural, thousands, times, visible};
+use seekless_results::{bytes, counted, thousands, times, visible};
 use serde_json::{Value, json};
 
 use super::curve::show_curve;
@@ -39,7 +39,7 @@ pub fn show_advice(
     };
     let path = visible(&asked.path.display().to_string()).into_owned();
     let updates = asked.updates.map_or_else(String::new, |(count, each)| {
-        format!(", {} of {}", plural(count, "update", "updates"), bytes(each))
+        format!(", {} of {}", counted(count, "update"), bytes(each))
     });
     let many = if asked.files > 1 {
         format!("{} files of ", thousands(asked.files))
@@ -259,19 +259,19 @@ fn profile_facts(found: &StorageProfile) -> Vec<(&'static str, String)> {
     let names: Vec<&str> = (profile.storage.devices.iter())
         .map(|device| device.model.as_ref().unwrap_or(&device.name).as_str())
         .collect();
-    let counted = plural(profile.sittings.into(), "sitting", "sittings");
+    let sittings = counted(profile.sittings.into(), "sitting");
     let age = match found.age().map(|age| age.as_secs() / 86400) {
         None => "dated in the future".to_owned(),
         Some(0) => "today".to_owned(),
-        Some(days) => format!("{} ago", plural(days, "day", "days")),
+        Some(days) => format!("{} ago", counted(days, "day")),
     };
     let storage = [vec![profile.storage.file_system.as_str()], names]
         .concat()
         .join(" on ");
     let storage = format!("{storage}; Linux {}", profile.storage.kernel);
     let newest = if profile.sittings == 1 { "" } else { "the newest " };
-    let curves = plural(found.profile().curves.len() as u64, "curve", "curves");
-    let measured = format!("{counted}, {newest}{age}, {curves}");
+    let curves = counted(found.profile().curves.len() as u64, "curve");
+    let measured = format!("{sittings}, {newest}{age}, {curves}");
     let mut facts = vec![
         ("Storage", storage),
         ("Measured", measured),

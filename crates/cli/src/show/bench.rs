@@ -8,7 +8,7 @@ use seekless::full_text;
 use seekless_lab::store::{Document, RunDocument, StoreError};
 use seekless_lab::{Event, RunWatch};
 use seekless_record::{Phase, Run};
-use seekless_results::{bytes, plural, visible};
+use seekless_results::{bytes, counted, visible};
 
 use super::PLAIN;
 use super::page::Page;
@@ -94,8 +94,8 @@ impl RunWatch for BenchProgress {
                     ));
                 }
                 if *one_by_one {
-                    let contests = plural(*contests as u64, "contest", "contests");
-                    let methods = plural(*entries as u64, "method", "methods");
+                    let contests = counted(*contests as u64, "contest");
+                    let methods = counted(*entries as u64, "method");
                     self.say(&format!(
                         "{contests} with {methods} need about {needed_time}. They are measured one after the other, \
                          smallest files first; `seekless bench --resume latest` measures the rest."

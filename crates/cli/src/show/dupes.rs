@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
 use super::progress::{buffered_stdout, has_styles, plain_stdout};
-use super::units::{counted, files, percent, plural};
+use super::units::{counted, files, percent};
 use super::visible::visible_path;
 use super::wrap::Width;
 use super::{BOLD, DIM, PLAIN};
@@ -316,8 +316,8 @@ fn summary(out: &mut impl Write, found: &FoundDuplicates, sum: &DuplicatesSum, r
     if let Some(trees) = found.overlap.as_ref().filter(|_| roots.len() == 2) {
         overlap(&mut page, trees, roots)?;
     }
-    let groups = plural(sum.groups, "group", "groups");
-    let duplicates = plural(sum.duplicates, "duplicate", "duplicates");
+    let groups = counted(sum.groups, "group");
+    let duplicates = counted(sum.duplicates, "duplicate");
     let (files, gain) = (files(found.files()), bytes(sum.gain_bytes));
     let sentence = format!("{files}, {groups} of equal files, {duplicates}, {gain} to gain.");
     page.say(PLAIN, &sentence)?;

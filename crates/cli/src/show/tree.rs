@@ -267,7 +267,7 @@ fn summary_sentence(summary: &TreeSummary, elapsed_seconds: f64) -> String {
     let (files, size) = (files(summary.files), bytes(summary.bytes));
     let directories = plural(summary.directories, "directory", "directories");
     let others = plural(summary.others, "link or device", "links and devices");
-    let differences = plural(summary.differences, "difference", "differences");
+    let differences = counted(summary.differences, "difference");
     let rate = rate(summary.bytes as f64 / elapsed_seconds.max(1e-9));
     let words = [
         Some(format!("{files}, {size} on each side, in {directories}")),

@@ -1,6 +1,6 @@
 //! Bars, times and numbers of a terminal's tables.
 
-pub use seekless_results::{files, plural, seconds, thousands};
+pub use seekless_results::{counted, files, plural, seconds, thousands};
 
 /// A bar of up to `width` characters for a part of 0 to 1, in eighths of a character.
 pub fn bar(part: f64, width: usize) -> String {
@@ -41,11 +41,6 @@ pub fn and_also(number: u64, what: &str) -> String {
         0 => String::new(),
         _ => format!(", {number} {what}"),
     }
-}
-
-/// A number without commas, and a word whose plural ends in s.
-pub fn counted(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use seekless_record::{Device, Ended, Run, Storage};
 
 use crate::statistics::median;
-use crate::units::{chosen_size, duration, plural, rate, seconds};
+use crate::units::{chosen_size, counted, duration, rate, seconds};
 
 /// What each line is about, and the line.
 pub(super) fn facts(run: &Run) -> Vec<(&'static str, String)> {
@@ -69,7 +69,7 @@ fn machine(run: &Run) -> String {
     let memory = machine.memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
     let caches = machine.level_1_cache_bytes.zip(machine.level_2_cache_bytes);
     let words = [
-        Some(plural(machine.processors.into(), "core", "cores")),
+        Some(counted(machine.processors.into(), "core")),
         memory.map(|memory| format!("{memory:.0} GiB")),
         caches.map(|(one, two)| format!("caches of {} and {}", chosen_size(one), chosen_size(two))),
         Some(format!("{} {}", machine.system, machine.kernel)),

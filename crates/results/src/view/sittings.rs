@@ -2,7 +2,7 @@
 
 use seekless_record::{Run, Sittings};
 
-use crate::units::{duration, plural};
+use crate::units::{counted, duration};
 
 /// The largest number of sittings that a contest of a run rests on, and the largest that one needs; `None` if each was
 /// concluded from its run alone.
@@ -24,7 +24,7 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
         count, runs, needed, ..
     } = sittings(run)?;
     let more = needed.map_or(0, |needed| needed.saturating_sub(count));
-    let more_sittings = |more: u32| plural(more.into(), "more sitting", "more sittings");
+    let more_sittings = |more: u32| counted(more.into(), "more sitting");
     if count == 1 {
         let time = if runs > 1 {
             "hour in which the runs were made".to_owned()
@@ -48,7 +48,7 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
     } else {
         String::new()
     };
-    let contests = plural(all as u64, "contest", "contests");
+    let contests = counted(all as u64, "contest");
     let are = if all == 1 { "is" } else { "are" };
     Some(format!(
         "Verdicts rest on {count} sittings on this storage; {decided} of {contests} {are} decided. In {same} of {all}, the \

@@ -8,7 +8,7 @@ use super::published::short_machine;
 use crate::position::Position;
 use crate::sheet::{Sheet, SheetCell};
 use crate::statistics::median;
-use crate::units::{part, plural};
+use crate::units::{counted, part};
 use crate::words::short_name;
 
 /// Whether the contest's experiment quotes published figures of this kind.
@@ -49,7 +49,7 @@ pub(super) fn system(view: &ContestView<'_>, findings: &[(&Published, &Finding)]
 /// The most frequent byte of the files.
 #[must_use]
 pub fn mode_words(mode: Mode) -> String {
-    let times = plural(mode.count, "time", "times");
+    let times = counted(mode.count, "time");
     format!("most frequent byte {}, {times}", mode.byte)
 }
 

@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
 mod device {
     use std::time::{SystemTime, UNIX_EPOCH};
 
-    use seekless_results::{bytes, duration, percent, plural, seconds, thousands};
+    use seekless_results::{bytes, counted, duration, percent, plural, seconds, thousands};
     use seekless_sim::device::{DeviceName, DeviceReport, DeviceState};
 
     use super::super::place;
@@ -119,14 +119,10 @@ mod device {
         };
         let mut troubles = match (report.faults, report.cuts) {
             (0, 0) => String::new(),
-            (faults, cuts) => format!(
-                ", {}, {}",
-                plural(faults, "fault", "faults"),
-                plural(cuts, "power cut", "power cuts")
-            ),
+            (faults, cuts) => format!(", {}, {}", counted(faults, "fault"), counted(cuts, "power cut")),
         };
         if report.unrecorded > 0 {
-            let requests = plural(report.unrecorded, "request", "requests");
+            let requests = counted(report.unrecorded, "request");
             troubles = format!("{troubles}, cannot write the trace: it lacks {requests}");
         }
         [
@@ -138,8 +134,8 @@ mod device {
             ),
             format!(
                 "served {} ({}, at most {} at a time), read {}, wrote {}, {}, busy {}{troubles}",
-                plural(counters.requests, "request", "requests"),
-                plural(counters.seeks, "seek", "seeks"),
+                counted(counters.requests, "request"),
+                counted(counters.seeks, "seek"),
                 thousands(report.depth_max),
                 bytes(counters.read_bytes),
                 bytes(counters.written_bytes),
