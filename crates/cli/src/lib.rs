@@ -95,7 +95,7 @@ pub fn run(call: Call) -> u8 {
             Err(error) => Err(refuse(&error)),
         },
     };
-    show::LINE.end();
+    show::PROGRESS.end();
     // If a signal is ending the program, wait: test directories are being removed.
     drop(signals::ending());
     match done {

@@ -23,8 +23,8 @@ use super::confirm::require_agreement;
 use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_printed, unless_stopped};
 use crate::show::{
-    Activity, Amount, CacheLines, Format, LINE, PLAIN, Page, Width, files, json_line, other_file_systems, stderr,
-    stdout, tell_scan, visible_path,
+    Amount, CacheLines, Format, PLAIN, PROGRESS, Page, Width, files, json_line, other_file_systems, stderr, stdout,
+    tell_scan, visible_path,
 };
 use crate::signals::{Caught, stopping};
 
@@ -247,7 +247,7 @@ impl<'a> Job<'a> {
         if !is_forced {
             require_memory(&before)?;
         }
-        let moved = |bytes| LINE.add(bytes);
+        let moved = |bytes| PROGRESS.add(bytes);
         let work = |lines: &mut CacheLines<'_>| {
             let warmed = cache::warm(&self.selection, &self.stop, &moved, lines);
             // The files read first may have been evicted since.
@@ -294,7 +294,7 @@ impl<'a> Job<'a> {
         }
         let mut held = Vec::new();
         let work = |lines: &mut CacheLines<'_>| {
-            let (totals, locked) = cache::lock(&self.selection, &self.stop, &|bytes| LINE.add(bytes), lines);
+            let (totals, locked) = cache::lock(&self.selection, &self.stop, &|bytes| PROGRESS.add(bytes), lines);
             held = locked;
             totals
         };
@@ -325,15 +325,12 @@ impl<'a> Job<'a> {
             top: self.common.top as usize,
         };
         let amount = Amount::Bytes(read.map(|read| read.bytes));
-        LINE.begin(
-            !self.common.quiet,
-            Activity::new("reading", visible_path(&self.paths[0]), amount),
-        );
+        PROGRESS.begin(!self.common.quiet, "reading", visible_path(&self.paths[0]), amount);
         let out = BufWriter::new(stdout());
         let page = Page::new(out, Width::of_stdout());
         let mut lines = CacheLines::new(page, format, doing);
         let totals = work(&mut lines);
-        LINE.end();
+        PROGRESS.end();
         let sum = sum_of(&totals);
         let is_stopped = self.caught.signal().is_some();
         let mut page = lines.finish(&totals, &sum, is_stopped)?;

@@ -22,7 +22,7 @@ use self::foreign_options::ForeignOptions;
 use super::values::{Word, one_of};
 use super::{Failure, raise_open_files, unless_printed, unless_stopped, unwritten};
 use crate::output::Output;
-use crate::show::{Activity, Amount, LINE, Page, json_text, stdout, tell_why, visible_path};
+use crate::show::{Amount, PROGRESS, Page, json_text, stdout, tell_why, visible_path};
 use crate::signals::stopping;
 
 mod checksums;
@@ -212,12 +212,12 @@ impl CpWatch for CpReporter<'_> {
     }
 
     fn progress(&self, bytes: u64) {
-        LINE.add(bytes);
+        PROGRESS.add(bytes);
     }
 
     fn entries(&self, count: usize) {
         let entries = self.entries.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
-        LINE.name(|| format!("{} ({} entries)", self.name, thousands(entries)));
+        PROGRESS.name(|| format!("{} ({} entries)", self.name, thousands(entries)));
     }
 
     fn wants_total(&self) -> bool {
@@ -225,7 +225,7 @@ impl CpWatch for CpReporter<'_> {
     }
 
     fn total(&self, all: &CpSummary) {
-        LINE.amount(Amount::Bytes(Some(all.bytes.saturating_sub(all.hole_bytes))));
+        PROGRESS.amount(Amount::Bytes(Some(all.bytes.saturating_sub(all.hole_bytes))));
     }
 }
 
@@ -288,7 +288,7 @@ fn copy_reported(
     stop: &Stop,
 ) -> anyhow::Result<(CpSummary, anyhow::Result<()>)> {
     let name = visible_path(&sources[0]);
-    let shows_progress = LINE.begin(true, Activity::new("copying", name.clone(), Amount::Bytes(None)));
+    let shows_progress = PROGRESS.begin(true, "copying", name.clone(), Amount::Bytes(None));
     let (mut copied, mut unprinted) = (Ok(CpSummary::default()), None);
     let copy = |list: Option<&mut (dyn Write + Send)>| {
         let reporter = CpReporter {
@@ -300,7 +300,7 @@ fn copy_reported(
             checksums: list.map(|list| Mutex::new(BufWriter::new(list))),
         };
         copied = cp::copy_trees(sources, target, &options(arguments), stop, &reporter);
-        LINE.end();
+        PROGRESS.end();
         unprinted = reporter.unwritten.into_inner();
         match reporter.checksums {
             // Then an old list stays.

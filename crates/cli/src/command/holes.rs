@@ -19,8 +19,7 @@ use super::confirm::require_agreement;
 use super::values::JsonOptions;
 use super::{Failure, expect_wishes, raise_open_files, unless_printed, unless_stopped, unwritten};
 use crate::show::{
-    Activity, Amount, HoleLines, HolesPicture, HolesSum, LINE, Page, Width, show_punched, stdout, tell_scan,
-    visible_path,
+    Amount, HoleLines, HolesPicture, HolesSum, PROGRESS, Page, Width, show_punched, stdout, tell_scan, visible_path,
 };
 use crate::signals::stopping;
 
@@ -184,7 +183,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let width = Width::of_stdout();
             let work = |file: &FileAt, stop: &Stop| {
                 let mut picture = HolesPicture::of(file.path(), width, show.map);
-                let shown = holes::show(file, show.scan, stop, &|bytes| LINE.add(bytes), &mut |stretch| {
+                let shown = holes::show(file, show.scan, stop, &|bytes| PROGRESS.add(bytes), &mut |stretch| {
                     picture.add(stretch);
                 })?;
                 Ok((shown, picture))
@@ -210,7 +209,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 is_unsafe: dig.sharing.is_unsafe,
             };
             let done = (!dig.dry_run).then_some("dug");
-            let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| LINE.add(bytes));
+            let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| PROGRESS.add(bytes));
             let reads = if dig.verify { ("verifying", 3) } else { ("digging", 1) };
             let sum = HolesSum::Dug(Dug::default(), how);
             each(&dig.which, Some(reads), sum, done, dig.explain, work, |lines, dug| {
@@ -274,10 +273,7 @@ fn each<T: Send>(
             .iter()
             .map(|path| path.metadata().map_or(0, |metadata| metadata.len()));
         let bytes = (!which.recursive).then(|| times * lengths.sum::<u64>());
-        LINE.begin(
-            true,
-            Activity::new(doing, visible_path(&which.paths[0]), Amount::Bytes(bytes)),
-        );
+        PROGRESS.begin(true, doing, visible_path(&which.paths[0]), Amount::Bytes(bytes));
     }
     let selection = Selection::new(taken, which.all_file_systems);
     let mut untold = None;
@@ -300,11 +296,11 @@ fn each<T: Send>(
         ControlFlow::Break(())
     };
     let work = |file: &FileAt| {
-        LINE.name(|| visible_path(file.path()));
+        PROGRESS.name(|| visible_path(file.path()));
         work(file, &stop)
     };
     let left = holes::each_file(&selection, &stop, work, each);
-    LINE.end();
+    PROGRESS.end();
     if untold.is_none() {
         let done = done.map(|done| format!("the files were {done}"));
         let finished = lines.finish(&left, caught.signal().is_some());

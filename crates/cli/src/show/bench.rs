@@ -12,7 +12,7 @@ use seekless_results::{bytes, counted, visible};
 
 use super::PLAIN;
 use super::page::Page;
-use super::progress::{Activity, Amount, LINE, whole_time};
+use super::progress::{Amount, PROGRESS, whole_time};
 use crate::signals::ending;
 
 /// Shows the progress of a run, and saves the run every few minutes, so that a power cut loses no more.
@@ -26,9 +26,8 @@ pub struct BenchProgress {
 impl BenchProgress {
     /// For a new run, or a resumed one, which already has a document.
     pub fn new(quiet: bool, document: Option<&Document>) -> Self {
-        let preparing = Activity::new("preparing", String::new(), Amount::default());
-        if LINE.begin(!quiet, preparing) {
-            LINE.keep_drawn();
+        if PROGRESS.begin(!quiet, "preparing", String::new(), Amount::default()) {
+            PROGRESS.keep_drawn();
         }
         Self {
             started: Instant::now(),
@@ -55,7 +54,7 @@ impl BenchProgress {
     fn show(&self, doing: &'static str, name: &str, words: String) {
         let part = self.started.elapsed().as_secs_f64() / self.expected.as_secs_f64();
         let amount = Amount::Words(words, part.is_finite().then_some(part));
-        LINE.set(Activity::new(doing, visible(name).into_owned(), amount));
+        PROGRESS.set(doing, visible(name).into_owned(), amount);
     }
 }
 

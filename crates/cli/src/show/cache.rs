@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
-use super::progress::{Activity, Amount, LINE, stderr};
+use super::progress::{Amount, PROGRESS, stderr};
 use super::units::{bar, files, percent};
 use super::visible::{object, visible_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
@@ -58,7 +58,7 @@ impl CacheWatch for CacheLines<'_> {
         self.files += 1;
         if let Some(doing) = self.doing.filter(|_| self.files.is_multiple_of(FILES_PER_LOOK)) {
             let amount = Amount::Words(files(self.files), None);
-            LINE.set(Activity::new(doing, visible_path(&file.path), amount));
+            PROGRESS.set(doing, visible_path(&file.path), amount);
         }
         if self.format.top > 0
             && let Some((resident_bytes @ 1.., _)) = known(&file.resident)

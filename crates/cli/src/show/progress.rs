@@ -36,7 +36,7 @@ const SHORTEST_NAME: usize = 6;
 const DONE: Style = AnsiColor::Cyan.on_default();
 
 /// The progress line of this process.
-pub static LINE: StatusLine = StatusLine {
+pub static PROGRESS: StatusLine = StatusLine {
     is_on: AtomicBool::new(false),
     state: Mutex::new(None),
 };
@@ -49,13 +49,12 @@ pub struct StatusLine {
 
 /// The work in progress.
 #[derive(Clone, Debug, Default)]
-pub struct Activity {
+struct Activity {
     /// A verb, as in `comparing`.
-    pub doing: &'static str,
+    doing: &'static str,
     /// The name of the file, without control characters. If there is no room, its start is cut off.
-    pub name: String,
-    /// The amount of work.
-    pub amount: Amount,
+    name: String,
+    amount: Amount,
 }
 
 /// Makes words of a figure.
@@ -91,11 +90,11 @@ struct State {
 
 impl StatusLine {
     /// Starts to show work, if that is wanted and standard error is a terminal. Returns whether it does.
-    pub fn begin(&self, is_wanted: bool, work: Activity) -> bool {
+    pub fn begin(&self, is_wanted: bool, doing: &'static str, name: String, amount: Amount) -> bool {
         let is_on = is_wanted && call::error().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb");
         let now = Instant::now();
         let state = State {
-            work,
+            work: Activity { doing, name, amount },
             done: 0,
             samples: VecDeque::from([(now, 0)]),
             next: now + SILENCE,
@@ -114,9 +113,9 @@ impl StatusLine {
     }
 
     /// Shows another part of the same work.
-    pub fn set(&self, work: Activity) {
+    pub fn set(&self, doing: &'static str, name: String, amount: Amount) {
         self.with(|state, now| {
-            state.work = work;
+            state.work = Activity { doing, name, amount };
             state.draw(now);
         });
     }
@@ -231,11 +230,6 @@ fn write(text: &str) {
 }
 
 impl Activity {
-    /// Work on the file of a name.
-    pub fn new(doing: &'static str, name: String, amount: Amount) -> Self {
-        Self { doing, name, amount }
-    }
-
     /// The part to draw as a bar, if there is room for one, and the text after it.
     fn fitted(&self, done: u64, rate: Option<f64>, room: usize) -> (Option<f64>, String) {
         let (part, figures) = self.figures(done, rate);
@@ -342,8 +336,8 @@ fn adapted(text: impl Write + 'static, choice: ColorChoice) -> impl Write {
 
 impl Write for Cleared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if LINE.is_on.load(Ordering::Relaxed) && self.0.is_terminal() {
-            LINE.erase();
+        if PROGRESS.is_on.load(Ordering::Relaxed) && self.0.is_terminal() {
+            PROGRESS.erase();
         }
         self.0.write(bytes)
     }

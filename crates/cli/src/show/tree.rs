@@ -15,7 +15,7 @@ use seekless_tools::tree::{
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
-use super::progress::{Activity, Amount, LINE, stderr};
+use super::progress::{Amount, PROGRESS, stderr};
 use super::units::{counted, files, plural, seconds, thousands};
 use super::visible::{json_line, object, visible_path, with_path};
 use super::wrap::{Width, wrapped};
@@ -75,7 +75,7 @@ impl TreeWatch for Differences<'_> {
         let (rate, differences) = (rate(done_bytes as f64 / seconds), thousands(so_far.differences));
         let words = format!("{files}, {size}, {rate}, {differences} differ");
         let name = visible_path(large.map_or(self.roots[0], |pair| &pair.path));
-        LINE.set(Activity::new("comparing", name, Amount::Words(words, part)));
+        PROGRESS.set("comparing", name, Amount::Words(words, part));
         // Flush, so that a reader sees the differences found so far.
         if let Err(error) = self.out.flush() {
             self.broken.get_or_insert(error);
@@ -147,7 +147,7 @@ impl<'a> Differences<'a> {
 
     /// Ends the output; with `has_stats`, writes a summary to standard error.
     pub fn finish(mut self, summary: &TreeSummary, has_stats: bool) -> io::Result<()> {
-        LINE.end();
+        PROGRESS.end();
         if let Some(error) = self.broken {
             return Err(error);
         }

@@ -33,7 +33,7 @@ use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::show::{
-    BenchProgress, LINE, PLAIN, Page, RunParts, is_simulated, json_text, next_command, show_known, show_regrets,
+    BenchProgress, PLAIN, PROGRESS, Page, RunParts, is_simulated, json_text, next_command, show_known, show_regrets,
     show_run, stderr, too_large,
 };
 use crate::signals::{Caught, stopping};
@@ -329,7 +329,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     let mut progress = BenchProgress::new(arguments.quiet, document);
     let run = seekless_lab::run(&bench, stop, &mut progress);
     drop(lock);
-    LINE.end();
+    PROGRESS.end();
     let run = match (run, caught.signal()) {
         (Err(_), Some(signal)) => {
             let _ = writeln!(stderr(), "seekless: interrupted before anything was measured");

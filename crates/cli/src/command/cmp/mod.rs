@@ -23,7 +23,7 @@ use signal_hook::consts::SIGPIPE;
 use options::{Asked, Flag, TABLE, parse};
 
 use super::Failure;
-use crate::show::{Activity, Amount, Cleared, LINE, visible_path};
+use crate::show::{Amount, Cleared, PROGRESS, visible_path};
 use crate::signals::number;
 use crate::{call, color, config};
 use words::{ended, explanation, object, shown, words};
@@ -139,7 +139,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     }
     let mut out = Cleared(call::output());
     let result = compare(&request, &mut out);
-    LINE.end();
+    PROGRESS.end();
     let exit_code = match &result {
         Ok(outcome) if outcome.verdict == CmpVerdict::Equal => 0,
         Ok(_) => EXIT_DIFFERENT,
@@ -182,8 +182,9 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
 fn progress(request: &CmpRequest) -> Option<Moved> {
     let name = request.names.iter().find(|name| *name != "-");
     let name = name.map_or_else(String::new, |name| visible_path(name.as_ref()));
-    LINE.begin(true, Activity::new("comparing", name, Amount::Bytes(None)))
-        .then_some(|done, of| LINE.moved("comparing", done, Amount::Bytes(of)))
+    PROGRESS
+        .begin(true, "comparing", name, Amount::Bytes(None))
+        .then_some(|done, of| PROGRESS.moved("comparing", done, Amount::Bytes(of)))
 }
 
 /// Whether standard output is /dev/null; then the first difference suffices.

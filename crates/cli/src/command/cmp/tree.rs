@@ -21,7 +21,7 @@ use crate::command::profile::NoProfile;
 use crate::command::values::JsonOptions;
 use crate::command::{Failure, raise_open_files, standard_input, unless_stopped};
 use crate::show::{
-    Activity, Cleared, Differences, Form, LINE, explained, files, planned_batches, show_same_size, stderr, stdout,
+    Amount, Cleared, Differences, Form, PROGRESS, explained, files, planned_batches, show_same_size, stderr, stdout,
     tell_why, visible_path,
 };
 use crate::signals::{Caught, stopping};
@@ -121,7 +121,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
         exclude: Some(&exclude).filter(|globs| !globs.is_empty()),
         ..TreeOptions::default()
     };
-    LINE.begin(form != Form::Silent, Activity::default());
+    PROGRESS.begin(form != Form::Silent, "comparing", String::new(), Amount::default());
     // The stream for terminals would remove zero bytes.
     let plain: Box<dyn Write> = if form == Form::Null {
         Box::new(Cleared(call::output()))

@@ -25,7 +25,7 @@ use crate::command::values::JsonOptions;
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::hint::WITHOUT_LEASES;
 use crate::output::{Output, require_own};
-use crate::show::{ActReport, Activity, Amount, LINE};
+use crate::show::{ActReport, Amount, PROGRESS};
 use crate::signals::{Caught, stopping};
 
 /// Carry out a plan, which may be edited.
@@ -150,12 +150,12 @@ impl ActRequest {
         let (stop, caught) = stopping(Stop::stop)?;
         expect_wishes()?;
         let mut steps: Vec<Step> = self.chosen.steps().cloned().collect();
-        LINE.begin(!quiet, progress("checking", steps.len()));
+        PROGRESS.begin(!quiet, "checking", String::new(), all(&steps));
         let mut left: Vec<Option<StepOutcome>> = vec![None; steps.len()];
         for (number, outcome) in act::check(&self.action, &steps, &options) {
             left[number] = Some(outcome);
         }
-        LINE.end();
+        PROGRESS.end();
         let mut acts = ActReport::new(&self.action, form);
         for refused in &self.chosen.refused {
             acts.refused(refused)?;
@@ -227,7 +227,7 @@ impl ActRequest {
         quiet: bool,
     ) -> Result<(), Failure> {
         // Even if there is nothing to do, killed runs are recovered.
-        LINE.begin(!quiet && !steps.is_empty(), progress("acting", steps.len()));
+        PROGRESS.begin(!quiet && !steps.is_empty(), "acting", String::new(), all(steps));
         let shared = Mutex::new((&mut *acts, 0, Ok(())));
         let tell = |told: RunEvent<'_>| {
             let mut shared = lock_mutex(&shared);
@@ -241,14 +241,14 @@ impl ActRequest {
                 shared.0.skip();
                 return;
             }
-            LINE.moved("acting", shared.1, Amount::Files(Some(steps.len() as u64)));
+            PROGRESS.moved("acting", shared.1, all(steps));
             let told = shared.0.outcome(&steps[number], outcome);
             if shared.2.is_ok() {
                 shared.2 = told;
             }
         };
         let ran = act::run(&self.action, steps, options, stop, &tell);
-        LINE.end();
+        PROGRESS.end();
         let (_, _, told) = into_unlocked(shared);
         let ran = ran.map_err(|error| unsourced(&error))?;
         if !steps.is_empty() || acts.has_needless() {
@@ -307,10 +307,7 @@ pub fn unsourced(error: &act::Error) -> anyhow::Error {
     anyhow!("{error}")
 }
 
-fn progress(doing: &'static str, of: usize) -> Activity {
-    Activity {
-        doing,
-        name: String::new(),
-        amount: Amount::Files(Some(of as u64)),
-    }
+/// The amount of work of these steps.
+fn all(steps: &[Step]) -> Amount {
+    Amount::Files(Some(steps.len() as u64))
 }

@@ -16,7 +16,7 @@ use seekless_tools::walk::Selection;
 use super::{Arguments, DuplicatesForm, PathArguments, begin, filter, tell};
 use crate::command::values::{Word, one_of};
 use crate::command::{Failure, raise_open_files, unless_printed, unless_stopped};
-use crate::show::{LINE, Page, counted, show_elsewhere, stderr, visible_path};
+use crate::show::{PROGRESS, Page, counted, show_elsewhere, stderr, visible_path};
 use crate::signals::stopping;
 
 /// List files with digests, to compare machines and drives.
@@ -94,7 +94,7 @@ pub fn run(arguments: &CatalogueArguments) -> Result<u8, Failure> {
             tell(progress, "digesting");
         },
     );
-    LINE.end();
+    PROGRESS.end();
     let written = written.map_err(anyhow::Error::from)?;
     show_unread(&written.failures, &written.changed);
     if written.is_stopped {
@@ -178,7 +178,7 @@ pub fn against(arguments: &Arguments, paths: &[PathBuf], catalogues: &[PathBuf])
             tell(progress, "digesting");
         },
     );
-    LINE.end();
+    PROGRESS.end();
     let found = found.map_err(anyhow::Error::from)?;
     show_unread(&found.failures, &found.changed);
     unless_stopped(&caught)?;

@@ -33,7 +33,7 @@ use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, standard_input, unless_printed, unless_stopped};
 use crate::call::UserDirectories;
 use crate::show::{
-    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, planned_batches, seconds, show_duplicates,
+    Amount, DuplicatesForm, JsonForm, PROGRESS, counted, explained, planned_batches, seconds, show_duplicates,
     show_failures, stderr, tell_why, visible_path,
 };
 use crate::signals::stopping;
@@ -323,7 +323,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let found = dupes::find(&selection, &filter, &options, &stop, &|progress| {
         tell(progress, "comparing");
     });
-    LINE.end();
+    PROGRESS.end();
     let form = match arguments.json.form() {
         Some(JsonForm::Document) => DuplicatesForm::Json,
         Some(JsonForm::Lines) => DuplicatesForm::Jsonl,
@@ -361,15 +361,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
 
 /// Shows progress from here on.
 fn begin(paths: &[PathBuf], is_quiet: bool) {
-    let work = Activity::new("listing", visible_path(&paths[0]), Amount::default());
-    LINE.begin(!is_quiet, work);
+    PROGRESS.begin(!is_quiet, "listing", visible_path(&paths[0]), Amount::default());
 }
 
 fn tell(progress: SearchProgress, last: &'static str) {
     match progress {
-        SearchProgress::Listed(number) => LINE.moved("listing", number, Amount::Files(None)),
-        SearchProgress::Read(done, of) => LINE.moved("reading", done, Amount::Files(Some(of))),
-        SearchProgress::Compared(done, of) => LINE.moved(last, done, Amount::Bytes(Some(of))),
+        SearchProgress::Listed(number) => PROGRESS.moved("listing", number, Amount::Files(None)),
+        SearchProgress::Read(done, of) => PROGRESS.moved("reading", done, Amount::Files(Some(of))),
+        SearchProgress::Compared(done, of) => PROGRESS.moved(last, done, Amount::Bytes(Some(of))),
     }
 }
 

@@ -20,7 +20,7 @@ use super::how::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::hint::Hinted;
 use crate::show::{
-    Activity, Amount, LINE, Page, UndoneFiles, journal_json, json_text, list_journals, name_of, stderr, visible_path,
+    Amount, PROGRESS, Page, UndoneFiles, journal_json, json_text, list_journals, name_of, stderr, visible_path,
 };
 use crate::signals::stopping;
 
@@ -87,10 +87,7 @@ pub fn run(arguments: &UndoArguments) -> Result<u8, Failure> {
     let (stop, caught) = stopping(Stop::stop)?;
     expect_wishes()?;
     let doing = if arguments.dry_run { "checking" } else { "restoring" };
-    LINE.begin(
-        !arguments.quiet,
-        Activity::new(doing, String::new(), Amount::Files(None)),
-    );
+    PROGRESS.begin(!arguments.quiet, doing, String::new(), Amount::Files(None));
     let shared = RefCell::new((UndoneFiles::default(), Page::stdout(), Ok(())));
     let tell = |step: &UndoneStep<'_>| {
         let (files, page, told) = &mut *shared.borrow_mut();
@@ -98,14 +95,14 @@ pub fn run(arguments: &UndoArguments) -> Result<u8, Failure> {
         if told.is_ok() {
             *told = added;
         }
-        LINE.moved(doing, files.steps, Amount::Files(Some(step.of)));
+        PROGRESS.moved(doing, files.steps, Amount::Files(Some(step.of)));
     };
     let done = if arguments.dry_run {
         undo_preview(&journal, &stop, &tell)
     } else {
         undo(&journal, &stop, &tell)
     };
-    LINE.end();
+    PROGRESS.end();
     done.map_err(|error| unsourced(&error))?;
     let (files, mut page, told) = shared.into_inner();
     told.and_then(|()| files.finish(&mut page, arguments.dry_run))?;

@@ -26,7 +26,7 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, standard_input, unwritten};
 use crate::call;
 use crate::output::refuse_input;
-use crate::show::{Activity, Amount, LINE, Page, explained, json_text, stderr, tell_why, visible_path};
+use crate::show::{Amount, PROGRESS, Page, explained, json_text, stderr, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Apply many small edits to a file with few writes.
@@ -229,7 +229,7 @@ fn require_file(path: &Path) -> anyhow::Result<u64> {
 
 fn read(arguments: &Arguments, from: Option<&Path>) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn Read, name: &str, bytes: Option<u64>| {
-        LINE.begin(true, Activity::new("reading", name.to_owned(), Amount::Bytes(bytes)));
+        PROGRESS.begin(true, "reading", name.to_owned(), Amount::Bytes(bytes));
         let batch = Batch::within(arguments.memory);
         let mut from = BufReader::with_capacity(BUFFER_BYTES, Told(from));
         read_updates(&mut from, batch).with_context(|| name.to_owned())
@@ -253,7 +253,7 @@ fn read(arguments: &Arguments, from: Option<&Path>) -> anyhow::Result<Batch> {
 
 /// Shows a step without a count in the progress line.
 fn show_step(doing: &'static str, path: &Path) {
-    LINE.set(Activity::new(doing, visible_path(path), Amount::default()));
+    PROGRESS.set(doing, visible_path(path), Amount::default());
 }
 
 /// Bytes of updates that are read at a time. The reader first fills its buffer with zeros, which takes 0.3 ms for a MiB of fresh memory.
@@ -265,7 +265,7 @@ struct Told<'a>(&'a mut dyn Read);
 impl Read for Told<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.0.read(buffer)?;
-        LINE.add(read as u64);
+        PROGRESS.add(read as u64);
         Ok(read)
     }
 }
@@ -339,7 +339,7 @@ impl<'a> Job<'a> {
             commit_watched(&arguments.file, updates, &how, watch)
         };
         let amount = Amount::Bytes(Some(chosen.cost.work.written_bytes));
-        LINE.begin(true, Activity::new("updating", visible_path(&arguments.file), amount));
+        PROGRESS.begin(true, "updating", visible_path(&arguments.file), amount);
         let done = attempt(chosen.plan.method, &self.updates);
         match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
             Some(reason) if self.choice.method().is_none() => {
@@ -376,7 +376,7 @@ fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
 impl Watch for Caught {
     fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         match step.kind {
-            StepKind::Write => LINE.add(step.bytes),
+            StepKind::Write => PROGRESS.add(step.bytes),
             StepKind::Sync => show_step("syncing", step.path),
             _ => {}
         }
