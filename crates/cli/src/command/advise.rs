@@ -21,8 +21,7 @@ use super::values::{Word, one_of, size_of_at_least};
 use crate::code::{LANGUAGES, Language};
 use crate::config;
 use crate::show::{
-    Page, advice_json, directory_of, json_text, settings_json, show_advice, show_settings, storage_settings,
-    visible_path,
+    Page, advice_json, directory_of, settings_json, show_advice, show_settings, storage_settings, visible_path,
 };
 
 /// Say which method to use for a file, how long it will take, and how sure that is.
@@ -187,7 +186,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(language) = arguments.code {
         write!(page, "{}", language.program_of_plan(method)?)?;
     } else if arguments.json {
-        write!(page, "{}", json_text(&advice_json(&question, &advice))?)?;
+        page.json(&advice_json(&question, &advice))?;
     } else {
         let can_print = LANGUAGES
             .iter()
@@ -215,7 +214,7 @@ fn settings(path: &Path, is_json: bool) -> Result<(), Failure> {
     let settings = storage_settings(&facts, gain);
     let mut page = Page::stdout();
     if is_json {
-        write!(page, "{}", json_text(&settings_json(&settings))?)?;
+        page.json(&settings_json(&settings))?;
     } else {
         show_settings(&mut page, &settings, &visible_path(directory))?;
     }

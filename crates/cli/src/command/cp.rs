@@ -22,7 +22,7 @@ use self::foreign_options::ForeignOptions;
 use super::values::{Word, one_of};
 use super::{Failure, raise_open_files, unless_printed, unless_stopped, unwritten};
 use crate::output::Output;
-use crate::show::{Amount, PROGRESS, Page, json_text, stdout, tell_why, visible_path};
+use crate::show::{Amount, PROGRESS, Page, stdout, tell_why, visible_path};
 use crate::signals::stopping;
 
 mod checksums;
@@ -357,7 +357,7 @@ fn options(arguments: &Arguments) -> CpOptions {
 fn print_json(summary: &CpSummary, seconds: f64) -> anyhow::Result<()> {
     let mut object = json!(summary);
     object["seconds"] = seconds.into();
-    Ok(write!(stdout(), "{}", json_text(&object)?)?)
+    Ok(Page::stdout().json(&object)?)
 }
 
 /// What was done, in a few lines; nothing for a single file.

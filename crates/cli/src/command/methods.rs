@@ -12,9 +12,7 @@ use serde_json::Value;
 
 use super::values::{Word, one_of};
 use crate::code::{LANGUAGES, Language};
-use crate::show::{
-    Page, json_text, list_method, list_methods, method_json, methods_json, summarize_methods, tried_methods,
-};
+use crate::show::{Page, list_method, list_methods, method_json, methods_json, summarize_methods, tried_methods};
 use crate::test_directory::TestDirectory;
 
 /// List the methods, and test which are available on this storage.
@@ -80,7 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match chosen {
         Some(Chosen::One(method)) => show_one(&mut page, &method, &probe.availability(&method), arguments.json)?,
         Some(Chosen::Matching(methods)) => show_matching(&mut page, &methods, &mut probe, arguments.json)?,
-        None if arguments.json => write!(page, "{}", json_text(&methods_json(&operations, &mut probe))?)?,
+        None if arguments.json => page.json(&methods_json(&operations, &mut probe))?,
         None if what.is_some() || arguments.all => list_methods(&mut page, &operations, &mut probe)?,
         None => summarize_methods(&mut page, &mut probe)?,
     }
@@ -136,7 +134,7 @@ fn show_matching(
     let rows: Vec<_> = methods.iter().zip(available.collect::<Vec<_>>()).collect();
     if json {
         let rows = rows.iter().map(|((_, method), tried)| method_json(method, tried));
-        return write!(page, "{}", json_text(&rows.collect::<Value>())?);
+        return page.json(&rows.collect::<Value>());
     }
     rows.iter()
         .try_for_each(|((name, method), tried)| list_method(page, name, method, tried))
@@ -144,7 +142,7 @@ fn show_matching(
 
 fn show_one(page: &mut Page<'_>, method: &Method, availability: &Availability, json: bool) -> std::io::Result<()> {
     if json {
-        return write!(page, "{}", json_text(&method_json(method, availability))?);
+        return page.json(&method_json(method, availability));
     }
     writeln!(page, "{method}\n  {}", method.mechanism().about)?;
     match availability.reason() {

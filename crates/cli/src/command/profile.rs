@@ -15,7 +15,7 @@ use seekless_results::{counted, visible};
 use super::{Failure, unless_failed};
 use crate::config;
 use crate::output::Output;
-use crate::show::{Page, json_text, profile_json, profile_page, shortened, show_profile, stderr};
+use crate::show::{Page, profile_json, profile_page, shortened, show_profile, stderr};
 
 /// Show, list, export, import and remove profiles: summaries of the saved runs of a storage.
 ///
@@ -237,7 +237,7 @@ fn show(asked: &Show) -> Result<(), Failure> {
     }
     let mut page = Page::stdout();
     if *json {
-        write!(page, "{}", json_text(&found.profile())?)?;
+        page.json(&found.profile())?;
     } else {
         show_profile(&mut page, &found)?;
     }
@@ -275,11 +275,7 @@ fn list(json: bool) -> Result<(), Failure> {
         }
     }
     if json {
-        write!(
-            page,
-            "{}",
-            json_text(&all.iter().map(profile_json).collect::<serde_json::Value>())?
-        )?;
+        page.json(&all.iter().map(profile_json).collect::<Vec<_>>())?;
     } else if all.is_empty() && failed.is_empty() {
         writeln!(page, "There are no profiles yet. `seekless bench` makes one.")?;
     } else {

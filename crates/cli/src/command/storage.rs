@@ -10,7 +10,7 @@ use seekless::{DeviceUse, Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
 use super::{Failure, unless_printed};
-use crate::show::{Described, FoundStorage, Page, StorageBehind, json_text, reason_behind, show_storage, storage_json};
+use crate::show::{Described, FoundStorage, Page, StorageBehind, reason_behind, show_storage, storage_json};
 use crate::test_directory::TestDirectory;
 
 /// Show the file systems and devices behind files and directories, and which features work there.
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     test_directory.remove();
     let mut page = Page::stdout();
     if arguments.json {
-        write!(page, "{}", json_text(&storage_json(&all))?)?;
+        page.json(&storage_json(&all))?;
     } else {
         show_storage(&mut page, &all)?;
     }

@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
+use serde::Serialize;
 
 use super::progress::{stderr, stdout};
 use super::units::plural;
+use super::visible::json_text;
 use super::wrap::{Width, columns_of, wrapped};
 use super::{DIM, WARNING};
 use crate::call;
@@ -63,6 +65,11 @@ impl<'a> Page<'a> {
         let gap = at.saturating_sub(columns_of(label));
         let text = wrapped(at, text, self.width);
         writeln!(self.out, "{style}{label}{style:#}{:gap$}{text}", "")
+    }
+
+    /// Writes a JSON document.
+    pub fn json(&mut self, document: &impl Serialize) -> io::Result<()> {
+        self.out.write_all(json_text(document)?.as_bytes())
     }
 
     /// Writes a note about the output above it.

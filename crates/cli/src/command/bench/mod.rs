@@ -33,8 +33,8 @@ use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::show::{
-    BenchProgress, PLAIN, PROGRESS, Page, RunParts, is_simulated, json_text, next_command, show_known, show_regrets,
-    show_run, stderr, too_large,
+    BenchProgress, PLAIN, PROGRESS, Page, RunParts, is_simulated, next_command, show_known, show_regrets, show_run,
+    stderr, too_large,
 };
 use crate::signals::{Caught, stopping};
 use crate::{budget, config};
@@ -510,7 +510,7 @@ fn list(json: bool) -> anyhow::Result<()> {
     if json {
         let object = |name| Ok(json!({"name": name, "about": Experiment::builtin(name)?.about}));
         let all: anyhow::Result<Value> = Experiment::builtin_names().into_iter().map(object).collect();
-        return Ok(write!(page, "{}", json_text(&all?)?)?);
+        return Ok(page.json(&all?)?);
     }
     for name in Experiment::builtin_names() {
         let about = Experiment::builtin(name)?.about;

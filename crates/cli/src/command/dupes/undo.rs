@@ -19,9 +19,7 @@ use super::act::unsourced;
 use super::how::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::hint::Hinted;
-use crate::show::{
-    Amount, PROGRESS, Page, UndoneFiles, journal_json, json_text, list_journals, name_of, stderr, visible_path,
-};
+use crate::show::{Amount, PROGRESS, Page, UndoneFiles, journal_json, list_journals, name_of, stderr, visible_path};
 use crate::signals::stopping;
 
 /// Undo what was done with duplicates.
@@ -69,7 +67,7 @@ pub fn run(arguments: &UndoArguments) -> Result<u8, Failure> {
         let mut page = Page::stdout();
         if arguments.json {
             let all = journals.iter().map(|journal| journal_json(journal, &started(journal)));
-            write!(page, "{}", json_text(&all.collect::<Vec<_>>())?)?;
+            page.json(&all.collect::<Vec<_>>())?;
         } else {
             list_journals(&mut page, &journals, &started)?;
         }

@@ -19,8 +19,8 @@ use super::{Failure, unless_failed};
 use crate::config;
 use crate::output::Output;
 use crate::show::{
-    PLAIN, Page, RunParts, held_bytes, json_text, list_runs, next_command, runs_json, show_comparison, show_rankings,
-    show_run, too_large,
+    PLAIN, Page, RunParts, held_bytes, list_runs, next_command, runs_json, show_comparison, show_rankings, show_run,
+    too_large,
 };
 
 /// List, show, compare and exchange saved runs.
@@ -177,7 +177,7 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     }
     let mut page = Page::stdout();
     if json {
-        write!(page, "{}", json_text(&runs_json(&runs))?)?;
+        page.json(&runs_json(&runs))?;
     } else {
         list_runs(&mut page, &runs, &documents)?;
         if let Some(warning) = too_large(&documents) {
@@ -193,7 +193,7 @@ fn show(store: &Store, id: &OsStr, parts: RunParts, alone: bool, json: bool) -> 
     let run = over_sittings(&document.read()?, alone || document.origin == Origin::Imported);
     let mut page = Page::stdout();
     if json {
-        return Ok(write!(page, "{}", json_text(&run)?)?);
+        return Ok(page.json(&run)?);
     }
     writeln!(page, "Run      {}{}\n", visible(&document.id), whose(&document))?;
     show_run(&mut page, &run, parts)?;
@@ -242,7 +242,7 @@ fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
             "objections": objections,
             "comparison": comparison,
         });
-        write!(page, "{}", json_text(&value)?)?;
+        page.json(&value)?;
     } else {
         page.say(PLAIN, &comparison.answer_in_words())?;
         for (word, document) in ["First", "Second"].into_iter().zip(&documents) {
@@ -260,7 +260,7 @@ fn rank(store: &Store, all: bool, json: bool) -> Result<(), Failure> {
     let rankings = table(&by_origin);
     let mut page = Page::stdout();
     if json {
-        write!(page, "{}", json_text(&rankings)?)?;
+        page.json(&rankings)?;
     } else if rankings.is_empty() {
         writeln!(
             page,

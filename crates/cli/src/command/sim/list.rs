@@ -19,13 +19,11 @@ pub struct Arguments {
 
 #[cfg(target_os = "linux")]
 pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> {
-    use std::io::Write;
-
     use seekless_sim::device::{devices, report};
     use serde_json::json;
 
     use crate::command::unless_failed;
-    use crate::show::{PLAIN, Page, json_text};
+    use crate::show::{PLAIN, Page};
 
     super::clear_stale()?;
     let mut errors = Vec::new();
@@ -45,11 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
             .iter()
             .map(|(name, state, report)| json!({"name": name.as_str(), "state": state, "report": report}));
         let document = json!({"devices": objects.collect::<Vec<_>>()});
-        writeln!(
-            crate::show::stdout(),
-            "{}",
-            json_text(&document).map_err(anyhow::Error::from)?
-        )?;
+        Page::stdout().json(&document)?;
         return unless_failed(errors);
     }
     let mut page = Page::stdout();

@@ -1,7 +1,7 @@
 //! `seekless sim show`: models with their parameters and published figures, and what a list of requests takes on them.
 
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -13,7 +13,7 @@ use seekless_sim::trace::{TracedRequest, read_trace};
 
 use crate::command::values::one_of;
 use crate::output::Output;
-use crate::show::{Page, json_text, list_models, models_json, show_model, show_replays, visible_path};
+use crate::show::{Page, list_models, models_json, show_model, show_replays, visible_path};
 
 /// Show the models: their parameters, and the published figures that they reproduce.
 ///
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         } else {
             &arguments.models
         };
-        return Ok(write!(page, "{}", json_text(&models_json(models))?)?);
+        return Ok(page.json(&models_json(models))?);
     }
     if arguments.models.is_empty() {
         return Ok(list_models(&mut page)?);

@@ -26,7 +26,7 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, standard_input, unwritten};
 use crate::call;
 use crate::output::refuse_input;
-use crate::show::{Amount, PROGRESS, Page, explained, json_text, stderr, tell_why, visible_path};
+use crate::show::{Amount, PROGRESS, Page, explained, stderr, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Apply many small edits to a file with few writes.
@@ -176,8 +176,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     let told = if arguments.json {
-        let text = json_text(&in_json(&job, &chosen, done.as_ref(), &times))?;
-        write!(page, "{text}").map_err(anyhow::Error::from)
+        page.json(&in_json(&job, &chosen, done.as_ref(), &times))
     } else {
         show(&mut page, &job, &chosen, done.as_ref())
     };

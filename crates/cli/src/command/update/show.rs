@@ -1,15 +1,15 @@
 //! The output of `seekless update`, as text and as JSON.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use seekless::update::{Recovered, Safety, UpdateCost, UpdatePlan, Updated, naive};
 use seekless_results::bytes;
 use serde_json::{Value, json};
 
 use super::{Arguments, Job, Times};
-use crate::show::{PLAIN, Page, counted, json_text, seconds, visible_path, with_path};
+use crate::show::{PLAIN, Page, counted, seconds, visible_path, with_path};
 
-pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>) -> anyhow::Result<()> {
+pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>) -> io::Result<()> {
     let (arguments, updates) = (job.arguments, &job.updates);
     let file = visible_path(&arguments.file);
     let given = counted(updates.given(), "update");
@@ -56,7 +56,7 @@ fn amplification_words(amplification: f64, cost: &UpdateCost) -> String {
 }
 
 /// Shows the cost of the updates one by one and as planned.
-fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow::Result<()> {
+fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> io::Result<()> {
     let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.plan.method.options().durability());
     let mut line = |name: &str, [writes, read, written, predicted]: [&str; 4]| {
         writeln!(page, "{name:<12}{writes:>12}{read:>12}{written:>12}{predicted:>12}")
@@ -97,7 +97,7 @@ pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times
     with_path(object, "path", Some(&job.arguments.file))
 }
 
-pub fn show_recovered(page: &mut Page<'_>, arguments: &Arguments, recovered: Recovered) -> std::io::Result<()> {
+pub fn show_recovered(page: &mut Page<'_>, arguments: &Arguments, recovered: Recovered) -> io::Result<()> {
     let (word, updates) = match recovered {
         Recovered::Nothing => ("nothing", 0),
         Recovered::Undone => ("undone", 0),
@@ -105,7 +105,7 @@ pub fn show_recovered(page: &mut Page<'_>, arguments: &Arguments, recovered: Rec
     };
     if arguments.json {
         let object = json!({ "recovered": word, "records": updates });
-        return write!(page, "{}", json_text(&object)?);
+        return page.json(&object);
     }
     let what = match recovered {
         Recovered::Nothing => "no update was interrupted; there is nothing to recover.",
