@@ -251,9 +251,12 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
     let started = Instant::now();
     let (summary, written) = copy_reported(arguments, sources, target, checksums, &stop)?;
     let seconds = started.elapsed().as_secs_f64();
-    let written = written.and_then(|()| match arguments.json {
-        true => print_json(&summary, seconds),
-        false => print_summary(&summary, seconds, arguments),
+    let written = written.and_then(|()| {
+        if arguments.json {
+            print_json(&summary, seconds)
+        } else {
+            print_summary(&summary, seconds, arguments)
+        }
     });
     written.with_context(|| unwritten(Some("the files were copied")))?;
     if arguments.explain {

@@ -209,7 +209,7 @@ fn moved_to_hub(mut words: impl Iterator<Item = OsString>) -> Option<clap::Error
 
 /// Parses the command line, with the user's defaults.
 pub fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
-    let refused = dupes::habits::refused(words.iter().cloned()).or_else(|| moved_to_hub(words.iter().cloned()));
+    let refused = dupes::foreign_words::refused(words.iter().cloned()).or_else(|| moved_to_hub(words.iter().cloned()));
     if let Some(error) = refused {
         return Err(error);
     }

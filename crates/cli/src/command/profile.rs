@@ -15,7 +15,7 @@ use seekless_results::{counted, visible};
 use super::{Failure, unless_failed};
 use crate::config;
 use crate::output::Output;
-use crate::show::{Page, profile_json, profile_page, shortened, show_profile, stderr};
+use crate::show::{Page, profile_json, profile_page, shortened, show_profile, stderr, visible_path};
 
 /// Show, list, export, import and remove profiles: summaries of the saved runs of a storage.
 ///
@@ -139,9 +139,7 @@ Examples:
 /// Makes the profiles of storages again, also for all users if `is_shared`. If that fails, what was saved or removed stays so.
 pub(super) fn renew_profiles(storages: &[Storage], is_shared: bool) {
     let renewed = config::store().map_err(anyhow::Error::from).and_then(|store| {
-        if let Some(exposed) = store.exposed() {
-            return Err(anyhow!("{exposed}; with sudo, use `sudo -H`, or set XDG_DATA_HOME"));
-        }
+        require_private()?;
         let directory = own_directory().context(NO_HOME)?;
         let renewed = store.renew_profiles(storages, &directory)?;
         if is_shared {
@@ -257,7 +255,7 @@ fn keep_for_all(found: &StorageProfile) -> anyhow::Result<()> {
     let kept = kept
         .first()
         .context("you have no saved run on this storage; `seekless bench --system` makes one")?;
-    let _ = writeln!(stderr(), "Kept for all users: {}", visible(&kept.display().to_string()));
+    let _ = writeln!(stderr(), "Kept for all users: {}", visible_path(kept));
     Ok(())
 }
 
@@ -283,23 +281,14 @@ fn list(json: bool) -> Result<(), Failure> {
             let profile = &found.head;
             let place = profile.mount_point.as_deref();
             let place = place.unwrap_or(if found.is_borrowed() { "imported" } else { "?" });
-            let devices = profile
-                .storage
-                .devices
-                .iter()
-                .map(|device| format!(" on {}", device.name));
-            let text = format!(
-                "{place}: {}{}, {}",
-                profile.storage.file_system,
-                devices.collect::<String>(),
-                counted(profile.sittings.into(), "sitting")
+            let devices = profile.storage.devices.iter();
+            let devices: String = devices.map(|device| format!(" on {}", device.name)).collect();
+            let (system, sittings) = (
+                &profile.storage.file_system,
+                counted(profile.sittings.into(), "sitting"),
             );
-            writeln!(
-                page,
-                "{}\n  {}",
-                visible(&text),
-                visible(&found.path.display().to_string())
-            )?;
+            let text = format!("{place}: {system}{devices}, {sittings}");
+            writeln!(page, "{}\n  {}", visible(&text), visible_path(&found.path))?;
         }
     }
     page.flush()?;
@@ -324,7 +313,7 @@ fn import(files: &[PathBuf]) -> Result<(), Failure> {
         match import_profile(file, &directory) {
             Ok((path, is_new)) => {
                 let word = if is_new { "Imported" } else { "Exists  " };
-                writeln!(page, "{word}  {}", visible(&path.display().to_string()))?;
+                writeln!(page, "{word}  {}", visible_path(&path))?;
             }
             Err(error) => failed.push(anyhow!(error)),
         }
@@ -362,6 +351,6 @@ fn remove(path: &Path) -> Result<(), Failure> {
         return Err(anyhow!("{}: not a profile that seekless made", file.display()).into());
     }
     std::fs::remove_file(&file).with_context(|| format!("{}: cannot remove", file.display()))?;
-    writeln!(Page::stdout(), "Removed  {}", visible(&file.display().to_string()))?;
+    writeln!(Page::stdout(), "Removed  {}", visible_path(&file))?;
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::curve::show_curve;
 use super::page::Page;
 use super::table::{aligned, widths_of};
 use super::units::seconds;
-use super::visible::{shortened, with_path};
+use super::visible::{shortened, visible_path, with_path};
 use super::wrap::columns_of;
 use super::{BOLD, DIM, GOOD, PLAIN};
 
@@ -37,7 +37,7 @@ pub fn show_advice(
         _ if advice.resident <= 0.0 => ", not in the page cache".to_owned(),
         _ => format!(", {:.0} % in the page cache", 100.0 * advice.resident),
     };
-    let path = visible(&asked.path.display().to_string()).into_owned();
+    let path = visible_path(asked.path);
     let updates = asked.updates.map_or_else(String::new, |(count, each)| {
         format!(", {} of {}", counted(count, "update"), bytes(each))
     });
@@ -123,8 +123,7 @@ pub fn directory_of(path: &Path) -> &Path {
 
 /// The command that measures the methods, and what that is.
 fn next_bench(asked: &Question<'_>, size_bytes: u64) -> String {
-    let directory = directory_of(asked.path);
-    let directory = visible(&directory.display().to_string()).into_owned();
+    let directory = visible_path(directory_of(asked.path));
     let operation = asked.operation;
     // The built-in experiments write and copy with fsync.
     let is_measured = match operation {

@@ -4,7 +4,7 @@ mod act;
 mod by_hand;
 #[cfg_attr(not(feature = "catalogue"), path = "no_catalogue.rs")]
 mod catalogue;
-pub mod habits;
+pub mod foreign_words;
 mod how;
 mod undo;
 
