@@ -2,13 +2,16 @@
 
 use seekless_method::{CachePolicy, Choice, Method};
 use seekless_record::{Cache, Contest, Interval, Run};
+use serde::Serialize;
 
 /// The best of the windows that a run measured, beside the one that the device has.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WindowGain {
     /// The best window, in KiB.
+    #[serde(rename = "read_ahead_kib")]
     pub kib: u64,
     /// Its time over that with the present window.
+    #[serde(rename = "time_ratio")]
     pub ratio: f64,
     /// Whether the bounds of both times do not meet.
     pub is_shown: bool,

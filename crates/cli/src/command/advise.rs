@@ -20,9 +20,7 @@ use super::methods::languages;
 use super::values::{Word, one_of, size_of_at_least};
 use crate::code::{LANGUAGES, Language};
 use crate::config;
-use crate::show::{
-    Page, advice_json, directory_of, settings_json, show_advice, show_settings, storage_settings, visible_path,
-};
+use crate::show::{Page, advice_json, directory_of, show_advice, show_settings, storage_settings, visible_path};
 
 /// Say which method to use for a file, how long it will take, and how sure that is.
 ///
@@ -214,7 +212,7 @@ fn settings(path: &Path, is_json: bool) -> Result<(), Failure> {
     let settings = storage_settings(&facts, gain);
     let mut page = Page::stdout();
     if is_json {
-        page.json(&settings_json(&settings))?;
+        page.json(&settings)?;
     } else {
         show_settings(&mut page, &settings, &visible_path(directory))?;
     }

@@ -59,7 +59,7 @@ pub use rankings::show_rankings;
 pub use regret::show_regrets;
 pub use run::{RunParts, is_simulated, next_command, show_run};
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
-pub use settings::{settings_json, show_settings, storage_settings};
+pub use settings::{show_settings, storage_settings};
 #[cfg(feature = "sim")]
 pub use sim::{list_models, models_json, show_model, show_replays};
 pub use storage::{Described, FoundStorage, StorageBehind, show_storage, storage_json};

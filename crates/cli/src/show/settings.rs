@@ -4,66 +4,24 @@ use std::io::{self, Write};
 
 use seekless::{BlockDevice, StorageFacts};
 use seekless_results::{WindowGain, bytes, times, visible};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::page::Page;
-use super::table::{aligned, widths_of};
-use super::wrap::columns_of;
-use super::{BOLD, DIM, PLAIN};
+use super::table::print_with_texts;
+use super::{BOLD, DIM};
 
 /// A setting, as the system reports it.
+#[derive(Serialize)]
 pub struct StorageSetting {
+    #[serde(rename = "setting")]
     name: &'static str,
     value: String,
     about: &'static str,
     gain: Option<WindowGain>,
 }
 
-/// Mount options that cost time or safety, with what they do. Sources: `mount(8)`, `ext4(5)`, `xfs(5)`, `btrfs(5)`.
-const OPTIONS: [(&str, &str); 18] = [
-    (
-        "relatime",
-        "a read updates the access time if the file changed since then, otherwise at most once a day; noatime avoids that",
-    ),
-    (
-        "strictatime",
-        "each read of a file writes its access time; noatime avoids that",
-    ),
-    ("sync", "each write waits for the device"),
-    ("dirsync", "each change of a directory waits for the device"),
-    (
-        "discard",
-        "freed blocks are discarded at once, which may slow deletes; a weekly fstrim(8) is the usual alternative",
-    ),
-    ("discard=async", "the device is told of freed blocks in the background"),
-    ("data=journal", "all data are written twice, to the journal first"),
-    (
-        "data=writeback",
-        "unsafe: after a crash, new files may contain stale data of deleted files",
-    ),
-    (
-        "nodelalloc",
-        "blocks are allocated at each write, which makes more extents",
-    ),
-    (
-        "barrier=0",
-        "unsafe: fsync does not flush the write cache of the device",
-    ),
-    (
-        "nobarrier",
-        "unsafe: fsync does not flush the write cache of the device",
-    ),
-    (
-        "compress",
-        "writes compress and reads decompress; direct reads use the page cache",
-    ),
-    ("compress-force", "as compress, also for data that do not shrink"),
-    ("autodefrag", "small writes cause the file to be rewritten later"),
-    ("flushoncommit", "each commit of the file system writes all data first"),
-    ("wsync", "each change of a directory waits for the journal"),
-    ("noac", "each access asks the server for attributes"),
-    ("flush", "data are written soon after a file is closed"),
-];
+/// Mount options that cost time or safety, a line for each, with what they do. Sources: `mount(8)`, `ext4(5)`, `xfs(5)`, `btrfs(5)`.
+const OPTIONS: &str = include_str!("mount-options.txt");
 
 /// The settings of a storage, and what `gain` another read-ahead window had here.
 pub fn storage_settings(facts: &StorageFacts, gain: Option<WindowGain>) -> Vec<StorageSetting> {
@@ -98,9 +56,12 @@ pub fn storage_settings(facts: &StorageFacts, gain: Option<WindowGain>) -> Vec<S
     });
     let options = facts.mount_options.as_deref().unwrap_or_default().split(',');
     let options = options.filter_map(|option| {
-        let is_its = |(name, _): &&(&str, _)| option == *name || option.split('=').next() == Some(name);
-        let exact = OPTIONS.iter().find(|(name, _)| option == *name);
-        let (_, about) = exact.or_else(|| OPTIONS.iter().find(is_its))?;
+        let about = |name: &str| {
+            OPTIONS
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        };
+        let about = about(option).or_else(|| about(option.split('=').next()?))?;
         Some(StorageSetting {
             name: "mount option",
             value: option.to_owned(),
@@ -124,8 +85,7 @@ pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory
     if settings.is_empty() {
         return page.say(DIM, "No setting of this storage is known to cost time.");
     }
-    let heads = ["Setting", "Gain here"].map(str::to_owned).to_vec();
-    let line = |setting: &StorageSetting| {
+    let row = |setting: &StorageSetting| {
         let value = visible(&setting.value);
         let value = match setting.name {
             "mount option" => value.into_owned(),
@@ -137,15 +97,11 @@ pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory
         } else {
             "-"
         };
-        vec![value, gain.map_or_else(|| unknown.to_owned(), gain_in_words)]
+        let gain = gain.map_or_else(|| unknown.to_owned(), gain_in_words);
+        ([value, gain], setting.about)
     };
-    let lines: Vec<Vec<String>> = settings.iter().map(line).collect();
-    let widths = widths_of(lines.iter().chain([&heads]));
-    page.say(BOLD, &format!("{}What it does", aligned(&heads, &widths, |_| true)))?;
-    for (setting, line) in settings.iter().zip(&lines) {
-        let head = aligned(line, &widths, |_| true);
-        page.indented(PLAIN, &head, columns_of(&head), setting.about)?;
-    }
+    let rows: Vec<_> = settings.iter().map(row).collect();
+    print_with_texts(page, ["Setting", "Gain here", "What it does"], &rows)?;
     writeln!(page)?;
     let found = settings.iter().find_map(|setting| setting.gain.as_ref());
     if let Some(gain) = found {
@@ -172,23 +128,6 @@ fn gain_in_words(gain: &WindowGain) -> String {
     } else {
         "no gain shown".to_owned()
     }
-}
-
-/// The same as JSON.
-pub fn settings_json(settings: &[StorageSetting]) -> Value {
-    let gain = |gain: &WindowGain| {
-        json!({
-            "read_ahead_kib": gain.kib, "time_ratio": gain.ratio, "is_shown": gain.is_shown, "bytes": gain.bytes,
-            "started": gain.started,
-        })
-    };
-    let object = |setting: &StorageSetting| {
-        json!({
-            "setting": setting.name, "value": setting.value, "about": setting.about,
-            "gain": setting.gain.as_ref().map(gain),
-        })
-    };
-    settings.iter().map(object).collect()
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use seekless_sim::trace::TracedRequest;
 use serde_json::{Value, json};
 
 use super::page::Page;
-use super::table::{TableRow, TextTable, aligned, widths_of};
+use super::table::{TableRow, TextTable, print_with_texts};
 use super::wrap::columns_of;
-use super::{BOLD, DIM, PLAIN};
+use super::{BOLD, DIM};
 
 /// Lists all models.
 pub fn list_models(page: &mut Page<'_>) -> io::Result<()> {
@@ -26,19 +26,11 @@ pub fn list_models(page: &mut Page<'_>) -> io::Result<()> {
 pub fn show_model(page: &mut Page<'_>, model: &'static DiskModel) -> io::Result<()> {
     page.labelled(BOLD, model.name, columns_of(model.name) + 2, model.about)?;
     writeln!(page)?;
-    let parameters = &model.parameters;
-    let line = |parameter: &Parameter| {
-        let (name, value) = in_words(parameter);
-        vec![name, value]
-    };
-    let lines: Vec<Vec<String>> = parameters.iter().map(line).collect();
-    let heads = ["Parameter", "Value"].map(str::to_owned).to_vec();
-    let widths = widths_of(lines.iter().chain([&heads]));
-    page.say(BOLD, &format!("{}Source", aligned(&heads, &widths, |_| true)))?;
-    for (parameter, line) in parameters.iter().zip(&lines) {
-        let head = aligned(line, &widths, |_| true);
-        page.indented(PLAIN, &head, columns_of(&head), &parameter.source)?;
-    }
+    let rows = model.parameters.iter();
+    let rows: Vec<_> = rows
+        .map(|parameter| (in_words(parameter), &*parameter.source))
+        .collect();
+    print_with_texts(page, ["Parameter", "Value", "Source"], &rows)?;
     writeln!(page)?;
     if model.published.is_empty() {
         page.say(DIM, "No published figures are known for this disk.")?;
@@ -117,12 +109,12 @@ impl ParameterUnit {
 }
 
 /// The name of a parameter without its unit, and its value with it.
-fn in_words(parameter: &Parameter) -> (String, String) {
+fn in_words(parameter: &Parameter) -> [String; 2] {
     let unit = ParameterUnit::of(parameter);
     let name = parameter.name.strip_suffix(unit.end).unwrap_or(&parameter.name);
     let rate = if unit.end == "bytes_per_second" { "rate" } else { "" };
     let words = format!("{name}{rate}").replace('_', " ");
-    (words, (unit.words)(parameter.value))
+    [words, (unit.words)(parameter.value)]
 }
 
 /// Models as JSON: their parameters in the units of their names, and published figures beside simulated ones, in seconds.

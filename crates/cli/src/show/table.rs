@@ -52,6 +52,21 @@ pub fn aligned(cells: &[String], widths: &[usize], is_left: impl Fn(usize) -> bo
     line
 }
 
+/// Prints two columns of words, and a text behind them that wraps.
+pub fn print_with_texts(page: &mut Page<'_>, heads: [&str; 3], rows: &[([String; 2], &str)]) -> io::Result<()> {
+    let [first, second, last] = heads;
+    let heads = ([first, second].map(str::to_owned), last);
+    let lines = || [&heads].into_iter().chain(rows);
+    let cells: Vec<Vec<String>> = lines().map(|(cells, _)| cells.to_vec()).collect();
+    let widths = widths_of(&cells);
+    for (index, (cells, (_, text))) in cells.iter().zip(lines()).enumerate() {
+        let style = if index == 0 { BOLD } else { Style::new() };
+        let head = aligned(cells, &widths, |_| true);
+        page.indented(style, &head, columns_of(&head), text)?;
+    }
+    Ok(())
+}
+
 /// Heads, and rows with a cell below each of them.
 pub struct TextTable<'a> {
     /// Printed before the heads. Without a title, columns of figures alternate with columns of words.
