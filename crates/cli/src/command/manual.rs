@@ -39,8 +39,6 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
     }
     let help: Vec<String> = help.into_iter().flatten().map(|help| help.to_string()).collect();
     let examples = examples(&help);
-    let of = name.split('-').nth(1);
-    let is_of = |(.., commands): &&Row| commands.is_empty() || of.is_none_or(|of| commands.contains(&of));
     let has_commands = command.has_subcommands();
     let man = Man::new(command).title(name.to_uppercase());
     // The empty date must be written, or the next argument takes its place.
@@ -64,10 +62,8 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
         man.render_subcommands_section(&mut page)?;
     }
     examples.to_writer(&mut page)?;
-    listed("EXIT STATUS", exit_codes(of)).to_writer(&mut page)?;
-    for (heading, rows) in [("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)] {
-        let rows = rows.iter().filter(is_of).map(|(what, meaning, _)| (*what, *meaning));
-        listed(heading, rows).to_writer(&mut page)?;
+    for heading in ["EXIT STATUS", "ENVIRONMENT", "FILES"] {
+        section(heading, name.split('-').nth(1).unwrap_or(name)).to_writer(&mut page)?;
     }
     see_also(related).to_writer(&mut page)?;
     // Remove the page header that each section repeats, and put possible values into a paragraph.
@@ -133,11 +129,21 @@ fn broken(command: &str) -> Vec<String> {
     }
 }
 
-/// A section with a paragraph for each row; nothing if there are no rows.
-fn listed<'a>(heading: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) -> Roff {
+/// Rows of the last sections: heading, what, commands, meaning. `!` before commands means all others; `seekless` is the page of all.
+const SECTIONS: &str = include_str!("manual-sections.txt");
+
+/// The section with this heading in the page of a command; nothing if it has no rows.
+fn section(heading: &str, command: &str) -> Roff {
     let mut section = Roff::new();
-    for (at, (what, meaning)) in rows.enumerate() {
-        if at == 0 {
+    for line in SECTIONS.lines() {
+        let mut columns = line.splitn(4, " | ");
+        let [of, what, commands, meaning] = [(); 4].map(|()| columns.next().unwrap_or_default());
+        let named = commands.trim_start_matches('!');
+        let is_named = named.split(' ').any(|name| name == command);
+        if of != heading || is_named == commands.starts_with('!') {
+            continue;
+        }
+        if section == Roff::new() {
             section.control("SH", [heading]);
         }
         section.control("TP", []).text([bold(what)]).text([roman(meaning)]);
@@ -155,97 +161,3 @@ fn see_also(pages: &[&str]) -> Roff {
     section.control("SH", ["SEE ALSO"]).text(words);
     section
 }
-
-/// The exit codes of a command, or of those in it, each with its meaning.
-fn exit_codes(of: Option<&str>) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let done = if of == Some("cmp") {
-        "The files or trees are equal."
-    } else {
-        "Done."
-    };
-    let one = match of {
-        Some("cmp") => "They differ.",
-        Some("dupes") => {
-            "A file was left alone, or nothing was done since the answer was no; with --exit-code, something was found."
-        }
-        _ => "",
-    };
-    let two = match of {
-        Some("cmp") => "Something could not be compared; the reason is on standard error.",
-        Some("dupes") => {
-            "Bad input, a part of a report or plan that was refused, or something that failed; the reason is on standard error."
-        }
-        _ => {
-            "Bad input, or something could not be done, such as one of several paths; the reason is on standard error."
-        }
-    };
-    let codes = [("0", done), ("1", one), ("2", two), ("128 + n", "Ended by signal n.")];
-    codes.into_iter().filter(|(_, meaning)| !meaning.is_empty())
-}
-
-/// A name, its meaning, and the commands to which it applies; an empty list means all commands.
-type Row = (&'static str, &'static str, &'static [&'static str]);
-
-const ENVIRONMENT: &[Row] = &[
-    ("NO_COLOR", "If set and not empty, output has no colour.", &[]),
-    (
-        "POSIXLY_CORRECT",
-        "If set, options end at the first operand, as in GNU cmp.",
-        &["cmp"],
-    ),
-    (
-        "SEEKLESS_LOG",
-        "What to log on standard error: error, warn (the default), info, debug or trace, for all or for modules, as in \
-         seekless=debug.",
-        &[],
-    ),
-    (
-        "XDG_CONFIG_HOME",
-        "Directory of configuration files, by default ~/.config.",
-        &[],
-    ),
-    (
-        "XDG_DATA_HOME",
-        "Directory of user data, by default ~/.local/share.",
-        &["bench", "runs", "report"],
-    ),
-    (
-        "XDG_STATE_HOME",
-        "Directory of what programs remember, by default ~/.local/state.",
-        &["dupes"],
-    ),
-];
-
-const FILES: &[Row] = &[
-    (
-        "$XDG_CONFIG_HOME/seekless/config.toml",
-        "The user's defaults, in TOML: budget = \"2m\" (of seekless bench), runs = \"/data/seekless\" (the folder of saved \
-         runs, in place of $XDG_DATA_HOME/seekless) and color = \"never\". Options override them. hub is for seekless-hub.",
-        &[],
-    ),
-    (
-        "$XDG_DATA_HOME/seekless/runs/ID.json",
-        "A saved run; ID.html beside it is its report.",
-        &["bench", "runs", "report"],
-    ),
-    (
-        "$XDG_DATA_HOME/seekless/imported/",
-        "The runs of others.",
-        &["runs", "report"],
-    ),
-    (
-        "$XDG_DATA_HOME/seekless/sittings.log",
-        "The output of measurements in the background (--sittings).",
-        &["bench"],
-    ),
-    (
-        "$XDG_STATE_HOME/seekless/dupes/",
-        "Journals of what was done with duplicates, by which seekless dupes undo restores it; kept for 90 days, the 20 newest for longer.",
-        &["dupes"],
-    ),
-    (
-        "seekless-scratch-*",
-        "A directory of test files in the directory that is tested. It is removed on exit, or by the next start after a crash.",
-        &["bench", "methods", "storage"],
-    ),
-];
