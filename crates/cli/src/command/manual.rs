@@ -93,15 +93,12 @@ fn synopsis(usage: &str) -> Roff {
 fn examples(helps: &[String]) -> Roff {
     let mut section = Roff::new();
     section.control("SH", ["EXAMPLES"]);
-    let of_help = |help: &'_ String| {
+    let lines = helps.iter().flat_map(|help| {
         let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
-        lines
-            .take_while(|line| line.starts_with("  "))
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    for (at, line) in helps.iter().flat_map(of_help).enumerate() {
-        let (example, comment) = line.split_once("# ").unwrap_or((&line, ""));
+        lines.take_while(|line| line.starts_with("  "))
+    });
+    for (at, line) in lines.enumerate() {
+        let (example, comment) = line.split_once("# ").unwrap_or((line, ""));
         if !example.trim().is_empty() {
             if at > 0 {
                 section.control("PP", []);

@@ -23,7 +23,7 @@ use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// Writes a plan, and what came of its steps.
 pub struct ActReport {
-    objects: Option<Objects>,
+    objects: Objects,
     action: Action,
     directory: PathBuf,
     /// Files, and directories, that will be acted on.
@@ -50,7 +50,7 @@ impl ActReport {
     /// Nothing is written yet.
     pub fn new(action: &Action, json: Option<JsonForm>) -> Self {
         Self {
-            objects: json.map(|form| Objects::new(form, "results")),
+            objects: Objects::new(json, "results"),
             action: action.clone(),
             directory: std::env::current_dir().unwrap_or_default(),
             planned: [0; 2],
@@ -104,13 +104,13 @@ impl ActReport {
             let (outcomes, more) = rest.split_at(choice.steps.len());
             rest = more;
             self.count(choice, outcomes);
-            if self.objects.is_some() {
+            if self.objects.are_wanted() {
                 self.choice_json(choice, outcomes, is_dry_run)?;
             } else {
                 self.choice(choice, outcomes, &mut page)?;
             }
         }
-        if self.objects.is_some() {
+        if self.objects.are_wanted() {
             return Ok(());
         }
         let mut words = self.to_do();
@@ -271,7 +271,7 @@ impl ActReport {
 
     /// Says how many files are left out because nothing would be gained: a line for each reason.
     pub fn needless(&self) -> io::Result<()> {
-        let mut told = self.needless.iter().filter(|_| self.objects.is_none());
+        let mut told = self.needless.iter().filter(|_| !self.objects.are_wanted());
         told.try_for_each(|(needless, count)| tell(&format!("{} left out: {needless}.", files(*count))))
     }
 
@@ -358,7 +358,7 @@ impl ActReport {
     /// Writes the sum of what was done.
     pub fn finish(&mut self) -> io::Result<()> {
         let ran = self.ran.clone().unwrap_or_default();
-        if let Some(objects) = &self.objects {
+        if self.objects.are_wanted() {
             let summary = json!({
                 "action": self.action.word(),
                 "planned": self.planned.iter().sum::<u64>(),
@@ -374,7 +374,8 @@ impl ActReport {
                 "kind": "summary",
             });
             let (mut page, journal) = (page(), ran.journal.as_deref());
-            objects.finish(&mut page, &with_path(summary, "journal", journal))?;
+            self.objects
+                .finish(&mut page, &with_path(summary, "journal", journal))?;
             return page.flush();
         }
         if self.ran.is_none() {
@@ -398,11 +399,11 @@ impl ActReport {
     }
 
     fn object(&mut self, object: &Value) -> io::Result<()> {
-        let Some(objects) = &mut self.objects else {
+        if !self.objects.are_wanted() {
             return Ok(());
-        };
+        }
         let mut page = page();
-        objects.write(&mut page, object)?;
+        self.objects.write(&mut page, object)?;
         page.flush()
     }
 

@@ -42,7 +42,7 @@ const FILES_PER_LOOK: u64 = 64;
 pub struct CacheLines<'a> {
     page: Page<'a>,
     format: Format,
-    objects: Option<Objects>,
+    objects: Objects,
     /// The verb of the progress line, if files are counted there.
     doing: Option<&'static str>,
     /// Sorted by resident bytes, then by the order in which they came.
@@ -81,10 +81,13 @@ impl CacheWatch for CacheLines<'_> {
             let sentence = format!("{}: {}", visible_path(path), visible(reason));
             let _ = writeln!(stderr(), "seekless: {sentence}");
         }
-        let written = match &mut self.objects {
-            Some(objects) => objects.write(&mut self.page, &object("failed", json!({"reason": reason}), Some(path))),
-            None if self.errors <= MOST_ERRORS && path.is_file() => self.write_line(None, &visible_path(path)),
-            None => Ok(()),
+        let written = if self.objects.are_wanted() {
+            let failed = object("failed", json!({"reason": reason}), Some(path));
+            self.objects.write(&mut self.page, &failed)
+        } else if self.errors <= MOST_ERRORS && path.is_file() {
+            self.write_line(None, &visible_path(path))
+        } else {
+            Ok(())
         };
         let _ = self.went(written);
     }
@@ -96,7 +99,7 @@ impl<'a> CacheLines<'a> {
         Self {
             page,
             format,
-            objects: format.json.map(|form| Objects::new(form, "results")),
+            objects: Objects::new(format.json, "results"),
             doing,
             top: BTreeMap::new(),
             files: 0,
@@ -117,13 +120,14 @@ impl<'a> CacheLines<'a> {
         for file in std::mem::take(&mut self.top).values() {
             self.write_file(file)?;
         }
-        if let Some(objects) = &mut self.objects {
+        if self.objects.are_wanted() {
             for total in totals {
-                objects.write(&mut self.page, &object("total", total, Some(&total.path)))?;
+                self.objects
+                    .write(&mut self.page, &object("total", total, Some(&total.path)))?;
             }
             let mut summary = object("total", sum, None);
             summary["stopped"] = is_stopped.into();
-            objects.finish(&mut self.page, &summary)?;
+            self.objects.finish(&mut self.page, &summary)?;
         } else {
             for total in totals.iter().filter(|total| total.is_directory) {
                 let name = format!("{} ({})", visible_path(&total.path), files(total.files));
@@ -150,8 +154,8 @@ impl<'a> CacheLines<'a> {
     }
 
     fn write_file(&mut self, file: &CacheFileState) -> std::io::Result<()> {
-        if let Some(objects) = &mut self.objects {
-            return objects.write(&mut self.page, &file_json(file));
+        if self.objects.are_wanted() {
+            return self.objects.write(&mut self.page, &file_json(file));
         }
         self.write_line(known(&file.resident), &visible_path(&file.path))
     }

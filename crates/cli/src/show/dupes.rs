@@ -75,14 +75,14 @@ pub fn show_duplicates(
         return csv(out, found, is_unique);
     }
     let styles = if has_styles { [BOLD, DIM] } else { [PLAIN; 2] };
-    let mut objects = form.json().map(|form| Objects::new(form, "groups"));
+    let mut objects = Objects::new(form.json(), "groups");
     let mut is_any = false;
     ahead(&|| groups(found, is_unique), |group| {
         is_any = true;
-        match (form, &mut objects) {
-            (_, Some(objects)) => objects.write(&mut out, &written(&group.reported())),
-            (DuplicatesForm::Text, _) => text(&mut out, &group, [is_unique, false], references, styles),
-            (form, _) => {
+        match form {
+            DuplicatesForm::Json | DuplicatesForm::Jsonl => objects.write(&mut out, &written(&group.reported())),
+            DuplicatesForm::Text => text(&mut out, &group, [is_unique, false], references, styles),
+            form => {
                 let end: &[u8] = if form == DuplicatesForm::Null { b"\0" } else { b"\n" };
                 for (_, name) in group.names() {
                     out.write_all(name.path.as_os_str().as_bytes())?;
@@ -94,14 +94,13 @@ pub fn show_duplicates(
     })?;
     for directory in &found.contained {
         is_any = true;
-        match (form, &mut objects) {
-            (_, Some(objects)) => objects.write(&mut out, &written(directory))?,
-            (DuplicatesForm::Text, _) => contained(&mut out, directory, references, styles)?,
-            _ => {}
+        objects.write(&mut out, &written(directory))?;
+        if form == DuplicatesForm::Text {
+            contained(&mut out, directory, references, styles)?;
         }
     }
     let sum = found.sum();
-    if let Some(objects) = &objects {
+    if objects.are_wanted() {
         let mut summary = summary_json(found, &sum);
         if let Some(origin) = origin {
             summary = origin.write(summary);

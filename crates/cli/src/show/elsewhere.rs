@@ -21,8 +21,8 @@ pub fn show_elsewhere(found: &CatalogueMatches, form: Option<JsonForm>) -> io::R
         .filter(|found| found.same.iter().any(|place| !place.is_itself));
     let of_bytes: u64 = same.clone().map(|found| found.bytes).sum();
     let perhaps = found.matches.iter().filter(|found| found.same.is_empty()).count() as u64;
-    if let Some(form) = form {
-        let mut objects = Objects::new(form, "matches");
+    let mut objects = Objects::new(form, "matches");
+    if objects.are_wanted() {
         for found in &found.matches {
             objects.write(&mut page, &written(found))?;
         }

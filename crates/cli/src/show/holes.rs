@@ -22,7 +22,7 @@ const INDENT: usize = 2;
 /// Writes the lines or objects.
 pub struct HoleLines<'a> {
     page: Page<'a>,
-    objects: Option<Objects>,
+    objects: Objects,
     sum: HolesSum,
     files: u64,
     failed: u64,
@@ -139,7 +139,7 @@ impl<'a> HoleLines<'a> {
     pub fn new(page: Page<'a>, json: Option<JsonForm>, sum: HolesSum) -> Self {
         Self {
             page,
-            objects: json.map(|form| Objects::new(form, "results")),
+            objects: Objects::new(json, "results"),
             sum,
             files: 0,
             failed: 0,
@@ -154,10 +154,10 @@ impl<'a> HoleLines<'a> {
         if let HolesSum::Shown(sum) = &mut self.sum {
             sum.add(shown);
         }
-        if let Some(objects) = &mut self.objects {
+        if self.objects.are_wanted() {
             let mut object = object("file", shown, Some(&shown.path));
             object["stretches"] = json!(picture.map.map(|map| map.iter().map(stretch_json).collect::<Vec<_>>()));
-            return objects.write(&mut self.page, &object);
+            return self.objects.write(&mut self.page, &object);
         }
         writeln!(self.page, "{BOLD}{}{BOLD:#}", visible_path(&shown.path))?;
         self.page.labelled(PLAIN, "", INDENT, &shown_words(shown))?;
@@ -200,11 +200,9 @@ impl<'a> HoleLines<'a> {
     pub fn failed(&mut self, path: &Path, error: &anyhow::Error) -> io::Result<()> {
         self.failed += 1;
         crate::complain(error);
-        let Some(objects) = &mut self.objects else {
-            return Ok(());
-        };
         let reason = reason_behind(path, error);
-        objects.write(&mut self.page, &object("failed", json!({"reason": reason}), Some(path)))
+        let failed = object("failed", json!({"reason": reason}), Some(path));
+        self.objects.write(&mut self.page, &failed)
     }
 
     /// Whether there was an error.
@@ -214,10 +212,10 @@ impl<'a> HoleLines<'a> {
 
     fn line(&mut self, path: &Path, object: &Value, words: &str) -> io::Result<()> {
         self.files += 1;
-        match &mut self.objects {
-            Some(objects) => objects.write(&mut self.page, object),
-            None => self.page.say(PLAIN, &format!("{}: {words}", visible_path(path))),
+        if self.objects.are_wanted() {
+            return self.objects.write(&mut self.page, object);
         }
+        self.page.say(PLAIN, &format!("{}: {words}", visible_path(path)))
     }
 
     /// The number of files, and the bytes of them that were scanned for zeros.
@@ -227,13 +225,13 @@ impl<'a> HoleLines<'a> {
 
     /// Writes the sum over several files, and what was left out.
     pub fn finish(&mut self, left: &Left, is_stopped: bool) -> io::Result<()> {
-        if let Some(objects) = &mut self.objects {
+        if self.objects.are_wanted() {
             let mut summary = self.sum.json();
             let counts = json!({"kind": "summary", "files": self.files, "failed": self.failed, "stopped": is_stopped});
             for (name, count) in [counts, json!(left)].iter().filter_map(Value::as_object).flatten() {
                 summary[name] = count.clone();
             }
-            objects.finish(&mut self.page, &summary)?;
+            self.objects.finish(&mut self.page, &summary)?;
         } else {
             if self.files > 1 {
                 let words = format!("{} files: {}.", self.files, self.sum.words());

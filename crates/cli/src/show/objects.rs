@@ -18,7 +18,8 @@ pub enum JsonForm {
 /// Writes objects as they come, so that memory does not grow with their number.
 #[derive(Debug)]
 pub struct Objects {
-    form: JsonForm,
+    /// `None` if the output is not JSON: then nothing is written.
+    form: Option<JsonForm>,
     /// The name of the list in a document.
     list: &'static str,
     has_any: bool,
@@ -26,7 +27,7 @@ pub struct Objects {
 
 impl Objects {
     /// No object is written yet.
-    pub fn new(form: JsonForm, list: &'static str) -> Self {
+    pub fn new(form: Option<JsonForm>, list: &'static str) -> Self {
         Self {
             form,
             list,
@@ -34,13 +35,19 @@ impl Objects {
         }
     }
 
+    /// Whether the output is JSON.
+    pub fn are_wanted(&self) -> bool {
+        self.form.is_some()
+    }
+
     /// Writes one object.
     pub fn write(&mut self, out: &mut dyn Write, object: &Value) -> io::Result<()> {
         let is_first = !std::mem::replace(&mut self.has_any, true);
         match self.form {
-            JsonForm::Lines => writeln!(out, "{}", json_line(object)),
-            JsonForm::Document if is_first => write!(out, "{{\"{}\": [\n{}", self.list, json_line(object)),
-            JsonForm::Document => write!(out, ",\n{}", json_line(object)),
+            None => Ok(()),
+            Some(JsonForm::Lines) => writeln!(out, "{}", json_line(object)),
+            Some(JsonForm::Document) if is_first => write!(out, "{{\"{}\": [\n{}", self.list, json_line(object)),
+            Some(JsonForm::Document) => write!(out, ",\n{}", json_line(object)),
         }
     }
 
@@ -48,9 +55,10 @@ impl Objects {
     pub fn finish(&self, out: &mut dyn Write, summary: &Value) -> io::Result<()> {
         let summary = json_line(summary);
         match self.form {
-            JsonForm::Lines => writeln!(out, "{summary}"),
-            JsonForm::Document if self.has_any => writeln!(out, "\n],\n\"summary\": {summary}}}"),
-            JsonForm::Document => writeln!(out, "{{\"{}\": [],\n\"summary\": {summary}}}", self.list),
+            None => Ok(()),
+            Some(JsonForm::Lines) => writeln!(out, "{summary}"),
+            Some(JsonForm::Document) if self.has_any => writeln!(out, "\n],\n\"summary\": {summary}}}"),
+            Some(JsonForm::Document) => writeln!(out, "{{\"{}\": [],\n\"summary\": {summary}}}", self.list),
         }
     }
 }
@@ -63,7 +71,7 @@ mod tests {
 
     fn written(form: JsonForm, objects: &[Value]) -> String {
         let mut out = Vec::new();
-        let mut list = Objects::new(form, "results");
+        let mut list = Objects::new(Some(form), "results");
         for object in objects {
             list.write(&mut out, object).unwrap();
         }

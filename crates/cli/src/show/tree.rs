@@ -41,7 +41,7 @@ pub struct Differences<'a> {
     out: Box<dyn Write + 'a>,
     roots: [&'a Path; 2],
     form: Form,
-    objects: Option<Objects>,
+    objects: Objects,
     /// The last name written, so that a pair with several differences is named once.
     last: Option<PathBuf>,
     /// Whether the output is a terminal.
@@ -86,14 +86,15 @@ impl TreeWatch for Differences<'_> {
 impl<'a> Differences<'a> {
     /// For two trees with these names.
     pub fn new(out: impl Write + 'a, roots: [&'a Path; 2], form: Form) -> Self {
+        let json = match form {
+            Form::Json(form) => Some(form),
+            _ => None,
+        };
         Self {
             out: Box::new(out),
             roots,
             form,
-            objects: match form {
-                Form::Json(form) => Some(Objects::new(form, "results")),
-                _ => None,
-            },
+            objects: Objects::new(json, "results"),
             last: None,
             is_watched: call::output().is_terminal(),
             begun: Instant::now(),
@@ -111,11 +112,8 @@ impl<'a> Differences<'a> {
                 let sentence = format!("{}: cannot {action}: {}", visible_path(path), visible(reason));
                 // Standard error may be closed.
                 let _ = writeln!(stderr(), "seekless: {sentence}");
-                let Some(objects) = &mut self.objects else {
-                    return Ok(());
-                };
                 let failed = object("failed", json!({"action": action, "reason": reason}), Some(path));
-                objects.write(&mut self.out, &failed)
+                self.objects.write(&mut self.out, &failed)
             }
             (TreeFinding::Difference(difference), Form::Lines | Form::Brief) => {
                 let (line, more) = line(difference, &paths, self.roots);
@@ -123,10 +121,10 @@ impl<'a> Differences<'a> {
                 let more = more.map_or_else(String::new, |more| format!(": {more}"));
                 writeln!(self.out, "{line}{more}")
             }
-            (TreeFinding::Difference(difference), _) => match &mut self.objects {
-                Some(objects) => objects.write(&mut self.out, &difference_json(difference, &paths)),
-                None => self.write_name(difference, paths),
-            },
+            (TreeFinding::Difference(difference), Form::Json(_)) => {
+                self.objects.write(&mut self.out, &difference_json(difference, &paths))
+            }
+            (TreeFinding::Difference(difference), Form::Null) => self.write_name(difference, paths),
         }
     }
 
@@ -152,12 +150,10 @@ impl<'a> Differences<'a> {
             return Err(error);
         }
         let elapsed_seconds = self.begun.elapsed().as_secs_f64();
-        if let Some(objects) = &self.objects {
-            let mut object = json!(summary);
-            object["kind"] = "summary".into();
-            object["seconds"] = elapsed_seconds.into();
-            objects.finish(&mut self.out, &object)?;
-        }
+        let mut object = json!(summary);
+        object["kind"] = "summary".into();
+        object["seconds"] = elapsed_seconds.into();
+        self.objects.finish(&mut self.out, &object)?;
         self.out.flush()?;
         if has_stats {
             let sentence = summary_sentence(summary, elapsed_seconds);
