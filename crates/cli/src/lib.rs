@@ -63,7 +63,7 @@ pub fn run(call: Call) -> u8 {
         ControlFlow::Continue(trees) => trees,
     };
     if call::output().was_closed() {
-        complain(&anyhow::anyhow!(
+        print_error(&anyhow::anyhow!(
             "standard output is closed; open it, or redirect it to /dev/null"
         ));
         return EXIT_ERROR;
@@ -104,7 +104,7 @@ pub fn run(call: Call) -> u8 {
         // The reader closed our output.
         Err(Failure::Errors(errors)) if matches!(errors.as_slice(), [error] if is_closed_pipe(error)) => 0,
         Err(Failure::Errors(errors)) => {
-            errors.iter().for_each(complain);
+            errors.iter().for_each(print_error);
             EXIT_ERROR
         }
     }
@@ -147,7 +147,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// Prints the error to standard error, if that is open.
-fn complain(error: &anyhow::Error) {
+fn print_error(error: &anyhow::Error) {
     // An error is one line, so a line break in it is part of a name.
     let sentence = format!("{error:#}");
     let _ = writeln!(show::stderr(), "seekless: {}", visible(&show::shortened(&sentence)));

@@ -24,9 +24,9 @@ static ENDING: Mutex<()> = Mutex::new(());
 
 /// The signal that was caught, once there is one.
 #[derive(Clone, Debug, Default)]
-pub struct Caught(Arc<AtomicU8>);
+pub struct CaughtSignal(Arc<AtomicU8>);
 
-impl Caught {
+impl CaughtSignal {
     /// Its number.
     pub fn signal(&self) -> Option<u8> {
         Some(self.0.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
@@ -40,7 +40,7 @@ pub fn survive(signal: i32) -> std::io::Result<()> {
 }
 
 /// Something that stops a job when a signal arrives.
-pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Result<(S, Caught)> {
+pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Result<(S, CaughtSignal)> {
     let stop = S::default();
     let asked = stop.clone();
     let caught = on_signal(move |_| ask(&asked))?;
@@ -49,8 +49,8 @@ pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Res
 
 /// Calls `stop` with the number of the first signal. A later signal removes the test directories and restores read-ahead
 /// windows, then ends the program as an uncaught signal would. A call that is not all of its process leaves signals to the others.
-pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caught> {
-    let caught = Caught::default();
+pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<CaughtSignal> {
+    let caught = CaughtSignal::default();
     if !call::is_process() {
         return Ok(caught);
     }

@@ -26,7 +26,7 @@ use crate::show::{
     Amount, CacheLines, Format, PLAIN, PROGRESS, Page, Width, files, json_line, other_file_systems, stderr, stdout,
     tell_scan, visible_path,
 };
-use crate::signals::{Caught, stopping};
+use crate::signals::{CaughtSignal, stopping};
 
 /// Show how much of each file is in the page cache, drop files from it, read them into it, or lock them there.
 ///
@@ -198,7 +198,7 @@ struct Job<'a> {
     common: &'a Common,
     selection: Selection,
     stop: Stop,
-    caught: Caught,
+    caught: CaughtSignal,
 }
 
 impl<'a> Job<'a> {

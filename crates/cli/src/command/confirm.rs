@@ -10,13 +10,13 @@ use anyhow::{Context, anyhow};
 use super::{Failure, unless_stopped};
 use crate::call;
 use crate::show::stderr;
-use crate::signals::Caught;
+use crate::signals::CaughtSignal;
 
 /// How often to check for a signal while waiting for an answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Asks on the terminal whether something is to be done.
-pub fn is_agreed(question: &str, unasked: &str, is_stdin_used: bool, caught: &Caught) -> Result<bool, Failure> {
+pub fn is_agreed(question: &str, unasked: &str, is_stdin_used: bool, caught: &CaughtSignal) -> Result<bool, Failure> {
     let answer = answer(&format!("{question} [y/N] "), unasked, is_stdin_used, caught)?;
     Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
 }
@@ -24,7 +24,7 @@ pub fn is_agreed(question: &str, unasked: &str, is_stdin_used: bool, caught: &Ca
 /// Asks a question on the terminal, and returns a line; it is empty if there will be no more. A signal ends it without an answer.
 /// `unasked` is the error if there is no terminal. If standard input was read to its end, the answer comes from the
 /// terminal of the process.
-pub fn answer(question: &str, unasked: &str, is_stdin_used: bool, caught: &Caught) -> Result<String, Failure> {
+pub fn answer(question: &str, unasked: &str, is_stdin_used: bool, caught: &CaughtSignal) -> Result<String, Failure> {
     let unasked = || anyhow!("{unasked}");
     let mut terminal: Box<dyn BufRead + Send> = if is_stdin_used {
         Box::new(BufReader::new(File::open("/dev/tty").map_err(|_| unasked())?))
@@ -55,7 +55,7 @@ pub fn answer(question: &str, unasked: &str, is_stdin_used: bool, caught: &Caugh
 
 /// The same before anything was done: fails unless the user agrees.
 pub fn require_agreement(question: &str, unasked: &str) -> Result<(), Failure> {
-    if is_agreed(question, unasked, false, &Caught::default())? {
+    if is_agreed(question, unasked, false, &CaughtSignal::default())? {
         return Ok(());
     }
     Err(anyhow!("nothing was done").into())

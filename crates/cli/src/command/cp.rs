@@ -208,7 +208,7 @@ impl CpWatch for CpReporter<'_> {
 
     fn failed(&self, failure: &CpFailure) {
         let CpFailure { path, action, reason } = failure;
-        crate::complain(&anyhow!("{}: cannot {action}: {reason}", visible_path(path)));
+        crate::print_error(&anyhow!("{}: cannot {action}: {reason}", visible_path(path)));
     }
 
     fn progress(&self, bytes: u64) {
@@ -233,7 +233,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match copy(arguments) {
         // The exit code of cp(1).
         Err(Failure::Errors(errors)) => {
-            errors.iter().for_each(crate::complain);
+            errors.iter().for_each(crate::print_error);
             Ok(1)
         }
         done => done.map(|()| 0),

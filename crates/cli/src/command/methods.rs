@@ -76,8 +76,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut probe = Probe::new(&directory).context("cannot test the methods")?;
     let mut page = Page::stdout();
     match chosen {
-        Some(Chosen::One(method)) => show_one(&mut page, &method, &probe.availability(&method), arguments.json)?,
-        Some(Chosen::Matching(methods)) => show_matching(&mut page, &methods, &mut probe, arguments.json)?,
+        Some(MethodArgument::One(method)) => {
+            show_one(&mut page, &method, &probe.availability(&method), arguments.json)?
+        }
+        Some(MethodArgument::Matching(methods)) => show_matching(&mut page, &methods, &mut probe, arguments.json)?,
         None if arguments.json => page.json(&methods_json(&operations, &mut probe))?,
         None if what.is_some() || arguments.all => list_methods(&mut page, &operations, &mut probe)?,
         None => summarize_methods(&mut page, &mut probe)?,
@@ -86,16 +88,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// What an argument chooses that is not an operation.
-enum Chosen {
+enum MethodArgument {
     One(Method),
     /// Each with the name by which it was found.
     Matching(Vec<(String, Method)>),
 }
 
 /// A method by its name, or else all that match a pattern.
-fn chosen(text: &str) -> anyhow::Result<Chosen> {
+fn chosen(text: &str) -> anyhow::Result<MethodArgument> {
     let error = match method(text) {
-        Ok(method) => return Ok(Chosen::One(method)),
+        Ok(method) => return Ok(MethodArgument::One(method)),
         Err(error) => error,
     };
     // A part of a name is a pattern, too.
@@ -103,7 +105,7 @@ fn chosen(text: &str) -> anyhow::Result<Chosen> {
         let glob = glob(pattern).map_err(|message| anyhow!("`{text}` is not a valid glob: {message}"))?;
         let found: Vec<_> = tried_methods().filter(|(name, _)| glob.is_match(name)).collect();
         if !found.is_empty() {
-            return Ok(Chosen::Matching(found));
+            return Ok(MethodArgument::Matching(found));
         }
     }
     if text.starts_with('-') {

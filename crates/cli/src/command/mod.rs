@@ -36,7 +36,7 @@ use signal_hook::consts::SIGIO;
 
 use crate::color::{self, Color};
 use crate::show::shortened;
-use crate::signals::{Caught, survive};
+use crate::signals::{CaughtSignal, survive};
 use crate::{call, config};
 
 /// Finds the fastest way to read, write, copy and compare files on this storage.
@@ -159,7 +159,7 @@ fn expect_wishes() -> anyhow::Result<()> {
 }
 
 /// Fails if a signal stopped the command.
-fn unless_stopped(caught: &Caught) -> Result<(), Failure> {
+fn unless_stopped(caught: &CaughtSignal) -> Result<(), Failure> {
     caught.signal().map_or(Ok(()), |signal| Err(Failure::Stopped(signal)))
 }
 

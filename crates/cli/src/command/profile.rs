@@ -148,7 +148,7 @@ pub(super) fn renew_profiles(storages: &[Storage], is_shared: bool) {
         Ok(renewed)
     });
     if let Err(error) = renewed {
-        crate::complain(&error.context("cannot update the profile of the storage"));
+        crate::print_error(&error.context("cannot update the profile of the storage"));
     }
 }
 

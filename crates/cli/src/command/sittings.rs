@@ -18,7 +18,7 @@ use seekless_results::{ONE_SITTING, pool};
 
 use super::{Failure, unless_stopped};
 use crate::show::{counted, stderr, stdout};
-use crate::signals::{Caught, stopping};
+use crate::signals::{CaughtSignal, stopping};
 use crate::{call, config};
 
 /// The saved runs that may be combined with a run, the newest first, and the errors of runs that could not be read.
@@ -49,7 +49,7 @@ const STEP: Duration = Duration::from_millis(500);
 pub fn sit(
     count: u32,
     every: Duration,
-    measure: impl Fn(&LaunchStop, &Caught) -> Result<u8, Failure>,
+    measure: impl Fn(&LaunchStop, &CaughtSignal) -> Result<u8, Failure>,
 ) -> Result<(), Failure> {
     let every = SignedDuration::try_from(every).unwrap_or(SignedDuration::MAX);
     if !is_in_background() {

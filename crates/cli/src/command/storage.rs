@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let test_directory = TestDirectory::new()?;
     let look = |path: &PathBuf| {
         let found = found(path, &test_directory).unwrap_or_else(|error| {
-            crate::complain(&error);
+            crate::print_error(&error);
             let reason = reason_behind(path, &error);
             FoundStorage::Failed { reason }
         });

@@ -13,11 +13,11 @@ use seekless_tools::json::written;
 use serde_json::{Value, json};
 
 use super::dupes::linked_elsewhere;
+use super::escape::{object, visible_path, with_path};
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
 use super::progress::buffered_stdout;
 use super::units::{and_also, files, subjects};
-use super::visible::{object, visible_path, with_path};
 use super::wrap::Width;
 use super::{BOLD, DIM, PLAIN, WARNING};
 

@@ -14,10 +14,10 @@ use seekless_results::{bytes, counted, thousands, times, visible};
 use serde_json::{Value, json};
 
 use super::curve::show_curve;
+use super::escape::{shortened, visible_path, with_path};
 use super::page::Page;
 use super::table::{aligned, widths_of};
 use super::units::seconds;
-use super::visible::{shortened, visible_path, with_path};
 use super::wrap::columns_of;
 use super::{BOLD, DIM, GOOD, PLAIN};
 

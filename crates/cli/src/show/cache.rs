@@ -12,11 +12,11 @@ use seekless_results::{bytes, visible};
 use seekless_tools::cache::{CacheFileState, CacheWatch, Total};
 use serde_json::{Value, json};
 
+use super::escape::{object, visible_path};
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
 use super::progress::{Amount, PROGRESS, stderr};
 use super::units::{bar, files, percent};
-use super::visible::{object, visible_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// What is shown.

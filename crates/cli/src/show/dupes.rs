@@ -14,11 +14,11 @@ use seekless_tools::dupes::{ContainedDirectory, DuplicatesSum, EqualFiles, Found
 use seekless_tools::json::written;
 use serde_json::{Value, json};
 
+use super::escape::visible_path;
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
 use super::progress::{buffered_stdout, has_styles, plain_stdout};
 use super::units::{counted, files, percent};
-use super::visible::visible_path;
 use super::wrap::Width;
 use super::{BOLD, DIM, PLAIN};
 

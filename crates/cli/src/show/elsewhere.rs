@@ -7,10 +7,10 @@ use seekless_tools::dupes::catalogue::{CatalogueMatches, CatalogueName, Match};
 use seekless_tools::json::written;
 use serde_json::json;
 
+use super::escape::visible_path;
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
 use super::units::counted;
-use super::visible::visible_path;
 
 /// Writes the files that catalogues have, too, each with where it is there.
 pub fn show_elsewhere(found: &CatalogueMatches, form: Option<JsonForm>) -> io::Result<()> {

@@ -8,10 +8,10 @@ use seekless_tools::holes::{Dig, Dug, Filled, HoleStretch, Punched, RunKind, Sho
 use seekless_tools::walk::Left;
 use serde_json::{Value, json};
 
+use super::escape::{json_line, object, reason_behind, visible_path};
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, other_file_systems};
 use super::units::{counted, nearest};
-use super::visible::{json_line, object, reason_behind, visible_path};
 use super::wrap::Width;
 use super::{BOLD, PLAIN};
 
@@ -199,7 +199,7 @@ impl<'a> HoleLines<'a> {
     /// Writes an error, also to standard error. The error begins with the path.
     pub fn failed(&mut self, path: &Path, error: &anyhow::Error) -> io::Result<()> {
         self.failed += 1;
-        crate::complain(error);
+        crate::print_error(error);
         let reason = reason_behind(path, error);
         let failed = object("failed", json!({"reason": reason}), Some(path));
         self.objects.write(&mut self.page, &failed)

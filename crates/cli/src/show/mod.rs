@@ -9,11 +9,12 @@ mod comparison;
 mod contest;
 mod curve;
 mod dupes;
+mod earlier_runs;
 #[cfg(feature = "catalogue")]
 mod elsewhere;
+mod escape;
 mod explain;
 mod holes;
-mod known;
 mod methods;
 mod objects;
 mod page;
@@ -31,7 +32,6 @@ mod table;
 mod tree;
 mod undo;
 mod units;
-mod visible;
 mod wrap;
 
 use anstyle::{AnsiColor, Style};
@@ -42,13 +42,14 @@ pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;
 pub use dupes::{DuplicatesForm, show_duplicates, show_failures, show_numbered};
+pub use earlier_runs::show_known;
 #[cfg(feature = "catalogue")]
 pub use elsewhere::show_elsewhere;
+pub use escape::{json_line, json_text, reason_behind, shortened, visible_lines, visible_path, with_path};
 pub use explain::{explained, planned_batches, tell_scan, tell_why};
 #[cfg(all(feature = "sim", target_os = "linux"))]
 pub use holes::level;
 pub use holes::{HoleLines, HolesPicture, HolesSum, show_punched};
-pub use known::show_known;
 pub use methods::{
     list_method, list_methods, method_json, methods_json, methods_page, summarize_methods, tried_methods,
 };
@@ -66,7 +67,6 @@ pub use storage::{Described, FoundStorage, StorageBehind, show_storage, storage_
 pub use tree::{Differences, Form, show_same_size};
 pub use undo::{UndoneFiles, journal_json, list_journals, name_of};
 pub use units::{counted, files, seconds};
-pub use visible::{json_line, json_text, reason_behind, shortened, visible_lines, visible_path, with_path};
 pub use wrap::Width;
 
 /// No style.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::visible::json_line;
+use super::escape::json_line;
 
 /// The form of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

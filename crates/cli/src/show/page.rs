@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use anstyle::Style;
 use serde::Serialize;
 
+use super::escape::json_text;
 use super::progress::{stderr, stdout};
 use super::units::plural;
-use super::visible::json_text;
 use super::wrap::{Width, columns_of, wrapped};
 use super::{DIM, WARNING};
 use crate::call;

@@ -11,9 +11,9 @@ use seekless_tools::json::written;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::escape::{visible_path, with_path};
 use super::methods::mark;
 use super::page::Page;
-use super::visible::{visible_path, with_path};
 use super::wrap::{columns_of, wrapped};
 use super::{BOLD, DIM, PLAIN, WARNING};
 

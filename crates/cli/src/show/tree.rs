@@ -14,10 +14,10 @@ use seekless_tools::tree::{
 };
 use serde_json::{Value, json};
 
+use super::escape::{json_line, object, visible_path, with_path};
 use super::objects::{JsonForm, Objects};
 use super::progress::{Amount, PROGRESS, stderr};
 use super::units::{counted, files, plural, seconds, thousands};
-use super::visible::{json_line, object, visible_path, with_path};
 use super::wrap::{Width, wrapped};
 use crate::call;
 

@@ -10,11 +10,11 @@ use seekless_tools::dupes::act::undo::{UndoOutcome, UndoneStep};
 use serde_json::{Value, json};
 
 use super::PLAIN;
+use super::escape::{visible_path, with_path};
 use super::page::Page;
 use super::progress::stderr;
 use super::table::{TableRow, TextTable};
 use super::units::{and_also, counted, files, subjects};
-use super::visible::{visible_path, with_path};
 
 /// What comes of files whose steps are undone, or would be. A file counts once, whatever its names.
 #[derive(Debug, Default)]

@@ -36,7 +36,7 @@ use crate::show::{
     BenchProgress, PLAIN, PROGRESS, Page, RunParts, is_simulated, next_command, show_known, show_regrets, show_run,
     stderr, too_large,
 };
-use crate::signals::{Caught, stopping};
+use crate::signals::{CaughtSignal, stopping};
 use crate::{budget, config};
 
 /// Measure the fastest way to read, write, copy and compare files on a storage.
@@ -309,7 +309,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
 }
 
 /// Measures once. Returns the exit code: 1 if all of a contest failed.
-fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<u8, Failure> {
+fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> Result<u8, Failure> {
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = exports(arguments)?;
@@ -440,7 +440,7 @@ const WAITING_STEP: Duration = Duration::from_millis(100);
 
 /// Waits until no other bench measures. Without a directory for the lock, it does not wait; saving the run will then
 /// report the error.
-fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Failure> {
+fn measuring(caught: &CaughtSignal, no_wait: bool) -> Result<Option<MeasuringLock>, Failure> {
     let Ok(store) = config::store() else { return Ok(None) };
     let mut told = None;
     loop {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use seekless_lab::Bench;
 use seekless_sim::models::DiskModel;
 
-use crate::signals::Caught;
+use crate::signals::CaughtSignal;
 
 /// A simulated disk with ext4; it is taken down when this is dropped.
 pub struct SimulatedDisk {
@@ -16,7 +16,11 @@ pub struct SimulatedDisk {
 
 impl SimulatedDisk {
     /// Starts the disk of `--on`, if any, and lets the bench measure there.
-    pub fn of(model: Option<&'static DiskModel>, bench: &mut Bench, caught: &Caught) -> anyhow::Result<Option<Self>> {
+    pub fn of(
+        model: Option<&'static DiskModel>,
+        bench: &mut Bench,
+        caught: &CaughtSignal,
+    ) -> anyhow::Result<Option<Self>> {
         let disk = model.map(|model| Self::start(model, caught)).transpose()?;
         if let Some(disk) = &disk {
             bench.directories = vec![disk.mount_point.clone()];
@@ -25,7 +29,7 @@ impl SimulatedDisk {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn start(_model: &'static DiskModel, _caught: &Caught) -> anyhow::Result<Self> {
+    fn start(_model: &'static DiskModel, _caught: &CaughtSignal) -> anyhow::Result<Self> {
         anyhow::bail!("simulated disks need Linux")
     }
 }
@@ -34,7 +38,7 @@ impl SimulatedDisk {
 mod linux {
     use seekless_sim::device::{DeviceOptions, start, stop};
 
-    use super::{Caught, DiskModel, SimulatedDisk};
+    use super::{CaughtSignal, DiskModel, SimulatedDisk};
     use crate::command::sim;
 
     /// Room for the largest files of an experiment.
@@ -42,7 +46,7 @@ mod linux {
 
     impl SimulatedDisk {
         /// Starts one, unless a signal was caught.
-        pub(super) fn start(model: &'static DiskModel, caught: &Caught) -> anyhow::Result<Self> {
+        pub(super) fn start(model: &'static DiskModel, caught: &CaughtSignal) -> anyhow::Result<Self> {
             let options = DeviceOptions {
                 // Runs on one model are sittings on one storage.
                 has_fixed_uuid: true,

@@ -3,9 +3,9 @@
 //! It runs before clap, logging and other set-up, which would take longer than comparing two small files. With `-r`,
 //! `tree` compares trees after that set-up.
 
+mod messages;
 mod options;
 mod tree;
-mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Write};
@@ -26,7 +26,7 @@ use super::Failure;
 use crate::show::{Amount, Cleared, PROGRESS, visible_path};
 use crate::signals::number;
 use crate::{call, color, config};
-use words::{ended, explanation, object, shown, words};
+use messages::{ended, explanation, object, shown, words};
 
 const EXIT_DIFFERENT: u8 = 1;
 const EXIT_TROUBLE: u8 = 2;
@@ -113,7 +113,7 @@ fn run(prefix: &OsStr, arguments: Vec<OsString>) -> u8 {
         Err(misused) => {
             let prefix = prefix.as_bytes();
             let hint = [b": Try '", prefix, b" --help' for more information.\n"].concat();
-            complain(&[prefix, b": ", &misused.0, b"\n", prefix, &hint].concat());
+            print_messages(&[prefix, b": ", &misused.0, b"\n", prefix, &hint].concat());
             EXIT_TROUBLE
         }
     }
@@ -149,12 +149,12 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     match &result {
         Ok(outcome) => {
             if arguments.has(Flag::Explain) {
-                complain(&explanation(outcome, prefix));
+                print_messages(&explanation(outcome, prefix));
             }
             if !arguments.has(Flag::Json) {
                 output = words(arguments, outcome, is_seen);
                 if let (CmpVerdict::Ended(end), false) = (&outcome.verdict, arguments.has(Flag::Silent)) {
-                    complain(&ended(&request.names, end, prefix));
+                    print_messages(&ended(&request.names, end, prefix));
                 }
             }
         }
@@ -167,9 +167,9 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
                 if source.kind() == ErrorKind::BrokenPipe {
                     return end_by_closed_pipe();
                 }
-                complain(&end.map_or_else(Vec::new, |end| ended(&request.names, &end, prefix)));
+                print_messages(&end.map_or_else(Vec::new, |end| ended(&request.names, &end, prefix)));
             }
-            complain(&[prefix.as_bytes(), b": ", &error.to_bytes(), b"\n"].concat());
+            print_messages(&[prefix.as_bytes(), b": ", &error.to_bytes(), b"\n"].concat());
         }
     }
     if arguments.has(Flag::Json) {
@@ -201,7 +201,7 @@ fn print(text: &[u8], prefix: &OsStr) -> Option<u8> {
         return Some(end_by_closed_pipe());
     }
     let reason = format!(": standard output: {}\n", reason(&error));
-    complain(&[prefix.as_bytes(), reason.as_bytes()].concat());
+    print_messages(&[prefix.as_bytes(), reason.as_bytes()].concat());
     Some(EXIT_TROUBLE)
 }
 
@@ -214,7 +214,7 @@ fn end_by_closed_pipe() -> u8 {
 }
 
 /// Writes lines to standard error, with escapes for control characters of names and arguments.
-fn complain(lines: &[u8]) {
+fn print_messages(lines: &[u8]) {
     let shown: Vec<_> = lines.split(|byte| *byte == b'\n').map(shown).collect();
     // If this fails, there is nowhere to report it.
     let _ = call::error().write_all(&shown.join(&b'\n'));

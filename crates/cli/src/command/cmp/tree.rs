@@ -24,7 +24,7 @@ use crate::show::{
     Amount, Cleared, Differences, Form, PROGRESS, explained, files, planned_batches, show_same_size, stderr, stdout,
     tell_why, visible_path,
 };
-use crate::signals::{Caught, stopping};
+use crate::signals::{CaughtSignal, stopping};
 
 /// Compare two trees: names, types, contents, targets of symbolic links, numbers of devices.
 ///
@@ -105,7 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     compare(arguments, [one, other], &stop, &caught)
 }
 
-fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caught) -> Result<u8, Failure> {
+fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &CaughtSignal) -> Result<u8, Failure> {
     let form = match arguments.json.form() {
         Some(form) => Form::Json(form),
         None if arguments.quiet => Form::Silent,
@@ -159,7 +159,7 @@ fn excluded(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
     Ok(all)
 }
 
-fn same_size(root: &Path, json: bool, stop: &Stop, caught: &Caught) -> Result<u8, Failure> {
+fn same_size(root: &Path, json: bool, stop: &Stop, caught: &CaughtSignal) -> Result<u8, Failure> {
     let result = tree::same_size(root, stop, &mut |path, reason| {
         let (path, reason) = (visible_path(path), visible(reason));
         let _ = writeln!(stderr(), "seekless: {path}: {reason}");

@@ -1,6 +1,6 @@
 //! `seekless dupes --action` and `seekless dupes act`: what is done with duplicates, by rules for what stays or by a plan.
 //!
-//! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
+//! Not here: its options (`act_options`); the rules, and acting (`tools`); what it looks like (`show`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -18,15 +18,15 @@ use seekless_tools::dupes::act::plan;
 use seekless_tools::dupes::act::rules::Rule;
 use seekless_tools::dupes::act::{self, ActingOptions, Action, RunEvent, Step, StepOutcome};
 
+use super::act_options::{ActOptions, ChooseOptions};
 use super::by_hand::choose_by_hand;
-use super::how::{ActOptions, ChooseOptions};
 use crate::command::confirm::is_agreed;
 use crate::command::values::JsonOptions;
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::hint::WITHOUT_LEASES;
 use crate::output::{Output, require_own};
 use crate::show::{ActReport, Amount, PROGRESS};
-use crate::signals::{Caught, stopping};
+use crate::signals::{CaughtSignal, stopping};
 
 /// Carry out a plan, which may be edited.
 ///
@@ -259,7 +259,7 @@ impl ActRequest {
     }
 
     /// Asks on the terminal.
-    fn is_agreed(&self, acts: &ActReport, caught: &Caught) -> Result<bool, Failure> {
+    fn is_agreed(&self, acts: &ActReport, caught: &CaughtSignal) -> Result<bool, Failure> {
         let unasked = "cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only";
         is_agreed(&acts.question(), unasked, self.is_stdin_used, caught)
     }

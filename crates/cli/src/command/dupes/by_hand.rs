@@ -13,11 +13,11 @@ use seekless_tools::dupes::act::by_hand::{HandAnswer, HandAnswers};
 use seekless_tools::dupes::act::copies::SearchOrigin;
 use seekless_tools::dupes::act::rules::Rule;
 
-use super::how::state_directory;
+use super::act_options::state_directory;
 use crate::command::Failure;
 use crate::command::confirm::answer;
 use crate::show::{counted, show_numbered, stderr, visible_path};
-use crate::signals::{Caught, stopping};
+use crate::signals::{CaughtSignal, stopping};
 
 const HELP: &str = "\
   1 3    files 1 and 3 stay; the others are acted on
@@ -70,7 +70,7 @@ pub fn choose_by_hand(
 }
 
 /// Asks until the answer can be used: the files that stay, and whether this is for all groups like it; `None` to stop.
-fn ask(group: &EqualFiles, is_stdin_used: bool, caught: &Caught) -> Result<Option<(Vec<usize>, bool)>, Failure> {
+fn ask(group: &EqualFiles, is_stdin_used: bool, caught: &CaughtSignal) -> Result<Option<(Vec<usize>, bool)>, Failure> {
     loop {
         let unasked = "cannot ask without a terminal; use --keep RULE to say which files stay";
         let line = answer(

@@ -1,11 +1,11 @@
 //! `seekless dupes`: files that are equal, and what is done with them.
 
 mod act;
+mod act_options;
 mod by_hand;
 #[cfg_attr(not(feature = "catalogue"), path = "no_catalogue.rs")]
 mod catalogue;
 pub mod foreign_words;
-mod how;
 mod undo;
 
 use std::fs::File;
@@ -38,7 +38,7 @@ use crate::show::{
 };
 use crate::signals::stopping;
 use act::Searched;
-use how::{ACTIONS, ChooseOptions};
+use act_options::{ACTIONS, ChooseOptions};
 
 /// Find files with equal contents.
 ///

@@ -16,7 +16,7 @@ use seekless_tools::dupes::act::journal::{self, PastRun};
 use seekless_tools::dupes::act::undo::{UndoneStep, undo, undo_preview};
 
 use super::act::unsourced;
-use super::how::state_directory;
+use super::act_options::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::hint::Hinted;
 use crate::show::{Amount, PROGRESS, Page, UndoneFiles, journal_json, list_journals, name_of, stderr, visible_path};

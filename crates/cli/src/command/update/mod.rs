@@ -27,7 +27,7 @@ use super::{Failure, standard_input, unwritten};
 use crate::call;
 use crate::output::refuse_input;
 use crate::show::{Amount, PROGRESS, Page, explained, stderr, tell_why, visible_path};
-use crate::signals::{Caught, on_signal};
+use crate::signals::{CaughtSignal, on_signal};
 
 /// Apply many small edits to a file with few writes.
 ///
@@ -157,7 +157,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         match (changed, caught.signal()) {
             (Err(error), Some(signal)) => {
-                crate::complain(&error);
+                crate::print_error(&error);
                 return Err(Failure::Stopped(signal));
             }
             (done, _) => Some(done?),
@@ -230,7 +230,7 @@ fn read(arguments: &Arguments, from: Option<&Path>) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn Read, name: &str, bytes: Option<u64>| {
         PROGRESS.begin(true, "reading", name.to_owned(), Amount::Bytes(bytes));
         let batch = Batch::within(arguments.memory);
-        let mut from = BufReader::with_capacity(BUFFER_BYTES, Told(from));
+        let mut from = BufReader::with_capacity(BUFFER_BYTES, CountedRead(from));
         read_updates(&mut from, batch).with_context(|| name.to_owned())
     };
     match from {
@@ -259,9 +259,9 @@ fn show_step(doing: &'static str, path: &Path) {
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// Counts the bytes that are read in the progress line.
-struct Told<'a>(&'a mut dyn Read);
+struct CountedRead<'a>(&'a mut dyn Read);
 
-impl Read for Told<'_> {
+impl Read for CountedRead<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.0.read(buffer)?;
         PROGRESS.add(read as u64);
@@ -330,7 +330,7 @@ impl<'a> Job<'a> {
 
     /// Updates the file. If other processes cannot be kept out and the method was planned, writes only the bytes of the
     /// updates.
-    fn change(&mut self, chosen: &mut UpdatePlan, watch: &Caught) -> anyhow::Result<Updated> {
+    fn change(&mut self, chosen: &mut UpdatePlan, watch: &CaughtSignal) -> anyhow::Result<Updated> {
         let arguments = self.arguments;
         let attempt = |method: Method, updates: &Updates| {
             let mut how = Commit::by(method).safety(arguments.safety);
@@ -372,7 +372,7 @@ fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
 }
 
 /// Shows each write. After a signal, it fails the next one, so the update is undone or reported like any failed update.
-impl Watch for Caught {
+impl Watch for CaughtSignal {
     fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         match step.kind {
             StepKind::Write => PROGRESS.add(step.bytes),
