@@ -12,7 +12,7 @@ use seekless_tools::dupes::links_elsewhere;
 use seekless_tools::json::written;
 use serde_json::{Value, json};
 
-use super::dupes::linked_elsewhere;
+use super::dupes::{linked_elsewhere, say};
 use super::escape::{object, visible_path, with_path};
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
@@ -437,9 +437,4 @@ fn tell(words: &str) -> io::Result<()> {
     let mut page = page();
     page.say(PLAIN, words)?;
     page.flush()
-}
-
-/// Standard error may be gone.
-fn say(text: &str) {
-    drop(writeln!(super::progress::stderr(), "seekless dupes: {text}"));
 }

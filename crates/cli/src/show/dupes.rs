@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::escape::visible_path;
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
-use super::progress::{buffered_stdout, has_styles, plain_stdout};
+use super::progress::{buffered_stdout, has_styles, plain_stdout, stderr};
 use super::units::{counted, files, percent};
 use super::wrap::Width;
 use super::{BOLD, DIM, PLAIN};
@@ -117,25 +117,27 @@ pub fn show_duplicates(
 
 /// Writes a group to standard error, with a number for each file.
 pub fn show_numbered(group: &EqualFiles, references: u32) -> io::Result<()> {
-    text(
-        &mut super::progress::stderr(),
-        group,
-        [false, true],
-        references,
-        [BOLD, DIM],
-    )
+    text(&mut stderr(), group, [false, true], references, [BOLD, DIM])
 }
 
 /// Writes to standard error what could not be read, and what changed.
 pub fn show_failures(found: &FoundDuplicates) {
-    // Standard error may be gone.
-    let say = |text: &str| drop(writeln!(super::progress::stderr(), "seekless dupes: {text}"));
-    for (path, reason) in found.failures.iter().chain(&found.changed) {
-        say(&format!("{}: {}", visible_path(path), visible(reason)));
-    }
+    show_unread(found.failures.iter().chain(&found.changed));
     if let Some(reason) = &found.cache_failure {
         say(&visible(reason));
     }
+}
+
+/// Writes paths to standard error, each with the reason why it was not read.
+pub fn show_unread<'p>(unread: impl IntoIterator<Item = &'p (PathBuf, String)>) {
+    for (path, reason) in unread {
+        say(&format!("{}: {}", visible_path(path), visible(reason)));
+    }
+}
+
+/// Writes a line to standard error, which may be gone.
+pub fn say(text: &str) {
+    let _ = writeln!(stderr(), "seekless dupes: {text}");
 }
 
 /// Equal directories, then groups of equal files; or the files without a duplicate, each as a group.

@@ -41,7 +41,9 @@ pub use advice::{advice_json, directory_of, profile_json, profile_page, show_adv
 pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;
-pub use dupes::{DuplicatesForm, show_duplicates, show_failures, show_numbered};
+#[cfg(feature = "catalogue")]
+pub use dupes::show_unread;
+pub use dupes::{DuplicatesForm, say, show_duplicates, show_failures, show_numbered};
 pub use earlier_runs::show_known;
 #[cfg(feature = "catalogue")]
 pub use elsewhere::show_elsewhere;

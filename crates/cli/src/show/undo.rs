@@ -10,11 +10,11 @@ use seekless_tools::dupes::act::undo::{UndoOutcome, UndoneStep};
 use serde_json::{Value, json};
 
 use super::PLAIN;
+use super::dupes::{linked_elsewhere, say};
 use super::escape::{visible_path, with_path};
 use super::page::Page;
-use super::progress::stderr;
 use super::table::{TableRow, TextTable};
-use super::units::{and_also, counted, files, subjects};
+use super::units::{and_also, files, subjects};
 
 /// What comes of files whose steps are undone, or would be. A file counts once, whatever its names.
 #[derive(Debug, Default)]
@@ -50,17 +50,16 @@ impl UndoneFiles {
         };
         for (path, undone) in step.names() {
             let shown = visible_path(path) + end;
-            // Standard error may be gone.
-            let tell = |what: &str, why: &str| drop(writeln!(stderr(), "seekless dupes: {shown}: {what}: {why}"));
             match undone {
                 UndoOutcome::Restored => {}
                 UndoOutcome::Nothing => continue,
-                UndoOutcome::Apart { names } => tell(
-                    &format!("{would}restored as a file of its own"),
-                    &format!("it had {} outside the search", counted(*names, "hard link")),
-                ),
+                UndoOutcome::Apart { names } => {
+                    let why = linked_elsewhere(*names);
+                    say(&format!("{shown}: {would}restored as a file of its own: it had {why}"));
+                }
                 UndoOutcome::Failed { why } => {
-                    tell(&format!("{not}restored"), &visible(&why.to_string()));
+                    let why = why.to_string();
+                    say(&format!("{shown}: {not}restored: {}", visible(&why)));
                     continue;
                 }
             }

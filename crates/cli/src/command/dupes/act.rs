@@ -15,7 +15,6 @@ use seekless_tools::dupes::EqualFiles;
 use seekless_tools::dupes::act::choose::{ActPlan, GroupChoice};
 use seekless_tools::dupes::act::copies::SearchOrigin;
 use seekless_tools::dupes::act::plan;
-use seekless_tools::dupes::act::rules::Rule;
 use seekless_tools::dupes::act::{self, ActingOptions, Action, RunEvent, Step, StepOutcome};
 
 use super::act_options::{ActOptions, ChooseOptions};
@@ -25,7 +24,7 @@ use crate::command::values::JsonOptions;
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::hint::WITHOUT_LEASES;
 use crate::output::{Output, require_own};
-use crate::show::{ActReport, Amount, PROGRESS};
+use crate::show::{ActReport, Amount, PROGRESS, say};
 use crate::signals::{CaughtSignal, stopping};
 
 /// Carry out a plan, which may be edited.
@@ -160,8 +159,9 @@ impl ActRequest {
         for refused in &self.chosen.refused {
             acts.refused(refused)?;
         }
-        let told = |rule: &Rule| format!("--keep {rule} matches none of the equal files");
-        super::tell_all(&self.chosen.unmatched.iter().map(told).collect::<Vec<_>>());
+        for rule in &self.chosen.unmatched {
+            say(&format!("--keep {rule} matches none of the equal files"));
+        }
         if let Some(file) = plan_file {
             self.write(file, &left, &mut acts)?;
             return self.ended(&acts);
@@ -176,7 +176,7 @@ impl ActRequest {
         }
         let why = left.iter().flatten().filter_map(StepOutcome::why);
         if why.into_iter().any(|why| why.is_of_file_system()) {
-            super::tell_all(&[format!("hint: {WITHOUT_LEASES}")]);
+            say(&format!("hint: {WITHOUT_LEASES}"));
         }
         unless_stopped(&caught)?;
         if how.dry_run {

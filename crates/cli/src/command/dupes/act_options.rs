@@ -20,7 +20,7 @@ use seekless_tools::dupes::act::{self, ActingOptions, Action};
 use crate::call::UserDirectories;
 use crate::command::values::{JsonOptions, Word};
 use crate::output::require_own;
-use crate::show::{ActReport, JsonForm, visible_path};
+use crate::show::{ActReport, JsonForm, say, visible_path};
 
 /// What is done with duplicates, and which files stay.
 #[derive(Debug, Args)]
@@ -148,9 +148,8 @@ impl ChooseOptions {
         };
         let (lacking, able): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(&mut lacks);
         let wish = ActReport::new(&action, None).wish();
-        let told = known
-            .into_values()
-            .filter_map(|(path, why)| Some((format!("{}: cannot {wish}", visible_path(&path)), why?)));
+        let told = known.into_values();
+        let told = told.filter_map(|(path, why)| Some((format!("{}: cannot {wish}", visible_path(&path)), why?)));
         let mut told: Vec<_> = told.collect();
         if able.is_empty()
             && let Some((path, why)) = told.pop()
@@ -161,10 +160,9 @@ impl ChooseOptions {
         if lacking.is_empty() || !matches!(action, Action::Hardlink | Action::Reflink) {
             return Ok(paths);
         }
-        let told = told
-            .into_iter()
-            .map(|(path, why)| format!("{path}: {why}; it is not searched"));
-        super::tell_all(&told.collect::<Vec<_>>());
+        for (path, why) in told {
+            say(&format!("{path}: {why}; it is not searched"));
+        }
         Ok(able)
     }
 

@@ -16,7 +16,7 @@ use seekless_tools::dupes::act::rules::Rule;
 use super::act_options::state_directory;
 use crate::command::Failure;
 use crate::command::confirm::answer;
-use crate::show::{counted, show_numbered, stderr, visible_path};
+use crate::show::{counted, say, show_numbered, stderr, visible_path};
 use crate::signals::{CaughtSignal, stopping};
 
 const HELP: &str = "\
@@ -45,7 +45,7 @@ pub fn choose_by_hand(
             counted(known as u64, "group")
         ),
     };
-    super::tell_all(&[told]);
+    say(&told);
     let references = origin.roots.iter().filter(|root| !root.is_reference).count() as u32;
     let (number, mut is_stopped) = (groups.len(), false);
     let (mut stays, mut chosen) = (HashSet::new(), Vec::new());

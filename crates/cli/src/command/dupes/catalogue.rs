@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use seekless_results::{bytes, visible};
+use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::copies::SearchOrigin;
 pub use seekless_tools::dupes::catalogue::is_catalogue;
@@ -16,7 +16,7 @@ use seekless_tools::walk::Selection;
 use super::{Arguments, DuplicatesForm, PathArguments, begin, filter, tell};
 use crate::command::values::{Word, one_of};
 use crate::command::{Failure, raise_open_files, unless_printed, unless_stopped};
-use crate::show::{PROGRESS, Page, counted, show_elsewhere, stderr, visible_path};
+use crate::show::{PROGRESS, Page, counted, say, show_elsewhere, show_unread, visible_path};
 use crate::signals::stopping;
 
 /// List files with digests, to compare machines and drives.
@@ -84,36 +84,20 @@ pub fn run(arguments: &CatalogueArguments) -> Result<u8, Failure> {
     };
     let (stop, caught) = stopping(Stop::stop)?;
     begin(&paths, arguments.quiet);
-    let written = write(
-        &selection,
-        &filter,
-        &options,
-        (&arguments.output, origin),
-        &stop,
-        &|progress| {
-            tell(progress, "digesting");
-        },
-    );
+    let output = (&*arguments.output, origin);
+    let written = write(&selection, &filter, &options, output, &stop, &|progress| {
+        tell(progress, "digesting");
+    });
     PROGRESS.end();
     let written = written.map_err(anyhow::Error::from)?;
-    show_unread(&written.failures, &written.changed);
+    show_unread(written.failures.iter().chain(&written.changed));
     if written.is_stopped {
-        let _ = writeln!(
-            stderr(),
-            "seekless dupes catalogue: interrupted; run the same command to continue"
-        );
+        say("interrupted; run the same command to continue");
     }
     unless_stopped(&caught)?;
     summarise(&written, &arguments.output)?;
     unless_printed(!written.failures.is_empty())?;
     Ok(0)
-}
-
-fn show_unread(failures: &[(PathBuf, String)], changed: &[(PathBuf, String)]) {
-    for (path, reason) in failures.iter().chain(changed) {
-        // Standard error may be gone.
-        let _ = writeln!(stderr(), "seekless dupes: {}: {}", visible_path(path), visible(reason));
-    }
 }
 
 fn summarise(written: &Catalogued, output: &Path) -> std::io::Result<()> {
@@ -180,7 +164,7 @@ pub fn against(arguments: &Arguments, paths: &[PathBuf], catalogues: &[PathBuf])
     );
     PROGRESS.end();
     let found = found.map_err(anyhow::Error::from)?;
-    show_unread(&found.failures, &found.changed);
+    show_unread(found.failures.iter().chain(&found.changed));
     unless_stopped(&caught)?;
     show_elsewhere(&found, form)?;
     unless_printed(!found.failures.is_empty())?;

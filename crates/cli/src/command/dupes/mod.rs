@@ -9,7 +9,7 @@ pub mod foreign_words;
 mod undo;
 
 use std::fs::File;
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, standard_input, unless_printed, unless_stopped};
 use crate::call::UserDirectories;
 use crate::show::{
-    Amount, DuplicatesForm, JsonForm, PROGRESS, counted, explained, planned_batches, seconds, show_duplicates,
-    show_failures, stderr, tell_why, visible_path,
+    Amount, DuplicatesForm, JsonForm, PROGRESS, counted, explained, planned_batches, say, seconds, show_duplicates,
+    show_failures, tell_why, visible_path,
 };
 use crate::signals::stopping;
 use act::Searched;
@@ -335,7 +335,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
         if !unmatched.is_empty() && !arguments.choose.how.yes && !arguments.choose.how.dry_run {
             return Err(anyhow!("{}; nothing was done: correct it, or use --yes", unmatched.join("; ")).into());
         }
-        tell_all(&unmatched);
+        unmatched.iter().for_each(|sentence| say(sentence));
         let origin = origin()?;
         show_failures(&found);
         if arguments.explain {
@@ -344,7 +344,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
         unless_stopped(&caught)?;
         return act(arguments, action, found, origin, is_left);
     }
-    tell_all(&unmatched);
+    unmatched.iter().for_each(|sentence| say(sentence));
     let origin = form.json().map(|_| origin()).transpose()?;
     let roots = [paths, against].concat();
     let is_any = show_duplicates(&found, form, arguments.unique, &roots, references, origin.as_ref())?;
@@ -402,13 +402,6 @@ fn unmatched(filter: &Filter) -> Vec<String> {
         globs.unmatched().into_iter().map(words).collect()
     };
     [of("--include", &filter.include), of("--exclude", &filter.exclude)].concat()
-}
-
-/// Writes sentences to standard error, which may be gone.
-fn tell_all(sentences: &[String]) {
-    for sentence in sentences {
-        let _ = writeln!(stderr(), "seekless dupes: {sentence}");
-    }
 }
 
 /// Acts on what was found.

@@ -19,7 +19,7 @@ use super::act::unsourced;
 use super::act_options::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::hint::Hinted;
-use crate::show::{Amount, PROGRESS, Page, UndoneFiles, journal_json, list_journals, name_of, stderr, visible_path};
+use crate::show::{Amount, PROGRESS, Page, UndoneFiles, journal_json, list_journals, name_of, say, visible_path};
 use crate::signals::stopping;
 
 /// Undo what was done with duplicates.
@@ -62,7 +62,7 @@ pub fn run(arguments: &UndoArguments) -> Result<u8, Failure> {
     if arguments.list {
         let (journals, untrusted) = listed(&state)?;
         if let Some(untrusted) = untrusted {
-            let _ = writeln!(stderr(), "seekless dupes: {untrusted}");
+            say(&untrusted.to_string());
         }
         let mut page = Page::stdout();
         if arguments.json {
@@ -157,11 +157,9 @@ fn last(state: &Path) -> anyhow::Result<PathBuf> {
     let chosen = chosen.with_context(|| "there is nothing to undo")?;
     for skipped in skipped {
         let name = name_of(skipped);
-        // Standard error may be gone.
-        let _ = writeln!(
-            stderr(),
-            "seekless dupes: {name}: skipped, because its last undo restored nothing; to try again: seekless dupes undo {name}"
-        );
+        say(&format!(
+            "{name}: skipped, because its last undo restored nothing; to try again: seekless dupes undo {name}"
+        ));
     }
     Ok(chosen.path.clone())
 }
