@@ -1,6 +1,5 @@
 //! `seekless cache`: how much of files is in the page cache; dropping and warming them.
 
-use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
@@ -12,8 +11,8 @@ use clap::{Args, Subcommand};
 use seekless::plan::Scan;
 use seekless::walk::open_root;
 use seekless::{StorageFacts, cache as system};
-use seekless_results::bytes;
-use seekless_sys::{FileSystemTrait, file_system_of, is_mount_root};
+use seekless_results::{bytes, plural};
+use seekless_sys::{file_system_of, is_mount_root};
 use seekless_tools::Stop;
 use seekless_tools::cache::{self, CacheFileState, CacheWatch, Total};
 use seekless_tools::walk::Selection;
@@ -60,9 +59,6 @@ Examples:
   sudo seekless cache show /dev/sda1    # pages of the device itself
   seekless cache show --all --jsonl . | jq 'select(.resident_bytes > 0)'")]
     Show {
-        /// Files and directories
-        #[arg(value_name = "PATH", required = true)]
-        paths: Vec<PathBuf>,
         #[command(flatten)]
         common: Common,
     },
@@ -75,13 +71,11 @@ Examples:
 Examples:
   seekless cache drop big.iso           # one file
   seekless cache drop /srv/data         # a directory, with all that is in it
-  sudo seekless cache drop --system     # everything that the system cached")]
+  sudo seekless cache drop --system     # everything that the system cached",
+        mut_arg("paths", |paths| paths.required(false).required_unless_present("system")))]
     Drop {
-        /// Files and directories
-        #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
-        paths: Vec<PathBuf>,
         /// Drop all clean pages of the system, and cached directory entries and inodes (needs root)
-        #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems", "explain"])]
+        #[arg(long, conflicts_with_all = ["paths", "all", "top", "all_file_systems", "explain"])]
         system: bool,
         /// Drop the root of a file system without asking
         #[arg(long, short)]
@@ -97,9 +91,6 @@ Examples:
   seekless cache warm database/         # before the first user comes
   seekless cache warm --quiet *.idx     # without progress")]
     Warm {
-        /// Files and directories
-        #[arg(value_name = "PATH", required = true)]
-        paths: Vec<PathBuf>,
         /// Read them even if the available memory is too small
         #[arg(long)]
         force: bool,
@@ -116,9 +107,6 @@ Examples:
   seekless cache lock database/         # until Ctrl-C or SIGTERM
   sudo seekless cache lock *.idx        # root has no limit on locked memory")]
     Lock {
-        /// Files and directories
-        #[arg(value_name = "PATH", required = true)]
-        paths: Vec<PathBuf>,
         /// Lock them even if the available memory is too small
         #[arg(long)]
         force: bool,
@@ -129,6 +117,9 @@ Examples:
 
 #[derive(Debug, Args)]
 struct Common {
+    /// Files and directories
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
     /// Print a line for each file inside directories, too
     #[arg(long)]
     all: bool,
@@ -157,26 +148,26 @@ struct Common {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     raise_open_files();
     match &arguments.action {
-        Action::Show { paths, common } => {
-            let job = Job::new(paths, common)?;
+        Action::Show { common } => {
+            let job = Job::new(common)?;
             let selection = job.selection.with_devices();
             Job { selection, ..job }.show()
         }
         Action::Drop {
             system: true, common, ..
         } => drop_system(common.json.form().is_some()),
-        Action::Drop { paths, common, yes, .. } => {
-            for root in paths.iter().filter(|path| !yes && is_whole_file_system(path)) {
+        Action::Drop { common, yes, .. } => {
+            for root in common.paths.iter().filter(|path| !yes && is_whole_file_system(path)) {
                 let what = format!("{}: is the root of a file system", visible_path(root));
                 require_agreement(
                     &format!("{what}. Drop all that is cached of it?"),
                     &format!("{what}; use --yes to drop all that is cached of it, or name a part of it"),
                 )?;
             }
-            Job::new(paths, common)?.drop()
+            Job::new(common)?.drop()
         }
-        Action::Warm { paths, force, common } => Job::new(paths, common)?.warm(*force),
-        Action::Lock { paths, force, common } => Job::new(paths, common)?.lock(*force),
+        Action::Warm { force, common } => Job::new(common)?.warm(*force),
+        Action::Lock { force, common } => Job::new(common)?.lock(*force),
     }
 }
 
@@ -194,7 +185,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What the commands have in common.
 struct Job<'a> {
-    paths: &'a [PathBuf],
     common: &'a Common,
     selection: Selection,
     stop: Stop,
@@ -202,11 +192,10 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(paths: &'a [PathBuf], common: &'a Common) -> anyhow::Result<Self> {
-        let selection = Selection::new(paths, common.all_file_systems);
+    fn new(common: &'a Common) -> anyhow::Result<Self> {
+        let selection = Selection::new(&common.paths, common.all_file_systems);
         let (stop, caught) = stopping(Stop::stop)?;
         Ok(Self {
-            paths,
             common,
             selection,
             stop,
@@ -224,17 +213,13 @@ impl<'a> Job<'a> {
     fn drop(&self) -> Result<(), Failure> {
         let words = |sum: &Total| {
             let dropped = sum.before_bytes.saturating_sub(sum.resident_bytes);
-            let mut sentence = format!("Dropped {} of {}", bytes(dropped), files(sum.files));
-            if sum.resident_files > 0 {
-                let keep = if sum.resident_files == 1 { "keeps" } else { "keep" };
-                let _ = write!(
-                    sentence,
-                    "; {} {keep} {} (mapped, in use, or on a tmpfs)",
-                    files(sum.resident_files),
-                    bytes(sum.resident_bytes)
-                );
-            }
-            Some(sentence + ".")
+            let (dropped, all) = (bytes(dropped), files(sum.files));
+            let kept = bytes(sum.resident_bytes);
+            let kept = match plural(sum.resident_files, "file keeps", "files keep") {
+                _ if sum.resident_files == 0 => String::new(),
+                files => format!("; {files} {kept} (mapped, in use, or on a tmpfs)"),
+            };
+            Some(format!("Dropped {dropped} of {all}{kept}."))
         };
         let why = "the kernel is asked to drop the pages of each file";
         let work = |lines: &mut CacheLines<'_>| cache::drop(&self.selection, &self.stop, lines);
@@ -325,7 +310,12 @@ impl<'a> Job<'a> {
             top: self.common.top as usize,
         };
         let amount = Amount::Bytes(read.map(|read| read.bytes));
-        PROGRESS.begin(!self.common.quiet, "reading", visible_path(&self.paths[0]), amount);
+        PROGRESS.begin(
+            !self.common.quiet,
+            "reading",
+            visible_path(&self.common.paths[0]),
+            amount,
+        );
         let out = BufWriter::new(stdout());
         let page = Page::new(out, Width::of_stdout());
         let mut lines = CacheLines::new(page, format, doing);
@@ -393,7 +383,7 @@ impl<'a> Job<'a> {
             resident: read.filter(|read| read.unknown_files == 0).map(part),
         };
         let method = if read.is_some() { "read" } else { "ask" };
-        tell_scan("cache", &self.paths[0], &scan, [method, why], started.elapsed());
+        tell_scan("cache", &self.common.paths[0], &scan, [method, why], started.elapsed());
     }
 
     fn end(&self, is_all_done: bool) -> Result<(), Failure> {
