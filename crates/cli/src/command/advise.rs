@@ -137,47 +137,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(anyhow!("{}: not an operation; the operations are {words}", word.display()).into());
         }
     };
-    let is_update = operation == Operation::Update;
-    let is_scan = operation == Operation::Scan;
-    if arguments.count.is_some() && !is_update && !is_scan {
-        return Err(anyhow!("--count is only for updates and scans; give the size of a file by --size").into());
-    }
-    let changes_files = matches!(operation, Operation::Write | Operation::Copy | Operation::Update);
-    if arguments.durability.is_some() && !changes_files {
-        return Err(anyhow!("--durability is only for writes, copies and updates").into());
-    }
-    let updates = (
-        arguments.count.unwrap_or(UPDATES),
-        arguments.size.unwrap_or(UPDATE_BYTES),
-    );
-    if is_update {
-        refuse_too_many(path, updates)?;
-    }
-    let imagined = match operation {
-        Operation::Scan => Some(SCANNED_BYTES),
-        _ => path.is_dir().then_some(IMAGINED_BYTES),
-    };
-    let question = Question {
-        operation,
-        path,
-        bytes: arguments.size.or(imagined),
-        resident: match (arguments.cold, arguments.warm) {
-            (true, _) => Some(0.0),
-            (_, true) => Some(1.0),
-            _ => None,
-        },
-        durability: match (operation, arguments.durability) {
-            (Operation::Read | Operation::Compare | Operation::Scan, _) => Durability::None,
-            (Operation::Update, None) => Durability::Fsync,
-            (_, asked) => asked.unwrap_or_default(),
-        },
-        files: if is_scan {
-            arguments.count.unwrap_or(FILES_OF_SCAN)
-        } else {
-            1
-        },
-        updates: is_update.then_some(updates),
-    };
+    let question = question(arguments, operation, path)?;
     let advice = advise(&question)?;
     let method = &advice.plan.method;
     let mut page = Page::stdout();
@@ -193,6 +153,46 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         show_advice(&mut page, &question, &advice, &words)?;
     }
     Ok(page.flush()?)
+}
+
+/// The question that the options ask about an operation. Fails if they do not fit it.
+fn question<'a>(arguments: &Arguments, operation: Operation, path: &'a Path) -> anyhow::Result<Question<'a>> {
+    let (is_update, is_scan) = (operation == Operation::Update, operation == Operation::Scan);
+    if arguments.count.is_some() && !is_update && !is_scan {
+        bail!("--count is only for updates and scans; give the size of a file by --size");
+    }
+    let changes_files = matches!(operation, Operation::Write | Operation::Copy | Operation::Update);
+    if arguments.durability.is_some() && !changes_files {
+        bail!("--durability is only for writes, copies and updates");
+    }
+    let updates = is_update.then(|| {
+        let (count, size) = (arguments.count, arguments.size);
+        (count.unwrap_or(UPDATES), size.unwrap_or(UPDATE_BYTES))
+    });
+    if let Some(updates) = updates {
+        refuse_too_many(path, updates)?;
+    }
+    let imagined = match operation {
+        Operation::Scan => Some(SCANNED_BYTES),
+        _ => path.is_dir().then_some(IMAGINED_BYTES),
+    };
+    let count = arguments.count.filter(|_| is_scan);
+    Ok(Question {
+        operation,
+        path,
+        bytes: arguments.size.or(imagined),
+        resident: match (arguments.cold, arguments.warm) {
+            (true, _) => Some(0.0),
+            (_, true) => Some(1.0),
+            _ => None,
+        },
+        durability: match (operation, arguments.durability) {
+            (Operation::Update, None) => Durability::Fsync,
+            (_, asked) => asked.unwrap_or_default(),
+        },
+        files: count.unwrap_or(if is_scan { FILES_OF_SCAN } else { 1 }),
+        updates,
+    })
 }
 
 /// Shows the settings of the storage of a path that may cost time.

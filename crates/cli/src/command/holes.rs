@@ -1,6 +1,7 @@
 //! `seekless holes`: showing, making and filling the holes of files.
 
-use std::io::BufWriter;
+use std::fs::Metadata;
+use std::io::{self, BufWriter};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -60,7 +61,7 @@ Examples:
 #[derive(Debug, Args)]
 struct Fill {
     #[command(flatten)]
-    which: Which,
+    which: FileArguments,
     #[command(flatten)]
     sharing: Sharing,
 }
@@ -87,7 +88,7 @@ Examples:
   seekless holes show --json *.img | jq '.results[].hole_bytes'")]
 struct Show {
     #[command(flatten)]
-    which: Which,
+    which: FileArguments,
     /// Read the data and look for zeros that take space
     #[arg(long)]
     scan: bool,
@@ -111,7 +112,7 @@ Examples:
   seekless holes dig --min 1M database      # leave short runs of zeros alone")]
 struct DigArguments {
     #[command(flatten)]
-    which: Which,
+    which: FileArguments,
     /// Skip runs of zeros that are shorter than SIZE
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]
     min: u64,
@@ -162,7 +163,7 @@ struct Punch {
 }
 
 #[derive(Debug, Args)]
-struct Which {
+struct FileArguments {
     /// Files, and directories with -r
     #[arg(value_name = "FILE", required = true)]
     paths: Vec<PathBuf>,
@@ -179,103 +180,108 @@ struct Which {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     raise_open_files();
     match &arguments.action {
-        Action::Show(show) => {
-            let width = Width::of_stdout();
-            let work = |file: &FileAt, stop: &Stop| {
-                let mut picture = HolesPicture::of(file.path(), width, show.map);
-                let shown = holes::show(file, show.scan, stop, &|bytes| PROGRESS.add(bytes), &mut |stretch| {
-                    picture.add(stretch);
-                })?;
-                Ok((shown, picture))
-            };
-            let reads = show.scan.then_some(("scanning", 1));
-            let sum = HolesSum::Shown(Shown::none(show.scan));
-            each(
-                &show.which,
-                reads,
-                sum,
-                None,
-                show.explain,
-                work,
-                |lines, (shown, picture)| lines.shown(&shown, picture),
-            )
-        }
-        Action::Dig(dig) => {
-            let how = Dig {
-                min_bytes: dig.min,
-                dry_run: dig.dry_run,
-                verify: dig.verify,
-                past_end: dig.past_end,
-                is_unsafe: dig.sharing.is_unsafe,
-            };
-            let done = (!dig.dry_run).then_some("dug");
-            let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| PROGRESS.add(bytes));
-            let reads = if dig.verify { ("verifying", 3) } else { ("digging", 1) };
-            let sum = HolesSum::Dug(Dug::default(), how);
-            each(&dig.which, Some(reads), sum, done, dig.explain, work, |lines, dug| {
-                lines.dug(&dug, how)
-            })
-        }
-        Action::Fill(fill) => {
-            let work = |file: &FileAt, _: &Stop| holes::fill(file, fill.sharing.is_unsafe);
-            let sum = HolesSum::Filled(Filled::default());
-            each(&fill.which, None, sum, Some("filled"), false, work, |lines, filled| {
-                lines.filled(&filled)
-            })
-        }
-        Action::Punch(punch) => {
-            expect_wishes()?;
-            let (file, shown) = (FileAt::named(&punch.file), visible_path(&punch.file));
-            let is_unsafe = punch.sharing.is_unsafe;
-            let range = holes::punch_range(&file, punch.offset, punch.length, is_unsafe)?;
-            if range.data_bytes > 0 && !punch.yes {
-                let data = format!(
-                    "{shown}: {} of data from byte {}",
-                    bytes(range.data_bytes),
-                    range.offset
-                );
-                require_agreement(
-                    &format!("{data} will be lost. Punch it?"),
-                    &format!("{data} would be lost; use --yes to punch it, as nobody can be asked without a terminal"),
-                )?;
-            }
-            let punched = holes::punch(&file, &range, is_unsafe)?;
-            let told = show_punched(&mut Page::stdout(), &punched, punch.json);
-            let done = format!("{shown}: the hole is punched");
-            Ok(told.with_context(|| unwritten(Some(&done)))?)
-        }
+        Action::Show(arguments) => show(arguments),
+        Action::Dig(arguments) => dig(arguments),
+        Action::Fill(arguments) => fill(arguments),
+        Action::Punch(arguments) => punch(arguments),
     }
+}
+
+fn show(arguments: &Show) -> Result<(), Failure> {
+    let width = Width::of_stdout();
+    let work = |file: &FileAt, stop: &Stop| {
+        let mut picture = HolesPicture::of(file.path(), width, arguments.map);
+        let shown = holes::show(
+            file,
+            arguments.scan,
+            stop,
+            &|bytes| PROGRESS.add(bytes),
+            &mut |stretch| {
+                picture.add(stretch);
+            },
+        )?;
+        Ok((shown, picture))
+    };
+    let reads = arguments.scan.then_some(("scanning", 1));
+    let sum = HolesSum::Shown(Shown::none(arguments.scan));
+    let (which, explain) = (&arguments.which, arguments.explain);
+    each(which, reads, sum, None, explain, work, |lines, (shown, picture)| {
+        lines.shown(&shown, picture)
+    })
+}
+
+fn dig(arguments: &DigArguments) -> Result<(), Failure> {
+    let how = Dig {
+        min_bytes: arguments.min,
+        dry_run: arguments.dry_run,
+        verify: arguments.verify,
+        past_end: arguments.past_end,
+        is_unsafe: arguments.sharing.is_unsafe,
+    };
+    let done = (!how.dry_run).then_some("dug");
+    let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| PROGRESS.add(bytes));
+    let reads = if how.verify { ("verifying", 3) } else { ("digging", 1) };
+    let sum = HolesSum::Dug(Dug::default(), how);
+    let (which, explain) = (&arguments.which, arguments.explain);
+    each(which, Some(reads), sum, done, explain, work, |lines, dug| {
+        lines.dug(&dug, how)
+    })
+}
+
+fn fill(arguments: &Fill) -> Result<(), Failure> {
+    let work = |file: &FileAt, _: &Stop| holes::fill(file, arguments.sharing.is_unsafe);
+    let sum = HolesSum::Filled(Filled::default());
+    each(
+        &arguments.which,
+        None,
+        sum,
+        Some("filled"),
+        false,
+        work,
+        |lines, filled| lines.filled(&filled),
+    )
+}
+
+fn punch(arguments: &Punch) -> Result<(), Failure> {
+    expect_wishes()?;
+    let (file, shown) = (FileAt::named(&arguments.file), visible_path(&arguments.file));
+    let is_unsafe = arguments.sharing.is_unsafe;
+    let range = holes::punch_range(&file, arguments.offset, arguments.length, is_unsafe)?;
+    if range.data_bytes > 0 && !arguments.yes {
+        let (size, offset) = (bytes(range.data_bytes), range.offset);
+        let data = format!("{shown}: {size} of data from byte {offset}");
+        require_agreement(
+            &format!("{data} will be lost. Punch it?"),
+            &format!("{data} would be lost; use --yes to punch it, as nobody can be asked without a terminal"),
+        )?;
+    }
+    let punched = holes::punch(&file, &range, is_unsafe)?;
+    let told = show_punched(&mut Page::stdout(), &punched, arguments.json);
+    let done = format!("{shown}: the hole is punched");
+    Ok(told.with_context(|| unwritten(Some(&done)))?)
 }
 
 /// Works on each file. `reads` is the verb of the progress line and how often the bytes are read; `done` is the
 /// participle for what was done, if files are changed.
 fn each<T: Send>(
-    which: &Which,
+    which: &FileArguments,
     reads: Option<(&'static str, u64)>,
     sum: HolesSum,
     done: Option<&str>,
     explain: bool,
     work: impl Fn(&FileAt, &Stop) -> holes::Result<T> + Sync,
-    tell: impl Fn(&mut HoleLines<'_>, T) -> std::io::Result<()>,
+    tell: impl Fn(&mut HoleLines<'_>, T) -> io::Result<()>,
 ) -> Result<(), Failure> {
     expect_wishes()?;
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
-    let out = BufWriter::new(stdout());
-    let mut lines = HoleLines::new(Page::new(out, Width::of_stdout()), which.json.form(), sum);
-    let (refused, taken): (Vec<_>, Vec<_>) = (which.paths.iter()).partition(|path| !which.recursive && path.is_dir());
-    for path in refused {
-        let error = anyhow!("{}: is a directory; use -r for the files in it", path.display());
-        lines.failed(path, &error).context(unwritten(None))?;
-    }
+    let page = Page::new(BufWriter::new(stdout()), Width::of_stdout());
+    let mut lines = HoleLines::new(page, which.json.form(), sum);
+    let selection = which.selection(&mut lines).context(unwritten(None))?;
     if let Some((doing, times)) = reads {
-        let lengths = taken
-            .iter()
-            .map(|path| path.metadata().map_or(0, |metadata| metadata.len()));
-        let bytes = (!which.recursive).then(|| times * lengths.sum::<u64>());
+        let bytes = which.bytes().map(|bytes| times * bytes);
         PROGRESS.begin(true, doing, visible_path(&which.paths[0]), Amount::Bytes(bytes));
     }
-    let selection = Selection::new(taken, which.all_file_systems);
     let mut untold = None;
     let each = |path: &Path, worked: Result<holes::Result<T>, String>| {
         let written = match worked {
@@ -307,8 +313,7 @@ fn each<T: Send>(
         untold = finished.context(unwritten(done.as_deref())).err();
     }
     if explain {
-        let [files, bytes] = lines.scanned();
-        tell_how(&which.paths[0], files, bytes, started);
+        tell_how(&which.paths[0], lines.scanned(), started);
     }
     if let Some(untold) = untold {
         return Err(untold.into());
@@ -317,8 +322,28 @@ fn each<T: Send>(
     unless_printed(lines.has_failed())
 }
 
+impl FileArguments {
+    /// The files to work on. Directories are refused, except with -r.
+    fn selection(&self, lines: &mut HoleLines<'_>) -> io::Result<Selection> {
+        let is_refused = |path: &&PathBuf| !self.recursive && path.is_dir();
+        let (refused, taken): (Vec<_>, Vec<_>) = self.paths.iter().partition(is_refused);
+        for path in refused {
+            let error = anyhow!("{}: is a directory; use -r for the files in it", path.display());
+            lines.failed(path, &error)?;
+        }
+        Ok(Selection::new(taken, self.all_file_systems))
+    }
+
+    /// The sum of the sizes of files; `None` with -r, as it is not known before they are found.
+    fn bytes(&self) -> Option<u64> {
+        let files = self.paths.iter().filter_map(|path| path.metadata().ok());
+        let bytes = files.filter(Metadata::is_file).map(|file| file.len());
+        (!self.recursive).then(|| bytes.sum())
+    }
+}
+
 /// How files were scanned for zeros.
-fn tell_how(path: &Path, files: u64, scanned_bytes: u64, started: Instant) {
+fn tell_how(path: &Path, [files, scanned_bytes]: [u64; 2], started: Instant) {
     let scan = Scan {
         files,
         bytes: scanned_bytes,

@@ -32,26 +32,7 @@ pub fn show_advice(
     languages: &[&str],
 ) -> io::Result<()> {
     let method = advice.plan.method;
-    let state = match asked.operation {
-        Operation::Write => String::new(),
-        _ if advice.resident <= 0.0 => ", not in the page cache".to_owned(),
-        _ => format!(", {:.0} % in the page cache", 100.0 * advice.resident),
-    };
-    let path = visible_path(asked.path);
-    let updates = asked.updates.map_or_else(String::new, |(count, each)| {
-        format!(", {} of {}", counted(count, "update"), bytes(each))
-    });
-    let many = if asked.files > 1 {
-        format!("{} files of ", thousands(asked.files))
-    } else {
-        String::new()
-    };
-    let title = format!(
-        "{} {path}, {many}{}{state}{updates}",
-        asked.operation,
-        bytes(advice.bytes)
-    );
-    page.say(DIM, &title)?;
+    page.say(DIM, &title(asked, advice))?;
     page.labelled(GOOD, "Use", 9, &method.to_string())?;
     page.labelled(BOLD, "Takes", 9, &time_with_bounds(&advice.plan.predicted))?;
     page.labelled(BOLD, "Because", 9, &visible(&advice.plan.why))?;
@@ -66,6 +47,29 @@ pub fn show_advice(
         [first @ .., last] => format!("; print a program: --code {} or {last}", first.join(", ")),
     };
     page.labelled(BOLD, "By hand", 9, &format!("{about}{program}"))?;
+    show_basis(page, asked, advice)
+}
+
+/// What is done to what, as in `read big.iso, 1.00 GiB, not in the page cache`.
+fn title(asked: &Question<'_>, advice: &FileAdvice) -> String {
+    let state = match asked.operation {
+        Operation::Write => String::new(),
+        _ if advice.resident <= 0.0 => ", not in the page cache".to_owned(),
+        _ => format!(", {:.0} % in the page cache", 100.0 * advice.resident),
+    };
+    let updates = asked.updates.map_or_else(String::new, |(count, each)| {
+        format!(", {} of {}", counted(count, "update"), bytes(each))
+    });
+    let many = match asked.files {
+        ..=1 => String::new(),
+        files => format!("{} files of ", thousands(files)),
+    };
+    let (operation, path, size) = (asked.operation, visible_path(asked.path), bytes(advice.bytes));
+    format!("{operation} {path}, {many}{size}{state}{updates}")
+}
+
+/// Shows what the answer rests on, if that is less than figures of this storage, and what to measure next.
+fn show_basis(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvice) -> io::Result<()> {
     if let Err(why) = &advice.profile {
         let why = format!("none: {}", visible(&shortened(&why.to_string())));
         page.labelled(BOLD, "Profile", 9, &why)?;

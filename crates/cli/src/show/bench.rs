@@ -51,6 +51,22 @@ impl BenchProgress {
         }
     }
 
+    /// Says how much time a run needs if that is more than it has: of contests and methods one after the other, or of all rounds.
+    fn say_needed(&self, needed: Duration, is_short: bool, one_by_one: Option<(usize, usize)>) {
+        let needed = whole_time(needed);
+        if let Some((contests, methods)) = one_by_one {
+            let (contests, methods) = (counted(contests as u64, "contest"), counted(methods as u64, "method"));
+            self.say(&format!(
+                "{contests} with {methods} need about {needed}. They are measured one after the other, smallest files \
+                 first; `seekless bench --resume latest` measures the rest."
+            ));
+        } else if is_short {
+            self.say(&format!(
+                "Three rounds of everything need about {needed}, so some contests will stay undecided."
+            ));
+        }
+    }
+
     fn show(&self, doing: &'static str, name: &str, words: String) {
         let part = self.started.elapsed().as_secs_f64() / self.expected.as_secs_f64();
         let amount = Amount::Words(words, part.is_finite().then_some(part));
@@ -76,34 +92,23 @@ impl RunWatch for BenchProgress {
                 one_by_one,
             } => {
                 self.expected = *expected;
-                let (expected_time, needed_time) = (whole_time(*expected), whole_time(*needed));
+                let takes = whole_time(*expected);
                 if *write_bytes > 0 {
                     let sizes = [write_bytes, expected_write_bytes.min(write_bytes), space_bytes];
                     let [most, about, space] = sizes.map(|size| bytes(*size));
                     self.say(&format!(
-                        "Writes at most {most} in total (about {about} expected), {space} at a time. \
-                         Takes about {expected_time}."
+                        "Writes at most {most} in total (about {about} expected), {space} at a time. Takes about {takes}."
                     ));
                 }
                 if let Some(least) = least {
-                    let least_time = whole_time(*least);
+                    let least = whole_time(*least);
                     self.say(&format!(
-                        "Preparing the test files and one trial take about {least_time}, longer than the budget: \
-                         --size takes smaller files."
+                        "Preparing the test files and one trial take about {least}, longer than the budget: --size takes \
+                         smaller files."
                     ));
                 }
-                if *one_by_one {
-                    let contests = counted(*contests as u64, "contest");
-                    let methods = counted(*entries as u64, "method");
-                    self.say(&format!(
-                        "{contests} with {methods} need about {needed_time}. They are measured one after the other, \
-                         smallest files first; `seekless bench --resume latest` measures the rest."
-                    ));
-                } else if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
-                    self.say(&format!(
-                        "Three rounds of everything need about {needed_time}, so some contests will stay undecided."
-                    ));
-                }
+                let is_short = needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64();
+                self.say_needed(*needed, is_short, one_by_one.then_some((*contests, *entries)));
             }
             Event::Calibrating { write_bytes } => {
                 self.say(&format!("Writes {} first to calibrate sizes.", bytes(*write_bytes)));
@@ -117,11 +122,7 @@ impl RunWatch for BenchProgress {
                 phase,
                 left,
             } => {
-                let doing = match phase {
-                    Phase::Screening => format!("round {round}"),
-                    Phase::Contending => format!("round {round} of the best"),
-                    Phase::Confirming => "winner again".to_owned(),
-                };
+                let doing = phase_words(*phase, *round);
                 let left = left.map_or_else(String::new, |left: Duration| format!(", {} left", whole_time(left)));
                 let method = method.split_once('/').map_or(*method, |(_, name)| name);
                 self.show("measuring", &format!("{contest}, {method}"), format!("{doing}{left}"));
@@ -133,5 +134,13 @@ impl RunWatch for BenchProgress {
                 }
             }
         }
+    }
+}
+
+fn phase_words(phase: Phase, round: u32) -> String {
+    match phase {
+        Phase::Screening => format!("round {round}"),
+        Phase::Contending => format!("round {round} of the best"),
+        Phase::Confirming => "winner again".to_owned(),
     }
 }

@@ -5,9 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use seekless_lab::regret::{Withheld, regrets_of};
 use seekless_record::Run;
 use seekless_report::{to_csv, to_html, to_markdown};
-use seekless_results::ContestRegret;
+use seekless_results::{ContestRegret, pool};
 
 use super::super::report::{beside, columns};
 use super::Arguments;
@@ -21,6 +22,22 @@ pub struct Concluded {
     pub shown: Run,
     /// What plans by the profile of earlier sittings cost, if that was asked for.
     pub regrets: Vec<ContestRegret>,
+}
+
+impl Concluded {
+    /// Concludes from a run and the earlier ones; `with_regrets` asks for what plans cost.
+    pub fn of(run: Run, earlier: &[Run], with_regrets: bool) -> Self {
+        let withheld = Withheld {
+            size: true,
+            sitting: true,
+        };
+        let regrets = with_regrets.then(|| regrets_of(&run, earlier, withheld));
+        Self {
+            regrets: regrets.unwrap_or_default(),
+            shown: pool(&run, earlier),
+            alone: run,
+        }
+    }
 }
 
 /// Renders a run for export: samples come from the run alone, conclusions from all sittings.
@@ -68,8 +85,31 @@ fn inputs_of(arguments: &Arguments) -> anyhow::Result<Vec<PathBuf>> {
     Ok(inputs)
 }
 
+/// Writes the exports of a run, and its report beside the saved run if the arguments name no other place. Returns where the report is,
+/// and what failed.
+pub fn write_exports(
+    arguments: &Arguments,
+    exports: Vec<(Output, Form)>,
+    run: &Concluded,
+    saved: Option<&Path>,
+) -> (Option<PathBuf>, Vec<anyhow::Error>) {
+    // The report comes last; it may be a stream.
+    let named = exports.last().and_then(|(output, _)| output.target());
+    let mut failed = Vec::new();
+    for (output, form) in exports {
+        let written = form(run).and_then(|text| output.write(text.as_bytes()));
+        failed.extend(written.err());
+    }
+    let report = match (saved, &arguments.report) {
+        (Some(path), None) => report_beside(run, path).map_err(|error| failed.push(error)).ok(),
+        (None, None) => None,
+        (_, Some(_)) => named,
+    };
+    (report, failed)
+}
+
 /// Writes the page of a saved run beside it.
-pub fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
+fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
     let written =
         || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone, &run.regrets)?.as_bytes()) };
     written().context("cannot write the report")?;

@@ -13,18 +13,17 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use seekless_lab::experiment::Experiment;
-use seekless_lab::regret::{Withheld, regrets_of};
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, stored_otherwise};
 use seekless_record::{Cache, Contest, Drop, Entry, Run, Status};
-use seekless_results::{Origin, pool, visible};
+use seekless_results::{Origin, visible};
 #[cfg(feature = "sim")]
 use seekless_sim::models::{DiskModel, MODELS};
 use serde_json::{Value, json};
 
 use self::asked::{bench, require_own_commands};
-use self::exports::{Concluded, exports, report_beside};
+use self::exports::{Concluded, exports, write_exports};
 #[cfg(feature = "sim")]
 use self::on::SimulatedDisk;
 use super::profile::{renew_profiles, require_root};
@@ -317,12 +316,8 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> R
     let simulated = SimulatedDisk::of(arguments.on, &mut bench, caught)?;
     let lock = measuring(caught, arguments.no_wait)?;
     // Read only now, to include runs that were saved while this one waited.
-    let is_alone = arguments.alone
-        || bench
-            .file
-            .as_deref()
-            .is_some_and(|file| stored_otherwise(file).is_some());
-    if !is_alone {
+    let is_elsewhere = |file: &PathBuf| stored_otherwise(file).is_some();
+    if !arguments.alone && !bench.file.as_ref().is_some_and(is_elsewhere) {
         bench.earlier = known(&bench, arguments.quiet);
     }
     let document = resumed.as_ref().map(|(document, _)| document);
@@ -351,40 +346,15 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> R
         renew_profiles(&run.storages, arguments.system);
     }
     tell_of_store();
-    let withheld = Withheld {
-        size: true,
-        sitting: true,
-    };
-    let regrets = (arguments.regret).then(|| regrets_of(&run, &bench.earlier, withheld));
-    let run = Concluded {
-        regrets: regrets.unwrap_or_default(),
-        shown: pool(&run, &bench.earlier),
-        alone: run,
-    };
+    let run = Concluded::of(run, &bench.earlier, arguments.regret);
     let has_stdout = exports.iter().any(|(output, _)| output.is_stdout());
-    // The report comes last; it may be a stream.
-    let report = exports.last().and_then(|(output, _)| output.target());
-    let written = exports
-        .into_iter()
-        .map(|(output, form)| output.write(form(&run)?.as_bytes()));
-    let mut failed: Vec<anyhow::Error> = written.filter_map(Result::err).collect();
-    let report = match (&saved, &arguments.report) {
-        (Ok(path), None) => report_beside(&run, path).map_err(|error| failed.push(error)).ok(),
-        (Err(_), None) => None,
-        (_, Some(_)) => report,
-    };
+    let saved_at = saved.as_deref().ok();
+    let (report, mut failed) = write_exports(arguments, exports, &run, saved_at);
     let page = if has_stdout { Page::stderr() } else { Page::stdout() };
     let shown = if arguments.json {
         Ok(())
     } else {
-        show(
-            page,
-            &run.shown,
-            arguments.parts,
-            saved.as_deref().ok(),
-            report.as_deref(),
-        )
-        .and_then(|()| show_asked_regrets(arguments, &run))
+        show(page, arguments, &run, saved_at, report.as_deref())
     };
     if saved.is_ok() && caught.signal().is_some() {
         tell_interrupted(&run.alone);
@@ -393,19 +363,14 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> R
     unless_stopped(caught)?;
     unless_failed(failed)?;
     shown?;
-    let has_nothing = |contest: &Contest| {
-        let mut entries = contest.entries.iter();
-        let is_failed = |entry: &Entry| matches!(entry.status, Status::Failed(_));
-        entries.clone().all(|entry| entry.summary.is_none()) && entries.any(is_failed)
-    };
-    Ok(u8::from(run.alone.contests.iter().any(has_nothing)))
+    Ok(u8::from(run.alone.contests.iter().any(has_failed)))
 }
 
-fn show_asked_regrets(arguments: &Arguments, run: &Concluded) -> io::Result<()> {
-    if arguments.regret {
-        show_regrets(&mut Page::stdout(), &run.alone, &run.regrets)?;
-    }
-    Ok(())
+/// Whether a contest has no results, because something failed.
+fn has_failed(contest: &Contest) -> bool {
+    let mut entries = contest.entries.iter();
+    let is_failed = |entry: &Entry| matches!(entry.status, Status::Failed(_));
+    entries.clone().all(|entry| entry.summary.is_none()) && entries.any(is_failed)
 }
 
 fn tell_interrupted(run: &Run) {
@@ -488,8 +453,14 @@ fn tell_of_store() {
     }
 }
 
-fn show(mut page: Page<'_>, run: &Run, parts: RunParts, saved: Option<&Path>, report: Option<&Path>) -> io::Result<()> {
-    show_run(&mut page, run, parts)?;
+fn show(
+    mut page: Page<'_>,
+    arguments: &Arguments,
+    run: &Concluded,
+    saved: Option<&Path>,
+    report: Option<&Path>,
+) -> io::Result<()> {
+    show_run(&mut page, &run.shown, arguments.parts)?;
     if saved.or(report).is_some() {
         writeln!(page)?;
     }
@@ -499,10 +470,14 @@ fn show(mut page: Page<'_>, run: &Run, parts: RunParts, saved: Option<&Path>, re
     if let Some(path) = report {
         writeln!(page, "Report  {}", file_url(path))?;
     }
-    if let Some(next) = next_command(run).filter(|_| saved.is_some()) {
+    if let Some(next) = next_command(&run.shown).filter(|_| saved.is_some()) {
         page.labelled(PLAIN, "Next", 8, &next)?;
     }
-    page.flush()
+    page.flush()?;
+    if arguments.regret {
+        show_regrets(&mut Page::stdout(), &run.alone, &run.regrets)?;
+    }
+    Ok(())
 }
 
 fn list(json: bool) -> anyhow::Result<()> {

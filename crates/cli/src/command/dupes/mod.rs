@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{ArgGroup, Args, Subcommand};
 use regex::bytes::Regex;
 use seekless::Scanner;
@@ -271,29 +271,18 @@ fn parse_links(text: &str) -> Result<RangeInclusive<u64>, String> {
 
 pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.command {
-        Some(Command::Act(arguments)) => return act::run(arguments),
-        Some(Command::Catalogue(arguments)) => return catalogue::run(arguments),
-        Some(Command::Undo(arguments)) => return undo::run(arguments),
-        None => {}
+        Some(Command::Act(arguments)) => act::run(arguments),
+        Some(Command::Catalogue(arguments)) => catalogue::run(arguments),
+        Some(Command::Undo(arguments)) => undo::run(arguments),
+        None => search(arguments),
     }
+}
+
+/// Searches, and prints what is found or acts on it.
+fn search(arguments: &Arguments) -> Result<u8, Failure> {
     seekless_sys::hold_little_free_memory();
     raise_open_files();
-    if let Some(action) = &arguments.action {
-        if arguments.dirs {
-            let why = "--action acts on files: omit --dirs (--prune removes the directories that this empties)";
-            return Err(anyhow!(why).into());
-        }
-        arguments
-            .choose
-            .check(action, !arguments.against.is_empty(), &arguments.json)?;
-    }
-    let named = arguments.chosen.paths()?;
-    let named_paths = named.len();
-    let paths = match &arguments.action {
-        Some(action) => arguments.choose.able(action, named)?,
-        None => named,
-    };
-    let is_left = paths.len() < named_paths;
+    let (paths, is_left) = searched_paths(arguments)?;
     let against: Vec<PathBuf> = arguments.against.iter().map(|path| tidy(path)).collect();
     if against.iter().any(|path| catalogue::is_catalogue(path)) {
         return catalogue::against(arguments, &paths, &against);
@@ -301,22 +290,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     if arguments.isolate && paths.len() < 2 {
         return Err(anyhow!("--isolate needs several PATHs: one PATH has no equal copies in another").into());
     }
-    let filter = filter(&arguments.chosen, &[&paths[..], &against].concat())?;
-    let references = paths.len() as u32;
+    let roots = [&paths[..], &against].concat();
+    let filter = filter(&arguments.chosen, &roots)?;
     let selection = Selection::new(&paths, !arguments.chosen.one_file_system).against(&against);
-    let across = match (arguments.isolate, arguments.against.is_empty()) {
-        (true, _) => Across::Roots,
-        (_, false) => Across::References(references),
-        _ => Across::Files,
-    };
-    let options = SearchOptions {
-        across,
-        matching: arguments.matching,
-        is_paranoid: arguments.paranoid,
-        keeps_cached: arguments.keep_cached,
-        with_directories: arguments.dirs,
-        cache: arguments.cache.then(|| cache_file(arguments)).transpose()?,
-    };
+    let references = paths.len() as u32;
+    let options = options(arguments, references)?;
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
     begin(&paths, arguments.quiet);
@@ -324,11 +302,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
         tell(progress, "comparing");
     });
     PROGRESS.end();
-    let form = match arguments.json.form() {
-        Some(JsonForm::Document) => DuplicatesForm::Json,
-        Some(JsonForm::Lines) => DuplicatesForm::Jsonl,
-        None => arguments.format,
-    };
+    let took = arguments.explain.then(|| started.elapsed());
     let unmatched = unmatched(&filter);
     let origin = || SearchOrigin::here(&paths, &against).context("cannot find the working directory");
     if let Some(action) = &arguments.action {
@@ -338,25 +312,65 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8, Failure> {
         unmatched.iter().for_each(|sentence| say(sentence));
         let origin = origin()?;
         show_failures(&found);
-        if arguments.explain {
-            explain(&paths[0], &found, started.elapsed());
-        }
+        explain(&roots[0], &found, took);
         unless_stopped(&caught)?;
         return act(arguments, action, found, origin, is_left);
     }
     unmatched.iter().for_each(|sentence| say(sentence));
+    let form = arguments.form();
     let origin = form.json().map(|_| origin()).transpose()?;
-    let roots = [paths, against].concat();
     let is_any = show_duplicates(&found, form, arguments.unique, &roots, references, origin.as_ref())?;
-    if arguments.explain {
-        explain(&roots[0], &found, started.elapsed());
-    }
+    explain(&roots[0], &found, took);
     let has_failures = !found.failures.is_empty();
     // Ending the process frees it sooner than code that closes one directory after the other.
     std::mem::forget(found);
     unless_stopped(&caught)?;
     unless_printed(has_failures)?;
     Ok(u8::from(arguments.exit_code && is_any))
+}
+
+/// The paths to search, and whether others are left out because the action cannot be done there. Fails if the options of the action do
+/// not fit.
+fn searched_paths(arguments: &Arguments) -> anyhow::Result<(Vec<PathBuf>, bool)> {
+    let Some(action) = &arguments.action else {
+        return Ok((arguments.chosen.paths()?, false));
+    };
+    if arguments.dirs {
+        bail!("--action acts on files: omit --dirs (--prune removes the directories that this empties)");
+    }
+    let has_references = !arguments.against.is_empty();
+    arguments.choose.check(action, has_references, &arguments.json)?;
+    let named = arguments.chosen.paths()?;
+    let count = named.len();
+    let able = arguments.choose.able(action, named)?;
+    let is_left = able.len() < count;
+    Ok((able, is_left))
+}
+
+/// What is compared, and how; paths from the number `references` on are those of --against.
+fn options(arguments: &Arguments, references: u32) -> anyhow::Result<SearchOptions> {
+    Ok(SearchOptions {
+        across: match (arguments.isolate, arguments.against.is_empty()) {
+            (true, _) => Across::Roots,
+            (_, false) => Across::References(references),
+            _ => Across::Files,
+        },
+        matching: arguments.matching,
+        is_paranoid: arguments.paranoid,
+        keeps_cached: arguments.keep_cached,
+        with_directories: arguments.dirs,
+        cache: arguments.cache.then(|| cache_file(arguments)).transpose()?,
+    })
+}
+
+impl Arguments {
+    fn form(&self) -> DuplicatesForm {
+        match self.json.form() {
+            Some(JsonForm::Document) => DuplicatesForm::Json,
+            Some(JsonForm::Lines) => DuplicatesForm::Jsonl,
+            None => self.format,
+        }
+    }
 }
 
 /// Shows progress from here on.
@@ -477,7 +491,9 @@ fn paths_from(file: &Path, is_null: bool) -> anyhow::Result<Vec<PathBuf>> {
     Ok(names.map(|name| std::ffi::OsStr::from_bytes(name).into()).collect())
 }
 
-fn explain(path: &Path, found: &FoundDuplicates, took: Duration) {
+/// Explains a search that took this time, if that is asked for.
+fn explain(path: &Path, found: &FoundDuplicates, took: Option<Duration>) {
+    let Some(took) = took else { return };
     let [listing, grouping, reading, comparing] = found.steps.map(|step| seconds(step.as_secs_f64()));
     let plan = &found.plan;
     let (method, order) = if plan.is_by_place() {

@@ -121,14 +121,8 @@ fn amplification(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut page = Page::stdout();
-    let shown = visible_path(&arguments.file);
     if arguments.recover {
-        let recovered = recover(&arguments.file)?;
-        let told = show_recovered(&mut page, arguments, recovered);
-        let is_changed = recovered != Recovered::Nothing;
-        let done = is_changed.then(|| format!("{shown}: is recovered"));
-        return Ok(told.with_context(|| unwritten(done.as_deref()))?);
+        return Ok(recover_file(arguments)?);
     }
     let file_bytes = require_file(&arguments.file)?;
     let from = arguments.from.as_deref().filter(|path| *path != Path::new("-"));
@@ -147,21 +141,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let done = if arguments.dry_run {
         None
     } else {
-        let caught = on_signal(|_| {})?;
-        let before = privileges(&arguments.file);
-        let change = || job.change(&mut chosen, &caught);
-        let changed = timed(&mut times.write, change);
-        if privileges(&arguments.file) != before {
-            // Standard error may be full.
-            let _ = writeln!(stderr(), "seekless update: {shown}: {LOST_PRIVILEGES}");
-        }
-        match (changed, caught.signal()) {
-            (Err(error), Some(signal)) => {
-                crate::print_error(&error);
-                return Err(Failure::Stopped(signal));
-            }
-            (done, _) => Some(done?),
-        }
+        Some(update(&mut job, &mut chosen, &mut times.write)?)
     };
     if let Some(doubt) = &job.estimate.doubt {
         let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
@@ -170,18 +150,46 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.explain {
         let (plan, took) = (&chosen.plan, done.is_some().then_some(times.write));
         let took = took.map(Duration::from_secs_f64);
-        tell_why(
-            "update",
-            &explained(&plan.method.to_string(), &plan.why, Some(plan), took),
-        );
+        let explanation = explained(&plan.method.to_string(), &plan.why, Some(plan), took);
+        tell_why("update", &explanation);
     }
+    let mut page = Page::stdout();
     let told = if arguments.json {
         page.json(&in_json(&job, &chosen, done.as_ref(), &times))
     } else {
         show(&mut page, &job, &chosen, done.as_ref())
     };
-    let done = done.map(|_| format!("{shown}: is updated"));
+    let done = done.map(|_| format!("{}: is updated", visible_path(&arguments.file)));
     Ok(told.with_context(|| unwritten(done.as_deref()))?)
+}
+
+/// Finishes or undoes an interrupted update.
+fn recover_file(arguments: &Arguments) -> anyhow::Result<()> {
+    let recovered = recover(&arguments.file)?;
+    let told = show_recovered(&mut Page::stdout(), arguments, recovered);
+    let is_changed = recovered != Recovered::Nothing;
+    let done = is_changed.then(|| format!("{}: is recovered", visible_path(&arguments.file)));
+    told.with_context(|| unwritten(done.as_deref()))
+}
+
+/// Updates the file. Says so if it loses the privileges of a program.
+fn update(job: &mut Job<'_>, chosen: &mut UpdatePlan, seconds: &mut f64) -> Result<Updated, Failure> {
+    let arguments = job.arguments;
+    let file = &arguments.file;
+    let caught = on_signal(|_| {})?;
+    let before = privileges(file);
+    let changed = timed(seconds, || job.change(chosen, &caught));
+    if privileges(file) != before {
+        // Standard error may be full.
+        let _ = writeln!(stderr(), "seekless update: {}: {LOST_PRIVILEGES}", visible_path(file));
+    }
+    match (changed, caught.signal()) {
+        (Err(error), Some(signal)) => {
+            crate::print_error(&error);
+            Err(Failure::Stopped(signal))
+        }
+        (done, _) => Ok(done?),
+    }
 }
 
 /// What the kernel does with the privileges of a program when it is written to.
