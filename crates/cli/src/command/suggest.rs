@@ -97,6 +97,15 @@ fn joined(split: &[OsString]) -> (Vec<OsString>, usize) {
 /// Starts a line for paths; no value contains it.
 const PATHS: char = ':';
 
+/// A value, and its description.
+type Suggestion = (String, String);
+
+/// Values without descriptions.
+fn bare<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<Suggestion> {
+    let values = values.into_iter();
+    values.map(|value| (value.to_string(), String::new())).collect()
+}
+
 /// The command with a completer for each argument, chosen by the name of the argument's value.
 fn offering(command: Command, words: &[OsString]) -> Command {
     let operations = match command.get_name() {
@@ -113,18 +122,14 @@ fn offering(command: Command, words: &[OsString]) -> Command {
         let operations = operations.clone();
         arg.add(ArgValueCompleter::new(move |current: &OsStr| {
             let current = current.to_string_lossy();
-            let mut fitting: Vec<_> = names
-                .split('|')
-                .flat_map(|name| values(name, &current, &operations))
-                .collect();
-            fitting.retain(|(value, _)| {
+            let names = names.split('|');
+            let values = names.flat_map(|name| values(name, &current, &operations));
+            let fitting = values.filter(|(value, _)| {
                 let is_paths = value.starts_with(PATHS) && !current.starts_with('-');
                 is_paths || value.starts_with(&*current)
             });
-            let fitting = fitting.into_iter();
-            fitting
-                .map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into())))
-                .collect()
+            let candidate = |(value, help): Suggestion| CompletionCandidate::new(value).help(Some(help.into()));
+            fitting.map(candidate).collect()
         }))
     });
     command.mut_subcommands(|inner| offering(inner, words))
@@ -132,78 +137,57 @@ fn offering(command: Command, words: &[OsString]) -> Command {
 
 /// The name of an argument's value; `|` separates several kinds of values.
 fn value_name(arg: &Arg) -> String {
-    let names = arg.get_value_names().unwrap_or_default();
-    names
-        .first()
-        .map_or_else(|| arg.get_id().to_string(), ToString::to_string)
+    let first = arg.get_value_names().and_then(|names| names.first());
+    first.map_or_else(|| arg.get_id().to_string(), ToString::to_string)
 }
 
-/// The values of a name, each with a description. Values that do not begin with `current` may be among them.
-fn values(name: &str, current: &str, operations: &[Operation]) -> Vec<(String, String)> {
-    let files = |suffix: &str| (format!("{PATHS}files{suffix}"), String::new());
+/// The values of a name. Values that do not begin with `current` may be among them.
+fn values(name: &str, current: &str, operations: &[Operation]) -> Vec<Suggestion> {
+    let files = |suffix: &str| bare([format!("{PATHS}files{suffix}")]);
     match name {
         "EXPERIMENT" => experiments(),
         "ID" => runs(),
-        "RUN" | "FIRST" | "SECOND" => [runs(), vec![files(" .json")]].concat(),
-        "OPERATION" => Operation::ALL
-            .map(|operation| (operation.to_string(), String::new()))
-            .to_vec(),
+        "RUN" | "FIRST" | "SECOND" => [runs(), files(" .json")].concat(),
+        "OPERATION" => bare(Operation::ALL),
         "METHOD" | "GLOB" => methods(current, operations),
-        "RULE" => RULES
-            .split(", ")
-            .map(|rule| (until_value(rule), String::new()))
-            .collect(),
+        // A rule as far as it is the same for all values.
+        "RULE" => bare(RULES.split(", ").filter_map(|rule| rule.split_inclusive(':').next())),
         "DISK" => disks(),
-        "DIR" | "TREE" => vec![(format!("{PATHS}directories"), String::new())],
-        "PATH" | "SOURCE" | "REF" | "JOURNAL" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
+        "DIR" | "TREE" => bare([format!("{PATHS}directories")]),
+        "PATH" | "SOURCE" | "REF" | "JOURNAL" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => files(""),
         _ => name
             .strip_prefix("FILE")
-            .map(|suffix| files(&format!(" {suffix}")))
-            .into_iter()
-            .collect(),
+            .map_or_else(Vec::new, |suffix| files(&format!(" {suffix}"))),
     }
 }
 
-/// A rule as far as it is the same for all values.
-fn until_value(rule: &str) -> String {
-    rule.split_inclusive(':').next().unwrap_or_default().to_owned()
-}
-
-fn experiments() -> Vec<(String, String)> {
-    let builtin = Experiment::builtin_names().into_iter().map(Experiment::builtin);
-    builtin
-        .flatten()
-        .map(|experiment| (experiment.name, experiment.about))
-        .collect()
+fn experiments() -> Vec<Suggestion> {
+    let builtin = Experiment::builtin_names().into_iter().flat_map(Experiment::builtin);
+    builtin.map(|experiment| (experiment.name, experiment.about)).collect()
 }
 
 /// The operations of the experiments that a line names, or all if it names none.
 fn measured(words: &[OsString]) -> Vec<Operation> {
     let named = words.iter().filter_map(|word| Experiment::builtin(word.to_str()?).ok());
-    let operations: Vec<_> = named
-        .flat_map(|experiment| experiment.contests)
-        .map(|contest| contest.common.operation)
-        .collect();
+    let contests = named.flat_map(|experiment| experiment.contests);
+    let operations: Vec<_> = contests.map(|contest| contest.common.operation).collect();
     if operations.is_empty() {
-        Operation::ALL.to_vec()
-    } else {
-        operations
+        return Operation::ALL.to_vec();
     }
+    operations
 }
 
 /// The mechanisms of the operations, with the short names of methods of updating; after a comma, the options that the method
 /// before it can take as well.
-fn methods(current: &str, operations: &[Operation]) -> Vec<(String, String)> {
+fn methods(current: &str, operations: &[Operation]) -> Vec<Suggestion> {
     let Some((before, _)) = current.rsplit_once(',') else {
         let here = MECHANISMS
             .iter()
             .filter(|row| row.is_here() && operations.contains(&row.operation));
+        let here = here.map(|row| (format!("{row:?}"), row.about.to_owned()));
         let short = SHORT_NAMES.iter().filter(|_| operations == [Operation::Update]);
         let short = short.map(|(short, long)| ((*short).to_owned(), format!("short for {long}")));
-        return here
-            .map(|row| (format!("{row:?}"), row.about.to_owned()))
-            .chain(short)
-            .collect();
+        return here.chain(short).collect();
     };
     let Ok(method) = written_out(before).parse::<Method>() else {
         return Vec::new();
@@ -217,23 +201,20 @@ fn methods(current: &str, operations: &[Operation]) -> Vec<(String, String)> {
         let number = row
             .number
             .as_ref()
-            .filter(|number| takes_number && method.mechanism().name != number.key);
-        texts.extend(number.map(|number| format!("{}=", number.key)));
+            .filter(|number| method.mechanism().name != number.key);
+        texts.extend(number.filter(|_| takes_number).map(|number| format!("{}=", number.key)));
     }
     let is_new = |text: &String| {
         let given = format!("{before},{text}");
         let changed = written_out(&given).parse::<Method>();
         text.ends_with('=') && !before.contains(&format!(",{text}")) || changed.is_ok_and(|changed| changed != method)
     };
-    texts
-        .into_iter()
-        .filter(is_new)
-        .map(|text| (format!("{before},{text}"), String::new()))
-        .collect()
+    let new = texts.into_iter().filter(is_new);
+    bare(new.map(|text| format!("{before},{text}")))
 }
 
 /// The simulated disks, which only root can see.
-fn disks() -> Vec<(String, String)> {
+fn disks() -> Vec<Suggestion> {
     #[cfg(all(target_os = "linux", feature = "sim"))]
     {
         let about = |name: &DeviceName| name.state().map(|state| sim::place(&state)).unwrap_or_default();
@@ -245,7 +226,7 @@ fn disks() -> Vec<(String, String)> {
 }
 
 /// The runs of the store: own runs, the newest first, then imported runs.
-fn runs() -> Vec<(String, String)> {
+fn runs() -> Vec<Suggestion> {
     let Ok(store) = config::store() else { return Vec::new() };
     let mut ids = listed(&[Origin::Own, Origin::Imported].map(|origin| store.directory_of(origin)));
     ids.sort_unstable_by(|one, other| other.cmp(one));
@@ -272,12 +253,10 @@ fn about(id: &str) -> Option<String> {
 /// The names of the documents in directories. Another process lists them: a process that waits for a dead disk cannot end.
 fn listed(directories: &[PathBuf]) -> Vec<String> {
     let mut list = process::Command::new("ls");
-    list.arg("--")
-        .args(directories)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let Ok(mut child) = list.spawn() else { return Vec::new() };
+    let list = list.arg("--").args(directories).stdin(Stdio::null());
+    let Ok(mut child) = list.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        return Vec::new();
+    };
     let (told, names) = mpsc::channel();
     let mut out = child.stdout.take();
     std::thread::spawn(move || {
@@ -292,9 +271,6 @@ fn listed(directories: &[PathBuf]) -> Vec<String> {
     };
     let is_plain = |id: &&str| id.chars().all(|c| c.is_ascii_alphanumeric() || "-_+.".contains(c));
     let text = String::from_utf8_lossy(&text);
-    text.lines()
-        .filter_map(|line| line.strip_suffix(".json"))
-        .filter(is_plain)
-        .map(str::to_owned)
-        .collect()
+    let ids = text.lines().filter_map(|line| line.strip_suffix(".json"));
+    ids.filter(is_plain).map(str::to_owned).collect()
 }
