@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, TypedValueParser};
 use seekless::advice::{Question, advise};
@@ -15,9 +15,9 @@ use seekless::{StorageFacts, identity};
 
 use seekless_results::{bytes, window_gain};
 
-use super::Failure;
 use super::methods::languages;
 use super::values::{Word, one_of, size_of_at_least};
+use super::{Failure, stat};
 use crate::code::{LANGUAGES, Language};
 use crate::config;
 use crate::show::{Page, advice_json, directory_of, show_advice, show_settings, storage_settings, visible_path};
@@ -221,9 +221,7 @@ fn settings(path: &Path, is_json: bool) -> Result<(), Failure> {
 
 /// Fails if updates at equal distances would overlap.
 fn refuse_too_many(path: &Path, (count, each): (u64, u64)) -> anyhow::Result<()> {
-    let found = path
-        .metadata()
-        .with_context(|| format!("{}: cannot stat", path.display()))?;
+    let found = stat(path)?;
     if found.is_file() && count.saturating_mul(each) > found.len() {
         let [all, file] = [each, found.len()].map(bytes);
         bail!(

@@ -10,6 +10,7 @@ use seekless::{Availability, Method, Probe, StorageFacts};
 use seekless_lab::experiment::glob;
 use serde_json::Value;
 
+use super::stat;
 use super::values::{Word, one_of};
 use crate::code::{LANGUAGES, Language};
 use crate::show::{Page, list_method, list_methods, method_json, methods_json, summarize_methods, tried_methods};
@@ -59,9 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         write!(Page::stdout(), "{program}")?;
         return Ok(());
     }
-    let metadata = std::fs::metadata(&arguments.directory);
-    let metadata = metadata.with_context(|| format!("{}: cannot stat", arguments.directory.display()))?;
-    if !metadata.is_dir() {
+    if !stat(&arguments.directory)?.is_dir() {
         bail!("{}: not a directory", arguments.directory.display());
     }
     // Refuses file systems that store nothing, such as /proc.

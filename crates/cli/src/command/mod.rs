@@ -25,7 +25,9 @@ mod update;
 mod values;
 
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io::{BufRead, BufReader, LineWriter};
+use std::path::Path;
 
 use anyhow::Context as _;
 use clap::error::ErrorKind;
@@ -127,6 +129,12 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 /// The number of descriptors that a walk holds at most, roughly.
 const DESCRIPTORS_MAX: u64 = 1 << 16;
+
+/// What the system says of a path.
+fn stat(path: &Path) -> anyhow::Result<Metadata> {
+    path.metadata()
+        .with_context(|| format!("{}: cannot stat", path.display()))
+}
 
 /// Standard input, if it was open when the program was started.
 fn standard_input() -> std::io::Result<impl BufRead> {

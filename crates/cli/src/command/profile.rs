@@ -12,7 +12,7 @@ use seekless_lab::store::import_profile;
 use seekless_record::{DocumentError, Storage};
 use seekless_results::{counted, visible};
 
-use super::{Failure, unless_failed};
+use super::{Failure, stat, unless_failed};
 use crate::config;
 use crate::output::Output;
 use crate::show::{Page, profile_json, profile_page, shortened, show_profile, stderr, visible_path};
@@ -187,8 +187,7 @@ fn is_document(path: &Path) -> bool {
 
 /// The profile of a path's storage, or the one in a file of this form.
 fn found(path: &Path) -> anyhow::Result<StorageProfile> {
-    path.metadata()
-        .with_context(|| format!("{}: cannot stat", path.display()))?;
+    stat(path)?;
     let found = if is_document(path) && path.is_file() {
         StorageProfile::read(path)
     } else {

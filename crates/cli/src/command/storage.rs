@@ -9,7 +9,7 @@ use clap::Args;
 use seekless::{DeviceUse, Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
-use super::{Failure, unless_printed};
+use super::{Failure, stat, unless_printed};
 use crate::show::{Described, FoundStorage, Page, StorageBehind, reason_behind, show_storage, storage_json};
 use crate::test_directory::TestDirectory;
 
@@ -60,10 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The storage or device that a path names; the error begins with the path.
 fn found(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<FoundStorage> {
-    let metadata = std::fs::metadata(path);
-    let kind = metadata
-        .with_context(|| format!("{}: cannot stat", path.display()))?
-        .file_type();
+    let kind = stat(path)?.file_type();
     if kind.is_block_device() {
         let device = DeviceUse::of(path)?;
         let device = device.with_context(|| format!("{}: this system does not describe the device", path.display()))?;

@@ -19,7 +19,7 @@ use seekless_lab::{Bench, stored_otherwise};
 use seekless_record::{Cache, Contest, Drop, Entry, Run, Status};
 use seekless_results::{Origin, visible};
 #[cfg(feature = "sim")]
-use seekless_sim::models::{DiskModel, MODELS};
+use seekless_sim::models::DiskModel;
 use serde_json::{Value, json};
 
 use self::asked::{bench, require_own_commands};
@@ -28,6 +28,8 @@ use self::exports::{Concluded, exports, write_exports};
 use self::on::SimulatedDisk;
 use super::profile::{renew_profiles, require_root};
 use super::report::file_url;
+#[cfg(feature = "sim")]
+use super::sim::models;
 use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
@@ -79,7 +81,7 @@ pub struct Arguments {
     /// It is started before the run and removed after it; see `seekless sim show`. Needs root.
     #[cfg(feature = "sim")]
     #[arg(long, value_name = "MODEL", help_heading = DATA, hide_short_help = true, conflicts_with_all = ["directories", "file", "to", "other", "resume", "system"],
-        value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
+        value_parser = one_of(models()))]
     on: Option<&'static DiskModel>,
     /// Time limit, as in 90s or 10m
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = budget::parse, conflicts_with = "rounds",

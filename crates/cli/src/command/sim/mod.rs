@@ -8,10 +8,12 @@ mod start;
 mod stop;
 
 use clap::{Args, Subcommand};
+use seekless_sim::models::{DiskModel, MODELS};
 
 #[cfg(target_os = "linux")]
 pub(super) use self::serve::server;
 use super::Failure;
+use super::values::Word;
 
 /// Simulate a disk: a block device that is as slow as the disk, with a real file system on it.
 ///
@@ -61,6 +63,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(anyhow::anyhow!("simulated devices need Linux").into())
         }
     }
+}
+
+/// The models of disks, as values of options.
+pub(super) fn models() -> impl Iterator<Item = Word<&'static DiskModel>> {
+    MODELS.iter().map(|model| (model.name, model.about, model))
 }
 
 /// Where a device is.

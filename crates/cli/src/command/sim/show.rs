@@ -11,6 +11,7 @@ use seekless_sim::picture::picture;
 use seekless_sim::replay::{Replayed, replay, steps_of};
 use seekless_sim::trace::{TracedRequest, read_trace};
 
+use super::models;
 use crate::command::values::one_of;
 use crate::output::Output;
 use crate::show::{Page, list_models, models_json, show_model, show_replays, visible_path};
@@ -31,7 +32,7 @@ Examples:
   seekless sim show --virtual trace hdd-2009 --picture head.svg")]
 pub(super) struct Arguments {
     /// Models to show; all if none is named
-    #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
+    #[arg(value_name = "MODEL", value_parser = one_of(models()))]
     models: Vec<&'static DiskModel>,
     /// Replay a trace in virtual time: a line per request, with arrival (ns), kind, offset, length (bytes), and completion (ns)
     #[arg(long = "virtual", value_name = "FILE")]
@@ -51,10 +52,8 @@ pub(super) struct Arguments {
 }
 
 fn seconds(text: &str) -> anyhow::Result<f64> {
-    let seconds = text
-        .parse::<f64>()
-        .ok()
-        .filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
     seconds.context("must be a number of seconds greater than 0")
 }
 
@@ -64,13 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return run_virtual(&mut page, path, arguments);
     }
     if arguments.json {
-        let all: Vec<_> = MODELS.iter().collect();
-        let models = if arguments.models.is_empty() {
-            &all
-        } else {
-            &arguments.models
-        };
-        return Ok(page.json(&models_json(models))?);
+        return Ok(page.json(&models_json(&arguments.models()))?);
     }
     if arguments.models.is_empty() {
         return Ok(list_models(&mut page)?);
@@ -92,19 +85,10 @@ fn run_virtual(page: &mut Page<'_>, path: &Path, arguments: &Arguments) -> anyho
     if trace.is_empty() {
         bail!("{}: has no requests", path.display());
     }
-    let all: Vec<&'static DiskModel> = MODELS.iter().collect();
-    let models = if arguments.models.is_empty() {
-        &all
-    } else {
-        &arguments.models
-    };
     let steps = steps_of(&trace);
-    let replays: Vec<(&DiskModel, Replayed)> = models
-        .iter()
-        .map(|model| (*model, replay(model, 0, arguments.seed, &steps)))
-        .collect();
-    let draws_on_page = output.as_ref().is_some_and(Output::is_stdout);
-    if !draws_on_page {
+    let replayed = |model| (model, replay(model, 0, arguments.seed, &steps));
+    let replays: Vec<(&DiskModel, Replayed)> = arguments.models().into_iter().map(replayed).collect();
+    if !output.as_ref().is_some_and(Output::is_stdout) {
         show_replays(page, &trace, &replays)?;
     }
     if let Some(output) = output {
@@ -112,9 +96,8 @@ fn run_virtual(page: &mut Page<'_>, path: &Path, arguments: &Arguments) -> anyho
             [model] => (&replays[0].1.requests, model.name),
             _ => (&trace, "as recorded"),
         };
-        let until_ns = arguments.seconds.map_or(u64::MAX, |seconds| {
-            std::time::Duration::from_secs_f64(seconds).as_nanos() as u64
-        });
+        let until = arguments.seconds.map(std::time::Duration::from_secs_f64);
+        let until_ns = until.map_or(u64::MAX, |until| until.as_nanos() as u64);
         output.write(picture(drawn, &format!("{}, {disk}", visible_path(path)), until_ns).as_bytes())?;
     }
     Ok(())
@@ -122,4 +105,14 @@ fn run_virtual(page: &mut Page<'_>, path: &Path, arguments: &Arguments) -> anyho
 
 fn read(path: &Path) -> anyhow::Result<Vec<TracedRequest>> {
     Ok(read_trace(BufReader::new(File::open(path)?))?)
+}
+
+impl Arguments {
+    /// The models that are named, or all.
+    fn models(&self) -> Vec<&'static DiskModel> {
+        if self.models.is_empty() {
+            return MODELS.iter().collect();
+        }
+        self.models.clone()
+    }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use seekless_sim::RequestKind;
 use seekless_sim::faults::FaultKind;
-use seekless_sim::models::{DiskModel, MODELS};
+use seekless_sim::models::DiskModel;
 
+use super::models;
 use crate::command::values::{one_of, size_of_at_least};
 
 /// The smallest device.
@@ -30,7 +31,7 @@ Examples:
   sudo seekless sim start null --fault lying-flush      # with a fault")]
 pub struct Arguments {
     /// The disk to simulate
-    #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
+    #[arg(value_name = "MODEL", value_parser = one_of(models()))]
     model: &'static DiskModel,
     /// The size of the disk; it may exceed the free space here, because the data is in a sparse file
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = |text: &str| size_of_at_least(LEAST_BYTES, "minimum is 16M", text))]

@@ -23,7 +23,7 @@ use serde::Serialize;
 use self::names::written_out;
 use self::show::{in_json, show, show_recovered};
 use super::values::{Word, one_of, size_of_at_least};
-use super::{Failure, standard_input, unwritten};
+use super::{Failure, standard_input, stat, unwritten};
 use crate::call;
 use crate::output::refuse_input;
 use crate::show::{Amount, PROGRESS, Page, explained, stderr, tell_why, visible_path};
@@ -226,9 +226,9 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyh
 
 /// The file's size. Fails if it is not a regular file, before the updates are read, which may take long.
 fn require_file(path: &Path) -> anyhow::Result<u64> {
-    let shown = visible_path(path);
-    let found = std::fs::metadata(path).with_context(|| format!("{shown}: cannot stat"))?;
+    let found = stat(path)?;
     if !found.is_file() {
+        let shown = visible_path(path);
         bail!("{shown}: not a regular file; only regular files can be updated");
     }
     Ok(found.len())
