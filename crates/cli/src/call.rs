@@ -214,9 +214,8 @@ impl Drop for Running {
 
 /// The streams of the call that runs; if none does, those of the process.
 fn streams() -> Streams {
-    now()
-        .as_ref()
-        .map_or(Streams::of_process(), |call| call.streams.clone())
+    let call = now();
+    call.as_ref().map_or(Streams::of_process(), |call| call.streams.clone())
 }
 
 /// Standard input of the call.
@@ -251,10 +250,8 @@ pub(crate) fn is_process() -> bool {
 /// The arguments of the call, without the name of the program.
 pub(crate) fn arguments() -> Vec<OsString> {
     let call = now();
-    call.iter()
-        .flat_map(|call| call.arguments.iter().skip(1))
-        .cloned()
-        .collect()
+    let arguments = call.iter().flat_map(|call| call.arguments.iter().skip(1));
+    arguments.cloned().collect()
 }
 
 /// The file of this program, if the call named it.
@@ -309,8 +306,6 @@ pub(crate) fn columns() -> usize {
     let Streams { input, output, error } = streams();
     let terminal = [output, error, input].iter().find_map(Stream::terminal_size);
     let variable = || std::env::var("COLUMNS").ok()?.parse().ok();
-    terminal
-        .map(|(width, _)| width.0.into())
-        .or_else(variable)
-        .unwrap_or(100)
+    let columns = terminal.map(|(width, _)| width.0.into()).or_else(variable);
+    columns.unwrap_or(100)
 }

@@ -112,10 +112,8 @@ pub fn refuse_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
 /// Fails if an output would replace a file that this program did not write. `kind` says what it writes there.
 pub fn require_own(path: &Path, kind: &str, is_own: impl FnOnce(&Path) -> bool) -> anyhow::Result<()> {
     if fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) && !is_own(path) {
-        bail!(
-            "{}: exists and is not {kind}; remove it, or name another file",
-            visible_path(path)
-        );
+        let path = visible_path(path);
+        bail!("{path}: exists and is not {kind}; remove it, or name another file");
     }
     Ok(())
 }

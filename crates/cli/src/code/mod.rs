@@ -86,11 +86,8 @@ impl Language {
         if let Some(reason) = self.why_lacking(&facts) {
             let others = LANGUAGES.iter().filter(|other| other.why_lacking(&facts).is_none());
             let others: Vec<String> = others.map(|other| format!("--code {}", other.word)).collect();
-            let advice = if others.is_empty() {
-                String::new()
-            } else {
-                format!("; {} works", others.join(" or "))
-            };
+            let advice = (!others.is_empty()).then(|| format!("; {} works", others.join(" or ")));
+            let advice = advice.unwrap_or_default();
             bail!("no program for {method} in {}: {reason}{advice}", self.word);
         }
         let calls = commented(&filled(&chosen(CALLS, &facts), method), self.comment);
@@ -111,20 +108,16 @@ impl Language {
             "{} The plan is {method}. This program does not skip holes: it copies them as zeros.",
             self.comment
         );
-        let after_first = program
-            .starts_with("#!")
-            .then(|| program.find('\n'))
-            .flatten()
-            .map_or(0, |end| end + 1);
+        let first_end = program.find('\n').filter(|_| program.starts_with("#!"));
+        let after_first = first_end.map_or(0, |end| end + 1);
         let (first, rest) = program.split_at(after_first);
         Ok(format!("{first}{note}\n{rest}"))
     }
 
     fn why_lacking(&self, facts: &[&str]) -> Option<&'static str> {
         let mut lacking = LACKING.iter().chain(self.lacks);
-        lacking
-            .find(|(guard, _)| holds(guard, facts))
-            .map(|(_, reason)| *reason)
+        let found = lacking.find(|(guard, _)| holds(guard, facts));
+        found.map(|(_, reason)| *reason)
     }
 }
 
@@ -180,9 +173,7 @@ fn chosen(template: &str, facts: &[&str]) -> String {
 
 fn commented(text: &str, comment: &str) -> String {
     let lines = text.lines().map(|line| format!("{comment} {line}"));
-    lines
-        .flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()])
-        .collect()
+    lines.map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 /// The template with its placeholders replaced by the method's values.
@@ -190,9 +181,8 @@ fn filled(text: &str, method: &Method) -> String {
     let options = method.options();
     let is_mapped = method.mechanism().name == "mmap";
     // A map begins at a page.
-    let block = options
-        .block_bytes()
-        .map_or(0, |block| if is_mapped { block.next_multiple_of(4096) } else { block });
+    let page = if is_mapped { 4096 } else { 1 };
+    let block = options.block_bytes().unwrap_or(0).next_multiple_of(page);
     let flag = |is_set: bool, flag: &str| if is_set { flag.to_owned() } else { String::new() };
     let is_synced = options.durability() == Durability::WriteThrough;
     let values = [

@@ -53,7 +53,7 @@ pub struct Arguments {
     settings: bool,
     /// The size of the file [default: that of PATH, or 64M in a directory]; for update, of each update [default: 4K]; for scan, of each
     /// file [default: 16K]
-    #[arg(long, value_name = "SIZE", value_parser = file_size)]
+    #[arg(long, value_name = "SIZE", value_parser = |text: &str| size_of_at_least(1, "minimum is 1 byte", text))]
     size: Option<u64>,
     /// Number of evenly spaced updates, or of files in a scan [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_UPDATES))]
@@ -121,10 +121,6 @@ const UPDATES: u64 = 1000;
 const UPDATE_BYTES: u64 = 4 << 10;
 const MOST_UPDATES: u64 = 100_000_000;
 
-fn file_size(text: &str) -> Result<u64, String> {
-    size_of_at_least(1, "minimum is 1 byte", text)
-}
-
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (operation, path) = match (&arguments.subject, &arguments.path) {
         (AdviceSubject::Path(path), None) | (AdviceSubject::Operation(_), Some(path)) if arguments.settings => {
@@ -146,10 +142,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else if arguments.json {
         page.json(&advice_json(&question, &advice))?;
     } else {
-        let can_print = LANGUAGES
-            .iter()
-            .filter(|language| language.program_of_plan(method).is_ok());
-        let words: Vec<&str> = can_print.map(|language| language.word).collect();
+        let has_program = |language: &&Language| language.program_of_plan(method).is_ok();
+        let languages = LANGUAGES.iter().filter(has_program);
+        let words: Vec<&str> = languages.map(|language| language.word).collect();
         show_advice(&mut page, &question, &advice, &words)?;
     }
     Ok(page.flush()?)

@@ -266,10 +266,8 @@ impl<'a> Job<'a> {
         let memory = system::memory().map_or("unknown".to_owned(), |memory| bytes(memory.available_bytes));
         let limit = seekless_sys::lockable_bytes();
         let may_lock = limit.map_or("any amount".to_owned(), bytes);
-        let words = format!(
-            "{} to lock; {memory} of memory available; this process may lock {may_lock}",
-            bytes(needed)
-        );
+        let all = bytes(needed);
+        let words = format!("{all} to lock; {memory} of memory available; this process may lock {may_lock}");
         if limit.is_some_and(|limit| limit < needed) {
             return Err(anyhow!("{words}: raise the limit with `ulimit -l`, or run as root").into());
         }
@@ -310,12 +308,8 @@ impl<'a> Job<'a> {
             top: self.common.top as usize,
         };
         let amount = Amount::Bytes(read.map(|read| read.bytes));
-        PROGRESS.begin(
-            !self.common.quiet,
-            "reading",
-            visible_path(&self.common.paths[0]),
-            amount,
-        );
+        let name = visible_path(&self.common.paths[0]);
+        PROGRESS.begin(!self.common.quiet, "reading", name, amount);
         let out = BufWriter::new(stdout());
         let page = Page::new(out, Width::of_stdout());
         let mut lines = CacheLines::new(page, format, doing);
@@ -406,11 +400,10 @@ fn require_memory(before: &Total) -> anyhow::Result<()> {
     let Some(memory) = system::memory().filter(|memory| memory.available_bytes < needed) else {
         return Ok(());
     };
+    let (needed, available) = (bytes(needed), bytes(memory.available_bytes));
     bail!(
-        "the files have {}, and {} of memory are available: reading their end would evict their beginning. Name fewer \
-         files, or use --force",
-        bytes(needed),
-        bytes(memory.available_bytes)
+        "the files have {needed}, and {available} of memory are available: reading their end would evict their beginning. \
+         Name fewer files, or use --force"
     )
 }
 
@@ -445,9 +438,6 @@ fn drop_system(json: bool) -> Result<(), Failure> {
         return Ok(writeln!(out, "Dropped the system's caches.")?);
     };
     let (dropped, stay) = (bytes(before.saturating_sub(after)), bytes(after));
-    writeln!(
-        out,
-        "Dropped {dropped} of the system's cache; {stay} stay (mapped or in use)."
-    )?;
-    Ok(())
+    let sentence = format!("Dropped {dropped} of the system's cache; {stay} stay (mapped or in use).");
+    Ok(writeln!(out, "{sentence}")?)
 }

@@ -244,9 +244,8 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
     raise_open_files();
     let (sources, target) = operands(arguments)?;
     let checksums = arguments.checksums.as_deref();
-    let checksums = checksums
-        .map(|path| checksums_output(path, sources, target, arguments))
-        .transpose()?;
+    let output = |path| checksums_output(path, sources, target, arguments);
+    let checksums = checksums.map(output).transpose()?;
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
     let (summary, written) = copy_reported(arguments, sources, target, checksums, &stop)?;
@@ -382,9 +381,9 @@ fn print_summary(summary: &CpSummary, seconds: f64, arguments: &Arguments) -> an
     };
     let (files, size) = (files(summary.files), bytes(summary.bytes));
     writeln!(page, "{copied} {files} in {directories}, {size}{speed}")?;
-    details(summary)
-        .iter()
-        .try_for_each(|detail| writeln!(page, "  {detail}"))?;
+    for detail in details(summary) {
+        writeln!(page, "  {detail}")?;
+    }
     Ok(())
 }
 
@@ -420,29 +419,24 @@ fn details(summary: &CpSummary) -> Vec<String> {
     let others = (!others.is_empty()).then(|| others.join(", "));
     let unfinished = summary.is_unfinished.then(|| unfinished.to_owned());
     let failures = (summary.failures > 0).then(|| counted(summary.failures, "failure"));
-    others
-        .into_iter()
-        .chain(lacking)
-        .chain(unfinished)
-        .chain(failures)
-        .collect()
+    let details = others.into_iter().chain(lacking);
+    details.chain(unfinished).chain(failures).collect()
 }
 
 /// How the files were copied.
 fn explain(summary: &CpSummary) {
-    let by_reading = summary
-        .files
-        .saturating_sub(summary.reflinked + summary.copied_in_kernel);
-    tell_why(
-        "cp",
-        &format!(
-            "threads: {}; files: {} reflinked, {} copied by the kernel (copy_file_range), {} read and written, or empty",
-            summary.threads,
-            thousands(summary.reflinked),
-            thousands(summary.copied_in_kernel),
-            thousands(by_reading)
-        ),
+    let in_kernel = summary.reflinked + summary.copied_in_kernel;
+    let counts = [
+        summary.reflinked,
+        summary.copied_in_kernel,
+        summary.files.saturating_sub(in_kernel),
+    ];
+    let ([reflinked, copied, others], threads) = (counts.map(thousands), summary.threads);
+    let how = format!(
+        "threads: {threads}; files: {reflinked} reflinked, {copied} copied by the kernel (copy_file_range), {others} read and \
+         written, or empty"
     );
+    tell_why("cp", &how);
     for (method, why) in &summary.large {
         tell_why("cp", &format!("large files: {method}: {why}"));
     }

@@ -349,10 +349,9 @@ fn tell_how(path: &Path, [files, scanned_bytes]: [u64; 2], started: Instant) {
         bytes: scanned_bytes,
         resident: None,
     };
+    let (together, piece) = (bytes(holes::BUFFER_BYTES as u64), bytes(holes::PIECE_BYTES));
     let why = format!(
-        "data is read {} at a time, which costs less than mapping it; files longer than {} are split among threads",
-        bytes(holes::BUFFER_BYTES as u64),
-        bytes(holes::PIECE_BYTES)
+        "data is read {together} at a time, which costs less than mapping it; files longer than {piece} are split among threads"
     );
     tell_scan("holes", path, &scan, ["scan", &why], started.elapsed());
 }

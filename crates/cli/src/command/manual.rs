@@ -42,18 +42,14 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
     let has_commands = command.has_subcommands();
     let man = Man::new(command).title(name.to_uppercase());
     // The empty date must be written, or the next argument takes its place.
-    let man = man
-        .date("\"\"")
-        .source(concat!("seekless ", env!("CARGO_PKG_VERSION")))
-        .manual("Manual of seekless");
+    let man = man.date("\"\"").manual("Manual of seekless");
+    let man = man.source(concat!("seekless ", env!("CARGO_PKG_VERSION")));
 
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     // No hyphenation and no justification, because the text contains commands.
-    Roff::new()
-        .control("nh", [])
-        .control("ad", ["l"])
-        .to_writer(&mut page)?;
+    let mut lines = Roff::new();
+    lines.control("nh", []).control("ad", ["l"]).to_writer(&mut page)?;
     man.render_name_section(&mut page)?;
     synopsis(&usage).to_writer(&mut page)?;
     man.render_description_section(&mut page)?;
@@ -80,11 +76,9 @@ fn synopsis(usage: &str) -> Roff {
             section.control("br", []);
         }
         let line = line.trim();
-        let words = line.find(['[', '<']).unwrap_or(line.len());
-        section.text([
-            bold(line[..words].trim_end()),
-            roman(format!(" {}", &line[words..]).trim_end()),
-        ]);
+        let (words, values) = line.split_at(line.find(['[', '<']).unwrap_or(line.len()));
+        let values = format!(" {values}");
+        section.text([bold(words.trim_end()), roman(values.trim_end())]);
     }
     section
 }

@@ -49,9 +49,8 @@ pub struct Arguments {
 
 /// The words of `--code`.
 pub(super) fn languages() -> impl Iterator<Item = Word<&'static Language>> {
-    LANGUAGES
-        .iter()
-        .map(|language| (language.word, language.name, language))
+    let languages = LANGUAGES.iter();
+    languages.map(|language| (language.word, language.name, language))
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -76,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut page = Page::stdout();
     match chosen {
         Some(MethodArgument::One(method)) => {
-            show_one(&mut page, &method, &probe.availability(&method), arguments.json)?
+            show_one(&mut page, &method, &probe.availability(&method), arguments.json)?;
         }
         Some(MethodArgument::Matching(methods)) => show_matching(&mut page, &methods, &mut probe, arguments.json)?,
         None if arguments.json => page.json(&methods_json(&operations, &mut probe))?,
@@ -137,8 +136,8 @@ fn show_matching(
         let rows = rows.iter().map(|((_, method), tried)| method_json(method, tried));
         return page.json(&rows.collect::<Value>());
     }
-    rows.iter()
-        .try_for_each(|((name, method), tried)| list_method(page, name, method, tried))
+    let mut rows = rows.iter();
+    rows.try_for_each(|((name, method), tried)| list_method(page, name, method, tried))
 }
 
 fn show_one(page: &mut Page<'_>, method: &Method, availability: &Availability, json: bool) -> std::io::Result<()> {

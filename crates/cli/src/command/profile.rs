@@ -1,5 +1,6 @@
 //! `seekless profile`: what is known of storages from all runs that are kept.
 
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -251,9 +252,8 @@ fn keep_for_all(found: &StorageProfile) -> anyhow::Result<()> {
         ..Storage::default()
     };
     let kept = config::store()?.renew_shared_profiles(&[storage], Path::new(OF_SYSTEM))?;
-    let kept = kept
-        .first()
-        .context("you have no saved run on this storage; `seekless bench --system` makes one")?;
+    let none = "you have no saved run on this storage; `seekless bench --system` makes one";
+    let kept = kept.first().context(none)?;
     let _ = writeln!(stderr(), "Kept for all users: {}", visible_path(kept));
     Ok(())
 }
@@ -262,7 +262,7 @@ fn list(json: bool) -> Result<(), Failure> {
     let mut page = Page::stdout();
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     for directory in all_directories() {
-        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
         for path in paths.filter(|path| is_document(path)) {
             match StorageProfile::read(&path) {
@@ -281,12 +281,10 @@ fn list(json: bool) -> Result<(), Failure> {
             let place = profile.mount_point.as_deref();
             let place = place.unwrap_or(if found.is_borrowed() { "imported" } else { "?" });
             let devices = profile.storage.devices.iter();
-            let devices: String = devices.map(|device| format!(" on {}", device.name)).collect();
-            let (system, sittings) = (
-                &profile.storage.file_system,
-                counted(profile.sittings.into(), "sitting"),
-            );
-            let text = format!("{place}: {system}{devices}, {sittings}");
+            let devices: Vec<String> = devices.map(|device| format!(" on {}", device.name)).collect();
+            let (system, sittings) = (&profile.storage.file_system, profile.sittings.into());
+            let sittings = counted(sittings, "sitting");
+            let text = format!("{place}: {system}{}, {sittings}", devices.concat());
             writeln!(page, "{}\n  {}", visible(&text), visible_path(&found.path))?;
         }
     }
@@ -334,22 +332,15 @@ fn remove(path: &Path) -> Result<(), Failure> {
     }
     let absolute = file.canonicalize().context("cannot find the profile")?;
     if !path.is_file() && absolute.starts_with(OF_SYSTEM) {
-        let file = file.display();
-        return Err(anyhow!(
-            "{}: has only the profile of all users; `seekless profile remove {file}` removes it",
-            path.display()
-        )
-        .into());
+        let (path, file) = (path.display(), file.display());
+        let why = format!("has only the profile of all users; `seekless profile remove {file}` removes it");
+        return Err(anyhow!("{path}: {why}").into());
     }
-    let is_of_ours = |directory: &PathBuf| {
-        directory
-            .canonicalize()
-            .is_ok_and(|ours| absolute.parent() == Some(&ours))
-    };
-    if !all_directories().iter().any(is_of_ours) {
+    let mut ours = all_directories().into_iter().flat_map(fs::canonicalize);
+    if !ours.any(|ours| absolute.parent() == Some(&ours)) {
         return Err(anyhow!("{}: not a profile that seekless made", file.display()).into());
     }
-    std::fs::remove_file(&file).with_context(|| format!("{}: cannot remove", file.display()))?;
+    fs::remove_file(&file).with_context(|| format!("{}: cannot remove", file.display()))?;
     writeln!(Page::stdout(), "Removed  {}", visible_path(&file))?;
     Ok(())
 }

@@ -52,10 +52,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         show_storage(&mut page, &all)?;
     }
-    unless_printed(
-        all.iter()
-            .any(|(_, found)| matches!(found, FoundStorage::Failed { .. })),
-    )
+    let has_failed = |(_, found): &(_, FoundStorage)| matches!(found, FoundStorage::Failed { .. });
+    unless_printed(all.iter().any(has_failed))
 }
 
 /// The storage or device that a path names; the error begins with the path.
@@ -109,9 +107,8 @@ fn tried(path: &Path, facts: &StorageFacts, test_directory: &TestDirectory) -> a
     if StorageFacts::of(directory)?.mount_point != facts.mount_point {
         bail!("the file is a mount point, so no temporary file can be created on its storage");
     }
-    let scratch = test_directory
-        .make(directory)
-        .map_err(|error| anyhow!("{}", error.root_cause()));
+    let scratch = test_directory.make(directory);
+    let scratch = scratch.map_err(|error| anyhow!("{}", error.root_cause()));
     let scratch = scratch.context("cannot create a temporary file here")?;
     let features = features(&scratch)?;
     let sample = scratch.join("sample");

@@ -104,10 +104,14 @@ impl ActReport {
             let (outcomes, more) = rest.split_at(choice.steps.len());
             rest = more;
             self.count(choice, outcomes);
-            if self.objects.are_wanted() {
-                self.choice_json(choice, outcomes, is_dry_run)?;
-            } else {
+            if !self.objects.are_wanted() {
                 self.choice(choice, outcomes, &mut page)?;
+                continue;
+            }
+            for (step, outcome) in choice.steps.iter().zip(outcomes) {
+                if outcome.is_some() || is_dry_run {
+                    self.object(&self.step_json(step, outcome.as_ref()))?;
+                }
             }
         }
         if self.objects.are_wanted() {
@@ -255,20 +259,6 @@ impl ActReport {
         writeln!(page)
     }
 
-    fn choice_json(
-        &mut self,
-        choice: &GroupChoice,
-        outcomes: &[Option<StepOutcome>],
-        is_dry_run: bool,
-    ) -> io::Result<()> {
-        for (step, outcome) in choice.steps.iter().zip(outcomes) {
-            if outcome.is_some() || is_dry_run {
-                self.object(&self.step_json(step, outcome.as_ref()))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Says how many files are left out because nothing would be gained: a line for each reason.
     pub fn needless(&self) -> io::Result<()> {
         let mut told = self.needless.iter().filter(|_| !self.objects.are_wanted());
@@ -333,17 +323,14 @@ impl ActReport {
     pub fn question(&self) -> String {
         let [files, directories] = self.planned;
         let subjects = subjects(files, directories);
-        match &self.action {
-            Action::Names => format!("Reduce {subjects} to fewer names?"),
-            Action::Remove => format!("Remove {subjects}?"),
-            Action::Reflink => format!("Let {subjects} share blocks?"),
-            Action::Move { to } => format!("Move {subjects} to {}?", self.shown(to)),
-            Action::Trash { .. } => format!("Move {subjects} to the trash?"),
-            Action::Quarantine => format!(
-                "Move {subjects} to .seekless-trash-… beside them, with what other programs write to them meanwhile?"
-            ),
-            _ => format!("Replace {subjects}{}?", self.words()[2]),
-        }
+        let [verb, _, how] = self.words();
+        let more = match &self.action {
+            Action::Reflink => return format!("Let {subjects} share blocks?"),
+            Action::Move { to } => format!(" to {}", self.shown(to)),
+            Action::Quarantine => ", with what other programs write to them meanwhile".to_owned(),
+            _ => String::new(),
+        };
+        format!("{}{} {subjects}{how}{more}?", verb[..1].to_uppercase(), &verb[1..])
     }
 
     /// Says where a plan is, and what it does.

@@ -268,9 +268,8 @@ fn profile_facts(found: &StorageProfile) -> Vec<(&'static str, String)> {
         Some(0) => "today".to_owned(),
         Some(days) => format!("{} ago", counted(days, "day")),
     };
-    let storage = [vec![profile.storage.file_system.as_str()], names]
-        .concat()
-        .join(" on ");
+    let storage = [vec![profile.storage.file_system.as_str()], names].concat();
+    let storage = storage.join(" on ");
     let storage = format!("{storage}; Linux {}", profile.storage.kernel);
     let newest = if profile.sittings == 1 { "" } else { "the newest " };
     let curves = counted(found.profile().curves.len() as u64, "curve");
@@ -293,11 +292,8 @@ fn profile_facts(found: &StorageProfile) -> Vec<(&'static str, String)> {
         let about = format!("from a profile of {name}, for storages of this kind without one; bounds are wider");
         ("Borrowed", about)
     }));
-    facts.extend(
-        found
-            .without_warm
-            .map(|why| ("Left out", format!("figures of cached files: {why}"))),
-    );
+    let left_out = |why| ("Left out", format!("figures of cached files: {why}"));
+    facts.extend(found.without_warm.map(left_out));
     facts
 }
 

@@ -43,10 +43,7 @@ pub fn show_curve(page: &mut Page<'_>, label_at: usize, curve: &[SizeTimes], ask
     // Rules choose without times of others.
     let is_compared = curve.iter().any(|size| size.over_plain.len() > 1);
     if is_compared {
-        let (first, last) = (
-            curve.first().map_or(0, |size| size.bytes),
-            curve.last().map_or(0, |size| size.bytes),
-        );
+        let [first, last] = [curve.first(), curve.last()].map(|size| size.map_or(0, |size| size.bytes));
         let asked = match asked_bytes {
             beyond if beyond > last => format!("{} is larger than any size in the plot", bytes(beyond)),
             below if below < first => format!("{} is smaller than any size in the plot", bytes(below)),

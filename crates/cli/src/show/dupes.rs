@@ -270,31 +270,18 @@ fn contained(
     references: u32,
     [bold, dim]: [Style; 2],
 ) -> io::Result<()> {
-    let of = format!(
-        "1 directory of {}, {}, in another",
-        files(found.files),
-        bytes(found.bytes)
-    );
-    writeln!(
-        out,
-        "{bold}{of}{bold:#}{dim}: {} to gain{dim:#}",
-        bytes(found.gain_bytes)
-    )?;
+    let (number, size, gain) = (files(found.files), bytes(found.bytes), bytes(found.gain_bytes));
+    let of = format!("1 directory of {number}, {size}, in another");
+    writeln!(out, "{bold}{of}{bold:#}{dim}: {gain} to gain{dim:#}")?;
     writeln!(out, "  {}/", visible_path(&found.directory.path))?;
     let more = match found.more_files {
         0 => "nothing else is there".to_owned(),
         more => format!("has {}, {}, with other contents", files(more), bytes(found.more_bytes)),
     };
-    let reference = if found.within.root >= references {
-        "reference, "
-    } else {
-        ""
-    };
-    writeln!(
-        out,
-        "  {}/{dim}  ({reference}{more}){dim:#}\n",
-        visible_path(&found.within.path)
-    )
+    let is_reference = found.within.root >= references;
+    let reference = if is_reference { "reference, " } else { "" };
+    let within = visible_path(&found.within.path);
+    writeln!(out, "  {within}/{dim}  ({reference}{more}){dim:#}\n")
 }
 
 /// A sentence for each of two trees.
@@ -303,10 +290,8 @@ fn overlap(page: &mut Page<'_>, overlap: &[TreeOverlap; 2], roots: &[PathBuf]) -
     for (tree, name, in_other) in [(&overlap[0], &one, &other), (&overlap[1], &other, &one)] {
         if tree.files > 0 {
             let [bytes, files] = [(tree.shared_bytes, tree.bytes), (tree.shared_files, tree.files)].map(percent);
-            page.say(
-                PLAIN,
-                &format!("{name}: {bytes} of its bytes and {files} of its files are also in {in_other}."),
-            )?;
+            let sentence = format!("{name}: {bytes} of its bytes and {files} of its files are also in {in_other}.");
+            page.say(PLAIN, &sentence)?;
         }
     }
     Ok(())

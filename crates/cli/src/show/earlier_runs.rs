@@ -14,10 +14,8 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
     let mut answers: Vec<ContestAnswer> = Vec::new();
     for pooled in pool_newest(earlier).iter().flatten() {
         let is_here = |contest: &&Contest| {
-            let id = pooled
-                .storages
-                .get(contest.storage)
-                .and_then(|storage| storage.id.as_ref());
+            let storage = pooled.storages.get(contest.storage);
+            let id = storage.and_then(|storage| storage.id.as_ref());
             let is_same = |new: &Storage| id.zip(new.id.as_ref()).is_some_and(|(id, new)| id.is_same(new));
             is_asked(contest, new) && new.storages.iter().any(is_same)
         };
@@ -32,15 +30,12 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
         return Ok(());
     };
     let storages: Vec<String> = new.storages.iter().map(storage_words).collect();
-    let sentence = format!(
-        "{}, last measured {}; this run will be combined with it (--alone: ignore it).",
-        visible(&storages.join("; ")),
-        when(&last.started)
-    );
+    let (storages, when) = (storages.join("; "), when(&last.started));
+    let storages = visible(&storages);
+    let sentence = format!("{storages}, last measured {when}; this run will be combined with it (--alone: ignore it).");
     page.labelled(BOLD, "Known", 9, &sentence)?;
-    answers
-        .iter()
-        .try_for_each(|answer| page.aside(DIM, &visible(&answer.sentence())))
+    let mut answers = answers.iter();
+    answers.try_for_each(|answer| page.aside(DIM, &visible(&answer.sentence())))
 }
 
 /// Whether a new run asks about the same: its experiments, and reading, writing, copying and comparing whole files.

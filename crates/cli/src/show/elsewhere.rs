@@ -15,10 +15,8 @@ use super::units::counted;
 /// Writes the files that catalogues have, too, each with where it is there.
 pub fn show_elsewhere(found: &CatalogueMatches, form: Option<JsonForm>) -> io::Result<()> {
     let mut page = Page::stdout();
-    let same = found
-        .matches
-        .iter()
-        .filter(|found| found.same.iter().any(|place| !place.is_itself));
+    let is_same = |found: &&Match| found.same.iter().any(|place| !place.is_itself);
+    let same = found.matches.iter().filter(is_same);
     let of_bytes: u64 = same.clone().map(|found| found.bytes).sum();
     let perhaps = found.matches.iter().filter(|found| found.same.is_empty()).count() as u64;
     let mut objects = Objects::new(form, "matches");
@@ -62,11 +60,7 @@ pub fn show_elsewhere(found: &CatalogueMatches, form: Option<JsonForm>) -> io::R
     } else {
         format!("; {perhaps} more may be the same, but the catalogue has no digest of them")
     };
-    writeln!(
-        page,
-        "{same} of {} have the same digest there, {}{perhaps}.",
-        counted(found.files, "file"),
-        bytes(of_bytes)
-    )?;
+    let (all, size) = (counted(found.files, "file"), bytes(of_bytes));
+    writeln!(page, "{same} of {all} have the same digest there, {size}{perhaps}.")?;
     page.flush()
 }

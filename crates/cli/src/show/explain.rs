@@ -56,11 +56,8 @@ pub fn tell_scan(command: &str, path: &Path, scan: &Scan, [method, why]: [&str; 
 /// The same as a further clause, if the method was chosen by what was measured.
 #[must_use]
 pub fn planned_batches(batch: &BatchPlan) -> String {
-    let why = batch
-        .why
-        .as_ref()
-        .map(|why| format!("; {}", why_batches(&batch.method, why)));
-    why.unwrap_or_default()
+    let why = batch.why.as_ref();
+    why.map_or_else(String::new, |why| format!("; {}", why_batches(&batch.method, why)))
 }
 
 /// Why small files are read by a method.

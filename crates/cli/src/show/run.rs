@@ -204,10 +204,9 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
         let speed = row.map_or_else(|| "-".to_owned(), Row::speed);
         [speed, contest.position(method).word()]
     };
-    let rows = methods.iter().map(|method| TableRow {
-        name: short_name(method, contests[0].contest),
-        cells: contests.iter().flat_map(|contest| cells(contest, method)).collect(),
-        ..TableRow::default()
+    let rows = methods.iter().map(|method| {
+        let cells = contests.iter().flat_map(|contest| cells(contest, method));
+        TableRow::new(short_name(method, contests[0].contest), cells.collect())
     });
     let table = TextTable::new(None, &heads, rows);
     if !table.fits(page) {

@@ -133,9 +133,8 @@ fn verdicts(run: &Run) -> Vec<String> {
     };
     let sustained = run.contests.iter().filter(|contest| contest.sustained);
     let told = operations(run).into_iter().filter_map(largest).chain(sustained);
-    told.filter_map(|contest| ContestAnswer::of(run, contest))
-        .map(|answer| answer.sentence())
-        .collect()
+    let answers = told.filter_map(|contest| ContestAnswer::of(run, contest));
+    answers.map(|answer| answer.sentence()).collect()
 }
 
 #[cfg(test)]

@@ -105,11 +105,8 @@ pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory
     writeln!(page)?;
     let found = settings.iter().find_map(|setting| setting.gain.as_ref());
     if let Some(gain) = found {
-        let about = format!(
-            "reads of {} in the run of {}",
-            bytes(gain.bytes),
-            visible(&gain.started)
-        );
+        let (size, started) = (bytes(gain.bytes), visible(&gain.started));
+        let about = format!("reads of {size} in the run of {started}");
         page.labelled(BOLD, "Measured", 10, &about)?;
     } else if settings.iter().any(|setting| setting.name == "read-ahead") {
         let command = format!(

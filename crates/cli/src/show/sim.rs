@@ -35,10 +35,8 @@ pub fn show_model(page: &mut Page<'_>, model: &'static DiskModel) -> io::Result<
     if model.published.is_empty() {
         page.say(DIM, "No published figures are known for this disk.")?;
     }
-    model
-        .published
-        .iter()
-        .try_for_each(|publication| show_publication(page, model, publication))
+    let mut published = model.published.iter();
+    published.try_for_each(|publication| show_publication(page, model, publication))
 }
 
 /// Published figures, and what the same requests take on the model.
@@ -47,16 +45,9 @@ fn show_publication(page: &mut Page<'_>, model: &'static DiskModel, publication:
     page.aside(DIM, &publication.machine)?;
     let row = |figure: &PublishedFigure| {
         let simulated = figure.simulated_seconds(model);
-        let cells = [
-            seconds(figure.seconds),
-            seconds(simulated),
-            times(simulated / figure.seconds),
-        ];
-        TableRow {
-            name: figure.program.clone(),
-            cells: cells.to_vec(),
-            ..TableRow::default()
-        }
+        let ratio = times(simulated / figure.seconds);
+        let cells = vec![seconds(figure.seconds), seconds(simulated), ratio];
+        TableRow::new(figure.program.clone(), cells)
     };
     let rows = publication.figures.iter().map(row);
     TextTable::new(Some("Program"), &["Published", "Simulated", "Ratio"], rows).print(page, &[])?;
@@ -162,34 +153,22 @@ pub fn show_replays(
     replays: &[(&DiskModel, Replayed)],
 ) -> io::Result<()> {
     let begun_ns = trace.iter().map(|traced| traced.arrived_ns).min().unwrap_or(0);
-    let recorded_ns = trace
-        .iter()
-        .filter_map(|traced| traced.completed_ns)
-        .max()
-        .map(|last_ns| last_ns - begun_ns);
+    let last_ns = trace.iter().filter_map(|traced| traced.completed_ns).max();
+    let recorded_ns = last_ns.map(|last_ns| last_ns - begun_ns);
     let total_bytes: u64 = trace.iter().map(|traced| traced.request.length_bytes).sum();
     let sum = format!("{} requests, {}", thousands(trace.len() as u64), bytes(total_bytes));
-    let recorded = recorded_ns.map_or_else(
-        || "not recorded".to_owned(),
-        |ns| format!("recorded in {}", seconds(ns as f64 / 1e9)),
-    );
+    let recorded = recorded_ns.map(|ns| format!("recorded in {}", seconds(ns as f64 / 1e9)));
+    let recorded = recorded.unwrap_or_else(|| "not recorded".to_owned());
     page.say(BOLD, &format!("{sum}, {recorded}"))?;
     let mut replays: Vec<_> = replays.iter().collect();
     replays.sort_by_key(|(_, replayed)| replayed.total_ns);
     let row = |(model, replayed): &&(&DiskModel, Replayed)| {
         let total = replayed.total_ns as f64;
-        let over = recorded_ns
-            .filter(|ns| *ns > 0)
-            .map_or_else(|| "-".to_owned(), |ns| times(total / ns as f64));
-        let busy = format!(
-            "{} %",
-            three_digits(100.0 * replayed.counters.busy_ns as f64 / total.max(1.0))
-        );
-        TableRow {
-            name: model.name.to_owned(),
-            cells: vec![seconds(total / 1e9), over, busy, thousands(replayed.counters.seeks)],
-            ..TableRow::default()
-        }
+        let over = recorded_ns.filter(|ns| *ns > 0).map(|ns| times(total / ns as f64));
+        let over = over.unwrap_or_else(|| "-".to_owned());
+        let busy = 100.0 * replayed.counters.busy_ns as f64 / total.max(1.0);
+        let (busy, seeks) = (three_digits(busy) + " %", thousands(replayed.counters.seeks));
+        TableRow::new(model.name.to_owned(), vec![seconds(total / 1e9), over, busy, seeks])
     };
     let heads = ["Time", "vs recorded", "Busy", "Seeks"];
     TextTable::new(Some("Model"), &heads, replays.iter().map(row)).print(page, &[])

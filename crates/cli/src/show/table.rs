@@ -25,6 +25,17 @@ pub struct TableRow {
     pub before: Option<&'static str>,
 }
 
+impl TableRow {
+    /// A row without a style.
+    pub fn new(name: String, cells: Vec<String>) -> Self {
+        Self {
+            name,
+            cells,
+            ..Self::default()
+        }
+    }
+}
+
 /// The width of each column. A line may lack the last ones.
 pub fn widths_of<'l>(lines: impl IntoIterator<Item = &'l Vec<String>>) -> Vec<usize> {
     let mut widths = Vec::new();
@@ -99,11 +110,7 @@ impl<'a> TextTable<'a> {
         let heads: Vec<&str> = heads.map(|column| column.head.as_str()).collect();
         let row = |row: &SheetRow| {
             let mut cells = row.cells.iter().map(|cell| cell.text.clone());
-            TableRow {
-                name: cells.next().unwrap_or_default(),
-                cells: cells.collect(),
-                ..TableRow::default()
-            }
+            TableRow::new(cells.next().unwrap_or_default(), cells.collect())
         };
         Self::new(Some(&sheet.title), &heads, sheet.rows.iter().map(row))
     }

@@ -184,9 +184,8 @@ fn line(difference: &EntryDifference, paths: &[PathBuf; 2], roots: [&Path; 2]) -
             let path = &paths[*side as usize];
             let parent = path.parent().unwrap_or(Path::new(""));
             // A root is named as it was given, such as `a/`.
-            let directory = Some(roots[*side as usize])
-                .filter(|root| *root == parent)
-                .unwrap_or(parent);
+            let root = roots[*side as usize];
+            let directory = if root == parent { root } else { parent };
             let name = visible_path(Path::new(path.file_name().unwrap_or(OsStr::new(""))));
             return (format!("Only in {}: {name}", visible_path(directory)), None);
         }
@@ -327,14 +326,10 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
         0 => String::new(),
         pairs => format!(" ({:.0} %)", result.equal_pairs as f64 / pairs as f64 * 100.0),
     };
-    let sentence = format!(
-        "{} of 1 MiB or more, {}; {} of {} equal{part}, {} compared.",
-        files(result.files),
-        counted(result.sizes, "shared size"),
-        thousands(result.equal_pairs),
-        counted(result.pairs, "pair"),
-        bytes(result.bytes)
-    );
+    let (files, sizes) = (files(result.files), counted(result.sizes, "shared size"));
+    let (equal, pairs) = (thousands(result.equal_pairs), counted(result.pairs, "pair"));
+    let size = bytes(result.bytes);
+    let sentence = format!("{files} of 1 MiB or more, {sizes}; {equal} of {pairs} equal{part}, {size} compared.");
     writeln!(out, "{}", wrapped(0, &sentence, Width::of_stdout()))
 }
 

@@ -86,10 +86,8 @@ impl UndoneFiles {
         };
         words += &and_also(self.failed, not);
         if self.nothing > 0 {
-            let (count, why) = (
-                files(self.nothing),
-                "files that share blocks have their own bytes and metadata",
-            );
+            let why = "files that share blocks have their own bytes and metadata";
+            let count = files(self.nothing);
             let _ = write!(words, ", {count} with nothing to undo: {why}");
         }
         page.say(PLAIN, &(words + "."))?;
@@ -106,16 +104,10 @@ pub fn list_journals(
     if journals.is_empty() {
         return page.say(PLAIN, "No journals.");
     }
-    let row = |journal: &PastRun| TableRow {
-        name: name_of(journal),
-        cells: vec![
-            started(journal),
-            journal.action.word().to_owned(),
-            journal.files.to_string(),
-            bytes(journal.gained_bytes),
-            state_of(journal).to_owned(),
-        ],
-        ..TableRow::default()
+    let row = |journal: &PastRun| {
+        let (action, state) = (journal.action.word().to_owned(), state_of(journal).to_owned());
+        let (files, gained) = (journal.files.to_string(), bytes(journal.gained_bytes));
+        TableRow::new(name_of(journal), vec![started(journal), action, files, gained, state])
     };
     let heads = ["started", "action", "files", "gained", ""];
     TextTable::new(Some("Journals"), &heads, journals.iter().map(row)).print(page, &[3, 0])
@@ -138,10 +130,8 @@ pub fn journal_json(journal: &PastRun, started: &str) -> Value {
 
 /// The name by which people name a journal.
 pub fn name_of(journal: &PastRun) -> String {
-    journal
-        .path
-        .file_stem()
-        .map_or_else(String::new, |name| visible_path(Path::new(name)))
+    let name = journal.path.file_stem();
+    name.map_or_else(String::new, |name| visible_path(Path::new(name)))
 }
 
 fn state_of(journal: &PastRun) -> &'static str {
@@ -150,9 +140,7 @@ fn state_of(journal: &PastRun) -> &'static str {
         journal if journal.is_undone() => "undone",
         PastRun { is_tried: true, .. } => "undo failed",
         PastRun { undone: 1.., .. } => "partly undone",
-        PastRun {
-            is_interrupted: true, ..
-        } => "interrupted",
+        _ if journal.is_interrupted => "interrupted",
         _ => "done",
     }
 }

@@ -84,9 +84,8 @@ fn refuse_unused(arguments: &Arguments, bench: &Bench) -> anyhow::Result<()> {
 /// Fails if a run that was not saved here names commands: somebody else may have written them.
 pub(super) fn require_own_commands(document: &Document, run: &Run) -> anyhow::Result<()> {
     let mut entries = run.contests.iter().flat_map(|contest| &contest.entries);
-    if let Some(command) = entries
-        .find_map(|entry| entry.command())
-        .filter(|_| document.origin != Origin::Own)
+    if document.origin != Origin::Own
+        && let Some(command) = entries.find_map(|entry| entry.command())
     {
         let (id, command) = (visible(&document.id), visible(&command.name));
         bail!(
@@ -133,9 +132,8 @@ fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
     };
     if !requests.is_empty() {
         let experiments = bench.experiments.iter().map(|experiment| requests.of(experiment));
-        bench.experiments = experiments
-            .filter(|experiment| !experiment.contests.is_empty())
-            .collect();
+        let experiments = experiments.filter(|experiment| !experiment.contests.is_empty());
+        bench.experiments = experiments.collect();
         if bench.experiments.is_empty() {
             bail!(
                 "no method of this run makes such requests: --block, --depth and --threads are for `random` and `commit`, \
@@ -170,10 +168,9 @@ fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     let apart = run.contests.iter().find(|contest| contest.other_storage.is_some());
     let recorded_other = apart.and_then(|_| recorded.pop());
     let is_copied_to = apart.is_some_and(|contest| contest.operation == Operation::Copy);
-    let (recorded_to, recorded_other) = if is_copied_to {
-        (recorded_other, None)
-    } else {
-        (None, recorded_other)
+    let (recorded_to, recorded_other) = match recorded_other {
+        copies if is_copied_to => (copies, None),
+        second_files => (None, second_files),
     };
     let directories = match (bench.directories.as_slice(), recorded.as_slice()) {
         ([], _) => recorded,

@@ -56,17 +56,15 @@ pub fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
             Ok(to_html(&run.shown, &run.alone, &run.regrets)?)
         }),
     ];
-    let wanted = wanted
-        .into_iter()
-        .filter_map(|(path, form)| Some((path.as_ref()?, form)));
-    let wanted: Vec<(&PathBuf, Form)> = wanted.collect();
+    let named = |(path, form): (&'_ Option<PathBuf>, Form)| Some((path.clone()?, form));
+    let wanted: Vec<(PathBuf, Form)> = wanted.into_iter().filter_map(named).collect();
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let inputs = inputs_of(arguments)?;
     let mut exports: Vec<(Output, Form)> = Vec::new();
     for (path, form) in wanted {
-        let output = Output::prepare(path, inputs.iter().map(PathBuf::as_path))?;
+        let output = Output::prepare(&path, inputs.iter().map(PathBuf::as_path))?;
         if exports.iter().any(|(other, _)| other.is_same(&output)) {
             bail!("{}: is named twice; each export needs a file of its own", output.name());
         }

@@ -278,11 +278,9 @@ fn parse_block(text: &str) -> Result<u64, String> {
 
 /// Per cent of reads.
 fn parse_mix(text: &str) -> Result<u32, String> {
-    let parts = text
-        .split_once('/')
-        .and_then(|(reads, writes)| Some((reads.parse().ok()?, writes.parse().ok()?)));
-    match parts {
-        Some((reads @ 1..=99_u32, writes @ 1..=99_u32)) if reads + writes == 100 => Ok(reads),
+    let (reads, writes) = text.split_once('/').unwrap_or_default();
+    match (reads.parse(), writes.parse()) {
+        (Ok(reads @ 1..=99_u32), Ok(writes @ 1..=99_u32)) if reads + writes == 100 => Ok(reads),
         _ => Err("write reads and writes in per cent, each at least 1, together 100, as in 70/30".to_owned()),
     }
 }
@@ -378,11 +376,8 @@ fn has_failed(contest: &Contest) -> bool {
 fn tell_interrupted(run: &Run) {
     let _ = writeln!(stderr(), "seekless: interrupted; what was measured is saved");
     if !is_simulated(run) {
-        let _ = writeln!(
-            stderr(),
-            "hint: `seekless bench --resume {}` measures the rest",
-            visible(&run.id)
-        );
+        let id = visible(&run.id);
+        let _ = writeln!(stderr(), "hint: `seekless bench --resume {id}` measures the rest");
     }
 }
 

@@ -51,9 +51,8 @@ fn differ(difference: &ByteDifference, print_bytes: bool) -> Vec<u8> {
     let line_number = difference.line.unwrap_or(1);
     let mut text = format!(" differ: {unit} {}, line {line_number}", difference.offset + 1).into_bytes();
     if print_bytes {
-        let [one, other] = difference
-            .bytes
-            .map(|byte| format!(" {byte:>3o} {}", visible_byte(byte)));
+        let shown = |byte| format!(" {byte:>3o} {}", visible_byte(byte));
+        let [one, other] = difference.bytes.map(shown);
         text.extend(format!(" is{one}{other}").bytes());
     }
     text

@@ -66,9 +66,8 @@ pub fn called(words: &[OsString]) -> ControlFlow<u8, Option<Vec<OsString>>> {
 fn is_for_trees(word: &OsStr) -> bool {
     let word = word.as_bytes();
     // What follows `x` or `X` is its value.
-    let letters = word
-        .strip_prefix(b"-")
-        .and_then(|word| word.split(|letter| b"xX".contains(letter)).next());
+    let letters = word.strip_prefix(b"-");
+    let letters = letters.and_then(|letters| letters.split(|letter| b"xX".contains(letter)).next());
     let letters = letters.filter(|letters| letters.iter().any(|letter| b"rN".contains(letter)));
     word == b"--recursive"
         || word == b"--new-file"
@@ -182,9 +181,8 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
 fn progress(request: &CmpRequest) -> Option<Moved> {
     let name = request.names.iter().find(|name| *name != "-");
     let name = name.map_or_else(String::new, |name| visible_path(name.as_ref()));
-    PROGRESS
-        .begin(true, "comparing", name, Amount::Bytes(None))
-        .then_some(|done, of| PROGRESS.moved("comparing", done, Amount::Bytes(of)))
+    let is_shown = PROGRESS.begin(true, "comparing", name, Amount::Bytes(None));
+    is_shown.then_some(|done, of| PROGRESS.moved("comparing", done, Amount::Bytes(of)))
 }
 
 /// Whether standard output is /dev/null; then the first difference suffices.

@@ -172,11 +172,10 @@ fn same_size(root: &Path, json: bool, stop: &Stop, caught: &CaughtSignal) -> Res
 fn explain(root: &Path, summary: &TreeSummary, took: Duration) {
     let Some(batch) = &summary.batch else { return };
     let rings = if summary.rings > 0 {
+        let (met, together) = (summary.rings, 2 * batch.batch);
         format!(
-            "{} of them met files that were not in memory, and read up to {} of these in one io_uring call, so that \
-             adjacent ones on the device take one request",
-            summary.rings,
-            2 * batch.batch
+            "{met} of them met files that were not in memory, and read up to {together} of these in one io_uring call, so \
+             that adjacent ones on the device take one request"
         )
     } else if batch.has_rings {
         "all files were in memory, or too few for io_uring to pay".to_owned()
@@ -192,11 +191,8 @@ fn explain(root: &Path, summary: &TreeSummary, took: Duration) {
             batch.batch
         ),
     };
-    let threads = batch.threads;
-    let why = format!(
-        "{threads} threads listed directories ahead {order}{}",
-        planned_batches(batch)
-    );
+    let (threads, batches) = (batch.threads, planned_batches(batch));
+    let why = format!("{threads} threads listed directories ahead {order}{batches}");
     let scan = Scan {
         files: 2 * summary.files,
         bytes: 2 * summary.bytes,

@@ -84,10 +84,8 @@ impl Args for ForeignOptions {
         let command = command.args(links).args(others);
         let command = command.mut_arg("recursive", |arg| arg.visible_short_alias('R'));
         command.mut_arg("backup", |arg| {
-            arg.action(ArgAction::Set)
-                .num_args(0..=1)
-                .require_equals(true)
-                .value_name("BACKUP")
+            let arg = arg.action(ArgAction::Set).value_name("BACKUP");
+            arg.num_args(0..=1).require_equals(true)
         })
     }
 

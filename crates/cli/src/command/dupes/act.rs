@@ -150,10 +150,7 @@ impl ActRequest {
         expect_wishes()?;
         let mut steps: Vec<Step> = self.chosen.steps().cloned().collect();
         PROGRESS.begin(!quiet, "checking", String::new(), all(&steps));
-        let mut left: Vec<Option<StepOutcome>> = vec![None; steps.len()];
-        for (number, outcome) in act::check(&self.action, &steps, &options) {
-            left[number] = Some(outcome);
-        }
+        let mut left = self.checked(&steps, &options);
         PROGRESS.end();
         let mut acts = ActReport::new(&self.action, form);
         for refused in &self.chosen.refused {
@@ -199,6 +196,15 @@ impl ActRequest {
         self.ended(&acts)
     }
 
+    /// The outcomes of steps that will not be done.
+    fn checked(&self, steps: &[Step], options: &ActingOptions) -> Vec<Option<StepOutcome>> {
+        let mut left = vec![None; steps.len()];
+        for (number, outcome) in act::check(&self.action, steps, options) {
+            left[number] = Some(outcome);
+        }
+        left
+    }
+
     /// Adds the steps for directories that acting leaves empty.
     fn prune(&mut self, steps: &mut Vec<Step>, left: &mut Vec<Option<StepOutcome>>, options: &ActingOptions) {
         let done = steps.iter().zip(&*left).filter(|(_, left)| left.is_none());
@@ -206,11 +212,7 @@ impl ActRequest {
         if emptied.is_empty() {
             return;
         }
-        let mut outcomes = vec![None; emptied.len()];
-        for (number, outcome) in act::check(&self.action, &emptied, options) {
-            outcomes[number] = Some(outcome);
-        }
-        left.extend(outcomes);
+        left.extend(self.checked(&emptied, options));
         steps.extend(emptied.iter().cloned());
         self.chosen.choices.push(GroupChoice {
             steps: emptied,
@@ -278,14 +280,8 @@ impl ActRequest {
         let title = "A plan of seekless dupes. To act: seekless dupes act --plan FILE";
         let heading = |choice: &GroupChoice| format!("Equal files of {}", bytes(choice.bytes));
         let is_stdout = output.is_stdout();
-        output.write(&plan::text(
-            &self.action,
-            &self.origin,
-            &self.chosen,
-            left,
-            title,
-            &heading,
-        ))?;
+        let (action, origin) = (&self.action, &self.origin);
+        output.write(&plan::text(action, origin, &self.chosen, left, title, &heading))?;
         if !is_stdout {
             acts.plan_written(file, planned)?;
             acts.needless()?;

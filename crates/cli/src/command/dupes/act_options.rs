@@ -88,34 +88,22 @@ pub struct ActOptions {
 }
 
 /// The actions; [`ChooseOptions::action`] adds what else they need.
-pub const ACTIONS: [Word<Action>; 6] = [
-    ("remove", "Remove files", Action::Remove),
-    (
-        "hardlink",
-        "Replace files with hard links to the file that stays",
-        Action::Hardlink,
-    ),
-    (
-        "symlink",
-        "Replace files with symbolic links to the file that stays",
-        Action::Symlink { is_absolute: false },
-    ),
-    (
-        "reflink",
-        "Let files share the blocks of the file that stays",
-        Action::Reflink,
-    ),
-    (
-        "move",
-        "Move files below the directory --to",
-        Action::Move { to: PathBuf::new() },
-    ),
-    (
-        "trash",
-        "Move files to the trash, where file managers show them",
-        Action::Trash { home: PathBuf::new() },
-    ),
-];
+pub fn actions() -> [Word<Action>; 6] {
+    let (to, home) = (PathBuf::new(), PathBuf::new());
+    let symlink = Action::Symlink { is_absolute: false };
+    [
+        ("Remove files", Action::Remove),
+        ("Replace files with hard links to the file that stays", Action::Hardlink),
+        ("Replace files with symbolic links to the file that stays", symlink),
+        ("Let files share the blocks of the file that stays", Action::Reflink),
+        ("Move files below the directory --to", Action::Move { to }),
+        (
+            "Move files to the trash, where file managers show them",
+            Action::Trash { home },
+        ),
+    ]
+    .map(|(help, action)| (action.word(), help, action))
+}
 
 impl ChooseOptions {
     /// Fails before a search if what is asked for cannot be done.
@@ -141,10 +129,9 @@ impl ChooseOptions {
         let mut lacks = |path: &PathBuf| {
             let device = fs::metadata(path).map_or(0, |found| found.dev());
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            let why = known
-                .entry(device)
-                .or_insert_with(|| (path.clone(), act::lacking(&action, &options, &absolute)));
-            why.1.is_some()
+            let lacking = || (path.clone(), act::lacking(&action, &options, &absolute));
+            let (_, why) = known.entry(device).or_insert_with(lacking);
+            why.is_some()
         };
         let (lacking, able): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(&mut lacks);
         let wish = ActReport::new(&action, None).wish();
@@ -231,16 +218,12 @@ impl ActOptions {
 
 /// The same of a directory that may be missing, with others above it: it is made when a file is moved there.
 fn target(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
-    let is_missing = path
-        .symlink_metadata()
-        .is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let found = path.symlink_metadata();
+    let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
     match (path.parent(), path.file_name()) {
         (Some(above), Some(name)) if is_missing => {
-            let above = if above.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                above
-            };
+            let is_here = above.as_os_str().is_empty();
+            let above = if is_here { Path::new(".") } else { above };
             Ok(target(option, above)?.join(name))
         }
         _ => directory(option, path),

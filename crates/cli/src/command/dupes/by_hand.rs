@@ -73,12 +73,8 @@ pub fn choose_by_hand(
 fn ask(group: &EqualFiles, is_stdin_used: bool, caught: &CaughtSignal) -> Result<Option<(Vec<usize>, bool)>, Failure> {
     loop {
         let unasked = "cannot ask without a terminal; use --keep RULE to say which files stay";
-        let line = answer(
-            "Which files stay? [numbers, a, s, q, ?] ",
-            unasked,
-            is_stdin_used,
-            caught,
-        )?;
+        let question = "Which files stay? [numbers, a, s, q, ?] ";
+        let line = answer(question, unasked, is_stdin_used, caught)?;
         match HandAnswer::parse(&line, group) {
             Ok(HandAnswer::Keep { files, is_for_all }) => return Ok(Some((files, is_for_all))),
             Ok(HandAnswer::Help) => write!(stderr(), "{HELP}")?,

@@ -1,6 +1,5 @@
 //! `seekless dupes catalogue`, and searching against catalogues: files of machines and drives that are not at hand.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -102,16 +101,16 @@ pub fn run(arguments: &CatalogueArguments) -> Result<u8, Failure> {
 
 fn summarise(written: &Catalogued, output: &Path) -> std::io::Result<()> {
     let mut page = Page::stdout();
-    let mut line = format!("{}, {}", counted(written.files, "file"), bytes(written.bytes));
-    if written.names > written.files {
-        let _ = write!(line, ", {}", counted(written.names, "name"));
-    }
-    let _ = write!(line, "; {} digested as a whole", counted(written.digested, "file"));
-    if written.known > 0 {
-        let _ = write!(line, ", {} of them earlier", written.known);
-    }
-    let _ = write!(line, "; {} read: {}", bytes(written.read_bytes), visible_path(output));
-    writeln!(page, "{line}")?;
+    let (files, size) = (counted(written.files, "file"), bytes(written.bytes));
+    let names = (written.names > written.files).then(|| format!(", {}", counted(written.names, "name")));
+    let digested = counted(written.digested, "file");
+    let known = (written.known > 0).then(|| format!(", {} of them earlier", written.known));
+    let (names, known) = (names.unwrap_or_default(), known.unwrap_or_default());
+    let (read, output) = (bytes(written.read_bytes), visible_path(output));
+    writeln!(
+        page,
+        "{files}, {size}{names}; {digested} digested as a whole{known}; {read} read: {output}"
+    )?;
     page.flush()
 }
 
@@ -139,34 +138,23 @@ pub fn against(arguments: &Arguments, paths: &[PathBuf], catalogues: &[PathBuf])
         let why = "not a catalogue; search against catalogues and against files one after the other";
         return Err(anyhow!("--against {}: {why}", visible_path(other)).into());
     }
-    let form = match (arguments.json.form(), arguments.format) {
-        (None, DuplicatesForm::Text) => None,
-        (Some(form), _) => Some(form),
-        (None, other) => Some(
-            other
-                .json()
-                .ok_or_else(|| anyhow!("--format: against a catalogue, only text, json and jsonl are written"))?,
-        ),
-    };
+    let form = arguments.form();
+    if form != DuplicatesForm::Text && form.json().is_none() {
+        return Err(anyhow!("--format: against a catalogue, only text, json and jsonl are written").into());
+    }
     let filter = filter(&arguments.chosen, paths)?;
     let selection = Selection::new(paths, !arguments.chosen.one_file_system);
     let (stop, caught) = stopping(Stop::stop)?;
     begin(paths, arguments.quiet);
-    let found = elsewhere(
-        &selection,
-        &filter,
-        catalogues,
-        arguments.keep_cached,
-        &stop,
-        &|progress| {
-            tell(progress, "digesting");
-        },
-    );
+    let keeps_cached = arguments.keep_cached;
+    let found = elsewhere(&selection, &filter, catalogues, keeps_cached, &stop, &|progress| {
+        tell(progress, "digesting");
+    });
     PROGRESS.end();
     let found = found.map_err(anyhow::Error::from)?;
     show_unread(found.failures.iter().chain(&found.changed));
     unless_stopped(&caught)?;
-    show_elsewhere(&found, form)?;
+    show_elsewhere(&found, form.json())?;
     unless_printed(!found.failures.is_empty())?;
     Ok(u8::from(arguments.exit_code && !found.matches.is_empty()))
 }

@@ -38,7 +38,7 @@ use crate::show::{
 };
 use crate::signals::stopping;
 use act::Searched;
-use act_options::{ACTIONS, ChooseOptions};
+use act_options::{ChooseOptions, actions};
 
 /// Find files with equal contents.
 ///
@@ -145,7 +145,7 @@ pub struct Arguments {
     #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
     explain: bool,
     /// What to do with the duplicates
-    #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS),
+    #[arg(long, value_name = "ACTION", value_parser = one_of(actions()),
         conflicts_with_all = ["unique", "format", "exit_code"])]
     action: Option<Action>,
     #[command(flatten)]
@@ -251,9 +251,8 @@ fn parse_age(text: &str) -> Result<i64, String> {
         // Days have 24 hours here.
         span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
     });
-    duration
-        .map(|age| age.as_secs())
-        .map_err(|_| "give an age such as 30m, 12h or 7d".to_owned())
+    let seconds = duration.map(|age| age.as_secs());
+    seconds.map_err(|_| "give an age such as 30m, 12h or 7d".to_owned())
 }
 
 /// Numbers of hard links, as find(1) reads them.
@@ -305,18 +304,20 @@ fn search(arguments: &Arguments) -> Result<u8, Failure> {
     let took = arguments.explain.then(|| started.elapsed());
     let unmatched = unmatched(&filter);
     let origin = || SearchOrigin::here(&paths, &against).context("cannot find the working directory");
+    let how = &arguments.choose.how;
+    if arguments.action.is_some() && !unmatched.is_empty() && !how.yes && !how.dry_run {
+        return Err(anyhow!("{}; nothing was done: correct it, or use --yes", unmatched.join("; ")).into());
+    }
+    for sentence in &unmatched {
+        say(sentence);
+    }
     if let Some(action) = &arguments.action {
-        if !unmatched.is_empty() && !arguments.choose.how.yes && !arguments.choose.how.dry_run {
-            return Err(anyhow!("{}; nothing was done: correct it, or use --yes", unmatched.join("; ")).into());
-        }
-        unmatched.iter().for_each(|sentence| say(sentence));
         let origin = origin()?;
         show_failures(&found);
         explain(&roots[0], &found, took);
         unless_stopped(&caught)?;
         return act(arguments, action, found, origin, is_left);
     }
-    unmatched.iter().for_each(|sentence| say(sentence));
     let form = arguments.form();
     let origin = form.json().map(|_| origin()).transpose()?;
     let is_any = show_duplicates(&found, form, arguments.unique, &roots, references, origin.as_ref())?;
@@ -516,11 +517,8 @@ fn explain(path: &Path, found: &FoundDuplicates, took: Option<Duration>) {
     let scan = Scanner::plan(path, &scan, &ProcessFacts::here()).ok();
     tell_why("dupes", &explained(method, &why, scan.as_ref(), Some(took)));
     for (method, why, number) in &found.large {
-        let why = format!(
-            "{why}; {} of {} or more",
-            counted(*number, "pair"),
-            bytes(plan::LARGE_BYTES)
-        );
+        let (pairs, large) = (counted(*number, "pair"), bytes(plan::LARGE_BYTES));
+        let why = format!("{why}; {pairs} of {large} or more");
         tell_why("dupes", &explained(method, &why, None, None));
     }
 }

@@ -128,9 +128,8 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
     let found = journals.iter().find(is_it).map(|journal| journal.path.clone());
     // One that cannot be read is not listed: undoing says why.
     let unlisted = || Some(journal::path_of(state, name)).filter(|path| path.exists());
-    found
-        .or_else(unlisted)
-        .with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
+    let found = found.or_else(unlisted);
+    found.with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
 }
 
 /// The journals, the newest first, and why the newest of those that cannot be trusted is not listed.

@@ -262,9 +262,9 @@ fn rank(store: &Store, all: bool, json: bool) -> Result<(), Failure> {
     if json {
         page.json(&rankings)?;
     } else if rankings.is_empty() {
-        writeln!(
-            page,
-            "There is nothing to rank yet. `seekless bench` measures a storage."
+        page.say(
+            PLAIN,
+            "There is nothing to rank yet. `seekless bench` measures a storage.",
         )?;
     } else {
         show_rankings(&mut page, &rankings, all)?;

@@ -67,7 +67,7 @@ mod device {
     use std::time::{SystemTime, UNIX_EPOCH};
 
     use seekless_results::{bytes, counted, duration, percent, plural, seconds, thousands};
-    use seekless_sim::device::{DeviceName, DeviceReport, DeviceState};
+    use seekless_sim::device::{DeviceName, DeviceReport, DeviceState, Lateness};
 
     use super::super::place;
     use crate::show::level;
@@ -87,56 +87,48 @@ mod device {
 
     /// What it is, what it served, and how late.
     pub fn sentences(name: &DeviceName, state: &DeviceState, report: &DeviceReport) -> [String; 3] {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_secs());
         let up = duration(now.saturating_sub(state.started_at) as f64);
         let place = place(state);
         let speed = match state.speed {
             1.0 => String::new(),
             speed => format!(" at {speed}x"),
         };
-        let counters = &report.counters;
-        let busy = counters.busy_ns as f64 / report.drive_ns.max(1) as f64;
-        let lateness = &report.lateness;
-        let microseconds = |us: u64| seconds(us as f64 / 1e6);
-        let paced = match lateness.answers {
-            0 => "no answers yet".to_owned(),
-            _ => format!(
-                "late by {} (median), {} (99 %), {} (maximum); {} of answers within 20 µs{}",
-                microseconds(lateness.p50_us),
-                microseconds(lateness.p99_us),
-                microseconds(lateness.max_us),
-                percent(lateness.within_20_us),
-                histogram(&lateness.histogram)
-            ),
-        };
-        let mut troubles = match (report.faults, report.cuts) {
-            (0, 0) => String::new(),
-            (faults, cuts) => format!(", {}, {}", counted(faults, "fault"), counted(cuts, "power cut")),
-        };
+        let mut troubles = String::new();
+        if report.faults + report.cuts > 0 {
+            let (faults, cuts) = (counted(report.faults, "fault"), counted(report.cuts, "power cut"));
+            troubles = format!(", {faults}, {cuts}");
+        }
         if report.unrecorded > 0 {
             let requests = counted(report.unrecorded, "request");
             troubles = format!("{troubles}, cannot write the trace: it lacks {requests}");
         }
+        let counters = &report.counters;
+        let (requests, seeks) = (counted(counters.requests, "request"), counted(counters.seeks, "seek"));
+        let most = thousands(report.depth_max);
+        let flushes = plural(counters.flushes, "flush", "flushes");
+        let (read, wrote) = (bytes(counters.read_bytes), bytes(counters.written_bytes));
+        let busy = 100.0 * (counters.busy_ns as f64 / report.drive_ns.max(1) as f64).min(1.0);
+        let (name, model, size) = (name.as_str(), &state.model, bytes(state.size_bytes));
         [
+            format!("{name}: {model}{speed}, {size}, {place}, up {up}"),
             format!(
-                "{}: {}{speed}, {}, {place}, up {up}",
-                name.as_str(),
-                state.model,
-                bytes(state.size_bytes)
+                "served {requests} ({seeks}, at most {most} at a time), read {read}, wrote {wrote}, {flushes}, \
+                 busy {busy:.0} %{troubles}"
             ),
-            format!(
-                "served {} ({}, at most {} at a time), read {}, wrote {}, {}, busy {}{troubles}",
-                counted(counters.requests, "request"),
-                counted(counters.seeks, "seek"),
-                thousands(report.depth_max),
-                bytes(counters.read_bytes),
-                bytes(counters.written_bytes),
-                plural(counters.flushes, "flush", "flushes"),
-                format_args!("{:.0} %", busy.min(1.0) * 100.0)
-            ),
-            paced,
+            paced(&report.lateness),
         ]
+    }
+
+    /// How late answers were.
+    fn paced(lateness: &Lateness) -> String {
+        if lateness.answers == 0 {
+            return "no answers yet".to_owned();
+        }
+        let times = [lateness.p50_us, lateness.p99_us, lateness.max_us];
+        let [median, most, maximum] = times.map(|us| seconds(us as f64 / 1e6));
+        let (within, bars) = (percent(lateness.within_20_us), histogram(&lateness.histogram));
+        format!("late by {median} (median), {most} (99 %), {maximum} (maximum); {within} of answers within 20 µs{bars}")
     }
 }

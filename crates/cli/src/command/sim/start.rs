@@ -97,14 +97,12 @@ fn fault(arguments: &Arguments) -> anyhow::Result<Option<seekless_sim::faults::D
     if arguments.fault_on.iter().any(|on| !kind.requests().contains(on)) {
         anyhow::bail!("--fault-on: this fault does not happen to such a request");
     }
+    let times = arguments.fault_times.or(arguments.fault_nth.and(Some(1)));
     Ok(Some(seekless_sim::faults::DeviceFault {
         kind,
         on: arguments.fault_on.clone(),
         nth: arguments.fault_nth.unwrap_or(1),
-        times: arguments
-            .fault_times
-            .or(arguments.fault_nth.and(Some(1)))
-            .unwrap_or(u64::MAX),
+        times: times.unwrap_or(u64::MAX),
     }))
 }
 
@@ -151,11 +149,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     writeln!(out, "{name}: {}, {}", bytes(state.size_bytes), super::place(&state))?;
     let (directory, room_bytes) = room(state.backing.as_deref())?;
     if room_bytes < state.size_bytes {
-        let room = bytes(room_bytes);
+        let (directory, room) = (visible_path(directory), bytes(room_bytes));
         writeln!(
             out,
-            "{} has room for {room} of its data; writes beyond that fail",
-            visible_path(directory)
+            "{directory} has room for {room} of its data; writes beyond that fail"
         )?;
     }
     writeln!(out, "To stop it: seekless sim stop {name}")?;

@@ -70,7 +70,7 @@ pub struct Arguments {
     #[arg(long, value_name = "X", value_parser = amplification)]
     max_amplification: Option<f64>,
     /// Memory for the updates, 16 bytes each and their content
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = |text: &str| size_of_at_least(MEMORY_BYTES_MIN, "minimum is 16M", text))]
     memory: u64,
     /// Explain on standard error the choice of method, with the predicted and actual time and the facts used
     #[arg(long)]
@@ -110,10 +110,6 @@ const SAFETIES: [Word<Safety>; 3] = [
 
 /// The program itself takes nearly as much.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
-
-fn memory(text: &str) -> Result<u64, String> {
-    size_of_at_least(MEMORY_BYTES_MIN, "minimum is 16M", text)
-}
 
 fn amplification(text: &str) -> Result<f64, String> {
     let most = text.parse().ok().filter(|most| *most >= 1.0);

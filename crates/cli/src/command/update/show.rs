@@ -15,17 +15,14 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
     let given = counted(updates.given(), "update");
     let requested = bytes(updates.requested_bytes());
     if let Some(done) = done {
-        let written = bytes(done.written_bytes);
+        let (writes, written) = (counted(done.writes, "write"), bytes(done.written_bytes));
+        let amplification = amplification_words(done.amplification(), &chosen.cost);
         let beside = match (done.journal_bytes, done.copied_bytes) {
             (0, 0) => String::new(),
             (0, copied) => format!(", after a copy of {}", bytes(copied)),
             (journal, _) => format!(", after a journal of {}", bytes(journal)),
         };
-        let text = format!(
-            "{file}: {given} of {requested} in {} of {written}{beside}; {}.",
-            counted(done.writes, "write"),
-            amplification_words(done.amplification(), &chosen.cost)
-        );
+        let text = format!("{file}: {given} of {requested} in {writes} of {written}{beside}; {amplification}.");
         page.say(PLAIN, &text)?;
     } else {
         let cover = if updates.given() == 1 { "covers" } else { "cover" };
@@ -65,10 +62,8 @@ fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> io::Re
     for (name, cost) in [("one by one", &one_by_one), ("planned", &chosen.cost)] {
         let (read, written) = (cost.work.read_bytes, cost.work.written_bytes + cost.safety_bytes);
         let predicted = seconds(cost.predicted.value.as_secs_f64());
-        line(
-            name,
-            [&cost.work.writes.to_string(), &bytes(read), &bytes(written), &predicted],
-        )?;
+        let (writes, read, written) = (cost.work.writes.to_string(), bytes(read), bytes(written));
+        line(name, [&writes, &read, &written, &predicted])?;
     }
     Ok(())
 }
