@@ -1,8 +1,8 @@
 //! What plans that use a profile cost in a run that is left out of the profile.
 //!
-//! For each contest of a run, a profile is made without its size, or without its sitting, or without both. The method that the plan
-//! then chooses is compared with the best one in the rounds of the run. The best one is picked in the odd rounds and the choice scored
-//! in the even ones, and the reverse, because the luckiest of many methods looks faster than it is.
+//! For each contest of a run, a profile is made of other sittings, without the contest's size. The method that the plan then
+//! chooses is compared with the best one in the rounds of the run. The best one is picked in the odd rounds and the choice
+//! scored in the even ones, and the reverse, because the luckiest of many methods looks faster than it is.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,19 +15,10 @@ use seekless::profile::StorageProfile;
 use seekless_record::{Cache, Conditions, Contest, Curve, Profile, Run};
 use seekless_results::{ContestRegret, Regrets, digest, is_one_sitting};
 
-/// What is left out of the profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Withheld {
-    /// The size of each contest.
-    pub size: bool,
-    /// All runs of the run's sitting.
-    pub sitting: bool,
-}
-
-/// The regrets of all contests of whole files in a run that have enough rounds, by the profile of other runs.
+/// The regrets of all contests of whole files in a run that have enough rounds, by the profile of other sittings.
 #[must_use]
-pub fn regrets_of(run: &Run, runs: &[Run], withheld: Withheld) -> Vec<ContestRegret> {
-    let is_known = |other: &&Run| !withheld.sitting || other.id != run.id && !is_one_sitting(run, other);
+pub fn regrets_of(run: &Run, runs: &[Run]) -> Vec<ContestRegret> {
+    let is_known = |other: &&Run| other.id != run.id && !is_one_sitting(run, other);
     let mut known: Vec<Run> = runs.iter().filter(is_known).cloned().collect();
     known.sort_by(|one, other| other.started.cmp(&one.started));
     let profiles = digest(&known);
@@ -41,7 +32,7 @@ pub fn regrets_of(run: &Run, runs: &[Run], withheld: Withheld) -> Vec<ContestReg
         Some(ContestRegret {
             contest: index,
             is_decided: conclusion.is_some_and(|found| found.recommended.is_some()),
-            planned: profile.and_then(|profile| regrets(profile, withheld.size, contest, conditions, &rounds)),
+            planned: profile.and_then(|profile| regrets(profile, contest, conditions, &rounds)),
         })
     });
     regrets.collect()
@@ -80,18 +71,10 @@ fn files_together(contest: &Contest) -> u32 {
 }
 
 /// The method that was planned for a contest, and its regrets, if the profile covers it.
-fn regrets(
-    profile: &Profile,
-    is_size_withheld: bool,
-    contest: &Contest,
-    conditions: Conditions,
-    rounds: &Rounds,
-) -> Option<(String, Regrets)> {
+fn regrets(profile: &Profile, contest: &Contest, conditions: Conditions, rounds: &Rounds) -> Option<(String, Regrets)> {
     let mut without = profile.clone();
     for curve in &mut without.curves {
-        curve
-            .points
-            .retain(|point| !is_size_withheld || point.bytes != contest.size_bytes);
+        curve.points.retain(|point| point.bytes != contest.size_bytes);
     }
     without.curves.retain(|curve| !curve.points.is_empty());
     let nearest = nearest(&without.curves, contest.size_bytes, conditions)?;
@@ -108,11 +91,7 @@ fn regrets(
     let value = mean(&rounds[&method], |_| true)?;
     let found = Regrets {
         planned: scored(&method)?,
-        nearest: rounds
-            .contains_key(&nearest)
-            .then(|| scored(&nearest))
-            .flatten()
-            .unwrap_or(f64::NAN),
+        nearest: scored(&nearest).unwrap_or(f64::NAN),
         plain: measured(&simple).and_then(|name| scored(&name)).unwrap_or(f64::NAN),
         oracle: oracle(rounds)?,
         predicted: plan.predicted.value.as_secs_f64() / value.exp(),

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use seekless_lab::experiment::Experiment;
+use seekless_lab::regret::regrets_of;
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, stored_otherwise};
@@ -346,7 +347,12 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> R
         renew_profiles(&run.storages, arguments.system);
     }
     tell_of_store();
-    let run = Concluded::of(run, &bench.earlier, arguments.regret);
+    let regrets = (arguments.regret).then(|| regrets_of(&run, &bench.earlier));
+    let run = Concluded {
+        regrets: regrets.unwrap_or_default(),
+        shown: pool(&run, &bench.earlier),
+        alone: run,
+    };
     let has_stdout = exports.iter().any(|(output, _)| output.is_stdout());
     let saved_at = saved.as_deref().ok();
     let (report, mut failed) = write_exports(arguments, exports, &run, saved_at);
