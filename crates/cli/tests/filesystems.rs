@@ -104,7 +104,7 @@ impl Found {
                     .iter()
                     .filter(|trial| (trial.contest, trial.entry) == (index, entry));
                 match &description.status {
-                    Status::Unavailable(why) => {
+                    Status::Unavailable { why } => {
                         self.unavailable.insert(name, why.clone());
                     }
                     Status::Measured if trials.clone().any(|trial| trial.valid) => {

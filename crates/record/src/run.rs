@@ -281,32 +281,57 @@ impl Field<()> for Entry {
     }
 }
 
-/// The status of an entry.
+/// The status of an entry. A `why` of a dropped or unmeasured entry, which earlier builds wrote, is ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "state", content = "why")]
+#[serde(rename_all = "kebab-case", tag = "state", deny_unknown_fields)]
 pub enum Status {
     /// Measured to the end.
     Measured,
-    /// Not available on the storage or system, and why.
-    Unavailable(String),
+    /// Not available on the storage or system.
+    Unavailable {
+        /// The reason.
+        why: String,
+    },
     /// Clearly beaten, so no longer measured.
-    Dropped(String),
+    Dropped,
     /// It failed, or gave a wrong answer.
-    Failed(String),
+    Failed {
+        /// The reason.
+        why: String,
+    },
     /// The run ended before its turn.
-    Unmeasured(String),
+    Unmeasured,
+}
+
+impl Status {
+    /// Not available, for this reason.
+    #[must_use]
+    pub fn unavailable(why: impl Into<String>) -> Self {
+        Self::Unavailable { why: why.into() }
+    }
+
+    /// Failed, for this reason.
+    #[must_use]
+    pub fn failed(why: impl Into<String>) -> Self {
+        Self::Failed { why: why.into() }
+    }
+
+    /// Why its trials do not count; `None` if they do.
+    #[must_use]
+    pub fn why_excluded(&self) -> Option<&str> {
+        match self {
+            Self::Unavailable { why } | Self::Failed { why } => Some(why),
+            Self::Measured | Self::Dropped | Self::Unmeasured => None,
+        }
+    }
 }
 
 impl Field<()> for Status {
     fn visit(&mut self, place: &mut String, (): (), visitor: &mut dyn Visitor) -> bool {
-        let (about, why) = match self {
-            Self::Measured => return true,
-            Self::Unavailable(why) => (Text::Unavailable, why),
-            Self::Dropped(why) => (Text::Dropped, why),
-            Self::Failed(why) => (Text::Failed, why),
-            Self::Unmeasured(why) => (Text::Unmeasured, why),
-        };
-        visitor.text(place, about, why)
+        match self {
+            Self::Unavailable { why } | Self::Failed { why } => visitor.text(place, Text::Reason, why),
+            Self::Measured | Self::Dropped | Self::Unmeasured => true,
+        }
     }
 }
 

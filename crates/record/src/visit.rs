@@ -11,10 +11,12 @@ use crate::{Cache, Differ, Draw, Drop, Ended, ExitCode, FindingKind, Phase, Targ
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields below say it")]
 pub enum Text {
-    /// Private: the owner's names, reasons and remarks.
+    /// Private: the owner's names and remarks.
     Private,
     /// Text that may mention methods: sentences, options, published names.
     Mention,
+    /// Why an entry or a trial does not count.
+    Reason,
     Version,
     Started,
     Experiment,
@@ -35,11 +37,6 @@ pub enum Text {
     Method,
     CommandName,
     Label,
-    Unavailable,
-    Dropped,
-    Failed,
-    Unmeasured,
-    Invalid,
 }
 
 /// The bounds of a figure.

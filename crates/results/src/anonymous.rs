@@ -105,11 +105,7 @@ impl Anonymise<'_> {
             Text::Consumer => Some(text.to_owned()).filter(|text| (known.is_kernel)(text)),
             Text::Layout => Some((known.layout)(text).unwrap_or_else(|| UNKNOWN.to_owned())),
             Text::Label => ALIASES.iter().any(|alias| alias.name == text).then(|| text.to_owned()),
-            Text::Unavailable => Some("the storage or the system does not support it".to_owned()),
-            Text::Dropped => Some("clearly beaten".to_owned()),
-            Text::Failed => Some("it failed, or gave a wrong result".to_owned()),
-            Text::Unmeasured => Some("the run ended before its turn".to_owned()),
-            Text::Invalid => Some("its state or its result was wrong".to_owned()),
+            Text::Reason => Some("the reason was removed".to_owned()),
         }
     }
 

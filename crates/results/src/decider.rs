@@ -361,7 +361,7 @@ impl Group {
     #[must_use]
     pub fn remaining(run: &mut Run) -> Vec<Self> {
         for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
-            if matches!(entry.status, Status::Unmeasured(_)) {
+            if entry.status == Status::Unmeasured {
                 entry.status = Status::Measured;
             }
         }
@@ -421,8 +421,8 @@ impl Group {
             let contest = &run.contests[index];
             let is_active: Vec<bool> = contest.entries.iter().map(is_measured).collect();
             let samples = JudgedMethod::new(run, index).samples;
-            for (entry, why) in clearly_beaten(&samples, &is_active, reference(contest)) {
-                run.contests[index].entries[entry].status = Status::Dropped(why);
+            for entry in clearly_beaten(&samples, &is_active, reference(contest)) {
+                run.contests[index].entries[entry].status = Status::Dropped;
             }
         }
     }
@@ -502,7 +502,7 @@ pub fn conclude_now(run: &mut Run) {
     for (index, contest) in run.contests.iter_mut().enumerate() {
         for (number, entry) in contest.entries.iter_mut().enumerate() {
             if is_measured(entry) && !measured.contains(&(index, number)) {
-                entry.status = Status::Unmeasured("the run ended before its turn".to_owned());
+                entry.status = Status::Unmeasured;
             }
         }
     }

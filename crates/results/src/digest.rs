@@ -228,7 +228,7 @@ impl<'a> SizeOfMethods<'a> {
             }
         }
         for entry in &mut contest.entries {
-            if !matches!(entry.status, Status::Failed(_) | Status::Unavailable(_)) {
+            if entry.status.why_excluded().is_none() {
                 entry.status = Status::Measured;
             }
         }
@@ -251,8 +251,8 @@ impl<'a> SizeOfMethods<'a> {
             .iter()
             .enumerate()
             .filter_map(|(at, entry)| {
-                let is_failed = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
-                let Some(Choice::Method(method)) = entry.choice().filter(|_| !is_failed) else {
+                let is_counted = entry.status.why_excluded().is_none();
+                let Some(Choice::Method(method)) = entry.choice().filter(|_| is_counted) else {
                     return None;
                 };
                 let (effect, bounds) = (field.model.effects[at]?, field.model.seconds(at)?);

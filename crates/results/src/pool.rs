@@ -49,9 +49,9 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
             let (judgements, conclusion) = conclude_judged(judged);
             write_down(contest, judgements, conclusion);
             for entry in &mut contest.entries {
-                let is_left_out = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
+                let is_counted = entry.summary.is_some() && entry.status.why_excluded().is_none();
                 let is_slower = |standing: &Standing| standing.verdict == Verdict::Slower;
-                if entry.summary.is_some() && !is_left_out && !entry.standing.as_ref().is_some_and(is_slower) {
+                if is_counted && !entry.standing.as_ref().is_some_and(is_slower) {
                     entry.status = Status::Measured;
                 }
             }
@@ -209,7 +209,7 @@ impl Merged {
         // Entries that this run dropped or did not measure are ranked by the other sittings.
         if merged.has_others {
             for entry in &mut merged.contest.entries {
-                if matches!(entry.status, Status::Dropped(_) | Status::Unmeasured(_)) {
+                if matches!(entry.status, Status::Dropped | Status::Unmeasured) {
                     entry.status = Status::Measured;
                 }
             }

@@ -32,7 +32,7 @@ impl Position {
             .as_ref()
             .is_some_and(|conclusion| conclusion.recommended.is_none() && conclusion.until_decided.is_some());
         match (&entry.status, &entry.standing) {
-            (Status::Failed(_), _) => Self::Failed,
+            (Status::Failed { .. }, _) => Self::Failed,
             (_, None) => Self::Unranked,
             (status, Some(standing)) => match standing.verdict {
                 Verdict::Best => Self::leading(is_undecided || is_range(&standing.ratio)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seekless_record::{Entry, Interval, Run, Status, Trial};
+use seekless_record::{Entry, Interval, Run, Trial};
 
 use crate::statistics::{paired_ratios, ratio_interval};
 
@@ -46,8 +46,7 @@ impl Samples {
     /// The samples of an entry. An entry that failed or is unavailable has none, and neither has the null method of
     /// earlier runs.
     pub(crate) fn of_entry(entry: &Entry, trials: &[&Trial]) -> Self {
-        let has_no_time = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
-        if has_no_time || entry.name().ends_with("/null") {
+        if entry.status.why_excluded().is_some() || entry.name().ends_with("/null") {
             return Self::default();
         }
         Self::of(trials.iter().copied())

@@ -78,10 +78,10 @@ pub(crate) fn place(run: &Run, storage: usize) -> Option<&str> {
 #[must_use]
 pub fn why_missing(entry: &Entry, otherwise: &str) -> String {
     match &entry.status {
-        Status::Failed(why) => format!("failed: {why}"),
-        Status::Unavailable(why) => format!("not available: {why}"),
-        Status::Unmeasured(why) => format!("not measured: {why}"),
-        Status::Measured | Status::Dropped(_) => otherwise.to_owned(),
+        Status::Failed { why } => format!("failed: {why}"),
+        Status::Unavailable { why } => format!("not available: {why}"),
+        Status::Unmeasured => "not measured: the run ended before its turn".to_owned(),
+        Status::Measured | Status::Dropped => otherwise.to_owned(),
     }
 }
 
@@ -89,9 +89,9 @@ pub fn why_missing(entry: &Entry, otherwise: &str) -> String {
 #[must_use]
 pub fn is_failed(entry: &Entry) -> bool {
     match entry.status {
-        Status::Failed(_) => true,
-        Status::Unavailable(_) => entry.command().is_some(),
-        Status::Unmeasured(_) | Status::Measured | Status::Dropped(_) => false,
+        Status::Failed { .. } => true,
+        Status::Unavailable { .. } => entry.command().is_some(),
+        Status::Unmeasured | Status::Measured | Status::Dropped => false,
     }
 }
 

@@ -121,7 +121,7 @@ pub fn show_left_out(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> 
         let style = if is_failed(&row) { WARNING } else { DIM };
         page.aside(style, &format!("{}: {}", row.cells[0].text, row.cells[1].text))?;
     }
-    let is_missing = |entry: &&Entry| entry.summary.is_none() && !matches!(entry.status, Status::Failed(_));
+    let is_missing = |entry: &&Entry| entry.summary.is_none() && !matches!(entry.status, Status::Failed { .. });
     match view.contest.entries.iter().filter(is_missing).count() {
         missing @ 1.. if !all => page.aside(DIM, &format!("{missing} unavailable or not measured (--all says why)")),
         _ => Ok(()),

@@ -159,8 +159,8 @@ fn undecided(run: &Run) -> Vec<f64> {
 
 /// Whether the run ended before a contest was measured.
 fn has_had_no_turn(contest: &Contest) -> bool {
-    let waits = |entry: &Entry| matches!(entry.status, Status::Unmeasured(_));
-    let is_missing = |entry: &Entry| matches!(entry.status, Status::Unavailable(_));
+    let waits = |entry: &Entry| entry.status == Status::Unmeasured;
+    let is_missing = |entry: &Entry| matches!(entry.status, Status::Unavailable { .. });
     let mut entries = contest.entries.iter();
     entries.clone().any(waits) && entries.all(|entry| waits(entry) || is_missing(entry))
 }

@@ -53,7 +53,7 @@ fn status<'a>(contest: &'a Contest, name: &str) -> &'a Status {
 }
 
 fn is_wrong(contest: &Contest, name: &str) -> bool {
-    matches!(status(contest, name), Status::Failed(why) if why.starts_with("wrong result"))
+    matches!(status(contest, name), Status::Failed { why } if why.starts_with("wrong result"))
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
         }
         assert_eq!(is_wrong(contest, "command/always equal"), !is_equal);
         assert_eq!(is_wrong(contest, "command/always different"), is_equal);
-        assert!(matches!(status(contest, "command/failing"), Status::Failed(why) if why.contains("exit status: 2")));
+        assert!(matches!(status(contest, "command/failing"), Status::Failed { why } if why.contains("exit status: 2")));
         assert_eq!(*status(contest, "command/reads what was made before"), Status::Measured);
     }
     let itself = &run.contests[10];
@@ -113,7 +113,7 @@ fn the_experiments_of_2009_and_2012_run_in_small() {
         for run in place.saved() {
             let entries = run.contests.iter().flat_map(|contest| &contest.entries);
             let failed: Vec<_> = entries
-                .filter(|entry| matches!(entry.status, Status::Failed(_)))
+                .filter(|entry| matches!(entry.status, Status::Failed { .. }))
                 .collect();
             assert!(failed.is_empty(), "{name}: {failed:?}");
         }
@@ -153,7 +153,7 @@ read-ahead-kib = [0, 256]
     for contest in &first.contests {
         match &contest.entries[0].status {
             Status::Measured => assert!(first.trials.iter().any(|trial| trial.valid)),
-            Status::Unavailable(why) => println!("skipped: {why}"),
+            Status::Unavailable { why } => println!("skipped: {why}"),
             other => panic!("{other:?}"),
         }
     }

@@ -40,7 +40,7 @@ fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_rea
     };
     let is_measured = |entry: &Entry| entry.status == Status::Measured;
     assert!(is_measured(entry("copy/sync,block=1M,fsync")) && is_measured(entry("copy/splice")));
-    let Status::Unavailable(why) = &entry("copy/reflink").status else {
+    let Status::Unavailable { why } = &entry("copy/reflink").status else {
         panic!("{:?}", entry("copy/reflink").status)
     };
     assert_contains(why, &["cannot share blocks between these two files"]);

@@ -46,9 +46,9 @@ fn external_commands_are_timed_beside_methods_and_fail_alone() {
     assert_eq!(status("command/cat"), Status::Measured);
     assert_eq!(
         status("command/absent"),
-        Status::Unavailable("the program is not installed".to_owned())
+        Status::unavailable("the program is not installed")
     );
-    assert!(matches!(status("command/failing"), Status::Failed(why) if why.contains("exit status: 1")));
+    assert!(matches!(status("command/failing"), Status::Failed { why } if why.contains("exit status: 1")));
 }
 
 const COUNTED: &str = r#"
@@ -107,8 +107,8 @@ fn holes_2003_runs_with_small_files() {
     for contest in &run.contests {
         for entry in &contest.entries {
             match &entry.status {
-                Status::Failed(why) => panic!("{}: {why}", entry.name()),
-                Status::Unavailable(why) if contest.cache == Cache::Over => {
+                Status::Failed { why } => panic!("{}: {why}", entry.name()),
+                Status::Unavailable { why } if contest.cache == Cache::Over => {
                     assert_contains(why, &["do not exceed the memory allowed"]);
                 }
                 _ => {}
@@ -244,8 +244,8 @@ fn contests_with_other_programs_run_with_small_files() {
         let run = place.only_run();
         for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
             match &entry.status {
-                Status::Failed(why) => panic!("{}: {why}", entry.name()),
-                Status::Unavailable(why) => eprintln!("skipped: {}: {why}", entry.name()),
+                Status::Failed { why } => panic!("{}: {why}", entry.name()),
+                Status::Unavailable { why } => eprintln!("skipped: {}: {why}", entry.name()),
                 _ => {}
             }
         }
@@ -283,7 +283,7 @@ fn commands_that_must_print_the_same_fail_where_they_do_not() {
     place.file("printing.toml", PRINTING.as_bytes());
     place.run("bench --tables --notes printing.toml --rounds 2");
     let run = place.only_run();
-    let differs = |status: &Status| matches!(status, Status::Failed(why) if why.contains("output differs"));
+    let differs = |status: &Status| matches!(status, Status::Failed { why } if why.contains("output differs"));
     let failed = run.contests[0].entries.iter().filter(|entry| differs(&entry.status));
     let failed: Vec<_> = failed.map(|entry| entry.name()).collect();
     // Whoever comes first in the first round is right.
@@ -419,6 +419,6 @@ fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
     place.file("tree.toml", format!("{TREE}{other}").as_bytes());
     place.succeeds("bench --tables --notes tree.toml --rounds 1");
     let contests = place.only_run().contests.into_iter();
-    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].status, Status::Unavailable(_)));
+    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].status, Status::Unavailable { .. }));
     assert_eq!(is_unavailable.collect::<Vec<_>>(), [true, true, false]);
 }

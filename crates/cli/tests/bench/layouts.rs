@@ -40,7 +40,7 @@ fn a_fragmented_file_is_in_many_extents_or_not_available() {
     let run = place.only_run();
     let (dense, of_dense) = contest(&run, None, Cache::Cold);
     let (fragmented, of_fragmented) = contest(&run, Some("fragmented"), Cache::Cold);
-    if let Status::Unavailable(why) = &fragmented.entries[0].status {
+    if let Status::Unavailable { why } = &fragmented.entries[0].status {
         println!("skipped: {why}");
         return;
     }
@@ -131,7 +131,7 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
         assert!(is_sparse || !contest.holes_skipped, "{contest:?}");
         for entry in &contest.entries {
             let skips = entry.name().contains("holes=skip");
-            let is_elsewhere = matches!(&entry.status, Status::Unavailable(why) if why.contains("ranked apart"));
+            let is_elsewhere = matches!(&entry.status, Status::Unavailable { why } if why.contains("ranked apart"));
             assert_eq!(is_elsewhere, is_sparse && skips && !contest.holes_skipped, "{entry:?}");
         }
         for trial in valid(run.trials.iter().filter(|trial| trial.contest == index)) {
@@ -168,7 +168,7 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
     let sparse = run.contests.iter().find(|contest| contest.layout.is_some()).unwrap();
     assert_eq!(sparse.layout.as_deref(), Some("98208K hole, 96K data"));
     assert_eq!((sparse.size_bytes, sparse.memory_bytes), (96 << 20, Some(48 << 20)));
-    let is_lacking = |entry: &Entry| matches!(entry.status, Status::Unavailable(_));
+    let is_lacking = |entry: &Entry| matches!(entry.status, Status::Unavailable { .. });
     if sparse.entries.iter().any(is_lacking) {
         println!("skipped: {}", ended.stdout);
         return;
@@ -204,7 +204,7 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
     assert!(trials.is_empty());
     let (over, _) = contest(&run, Some("7M hole, 1M data"), Cache::Over);
     for (contest, reason) in [(cold, "so nothing is cold"), (over, "no file exceeds")] {
-        let is_said = |entry: &Entry| matches!(&entry.status, Status::Unavailable(why) if why.contains(reason));
+        let is_said = |entry: &Entry| matches!(&entry.status, Status::Unavailable { why } if why.contains(reason));
         assert!(contest.entries.iter().all(is_said), "{:?}", contest.entries);
     }
     let (_, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Warm);

@@ -16,7 +16,7 @@ const SLOW: &str = "bench --tables --notes sustained --size 64M --work 50000";
 
 /// The trial, if direct I/O is to be had here.
 fn trial(run: &Run) -> Option<&Trial> {
-    if let Status::Unavailable(why) = &run.contests[0].entries[0].status {
+    if let Status::Unavailable { why } = &run.contests[0].entries[0].status {
         println!("skipped: {why}");
         return None;
     }

@@ -98,7 +98,7 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
         match &entry.status {
             Status::Measured => assert!(entry.summary.is_some(), "{}", entry.name()),
             // What a machine lacks, or tmpfs.
-            Status::Unavailable(_) => {}
+            Status::Unavailable { .. } => {}
             other => panic!("{}: {other:?}", entry.name()),
         }
     }
@@ -118,13 +118,13 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
         .unwrap();
     let entry = &mut run.contests[0].entries[0];
     entry.subject = Subject::Method("compare/sync".to_owned());
-    entry.status = Status::Unmeasured("changed".to_owned());
+    entry.status = Status::Unmeasured;
     run.trials.retain(|trial| (trial.contest, trial.entry) != (0, 0));
     fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
     place.succeeds("bench --resume latest --budget 5s");
     let status = &place.only_run().contests[0].entries[0].status;
     assert!(
-        matches!(status, Status::Failed(why) if why.contains("does not update, but its contest requires that")),
+        matches!(status, Status::Failed { why } if why.contains("does not update, but its contest requires that")),
         "{status:?}"
     );
     // Nor does a contest say that it updates without saying what.

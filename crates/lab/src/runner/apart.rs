@@ -58,7 +58,7 @@ pub(super) fn move_apart(run: &mut Run, group: &mut Vec<usize>, turn: Turn, mut 
     } else {
         Skip::SharesBlocks
     };
-    run.contests[turn.contest].entries[turn.entry].status = Status::Unavailable(why.to_string());
+    run.contests[turn.contest].entries[turn.entry].status = Status::unavailable(why.to_string());
     let entries = &mut run.contests[apart].entries;
     entries.push(from.entries[turn.entry].clone());
     (trial.contest, trial.entry) = (apart, entries.len() - 1);

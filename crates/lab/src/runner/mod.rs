@@ -262,7 +262,7 @@ fn nothing_measured(run: &Run, bench: &Bench) -> BenchError {
     let mut reasons: Vec<(&Status, String)> = Vec::new();
     for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
         match &entry.status {
-            Status::Unmeasured(_) => return BenchError::NoTime(bench.budget),
+            Status::Unmeasured => return BenchError::NoTime(bench.budget),
             status if reasons.iter().any(|(known, _)| *known == status) => {}
             status => reasons.push((status, format!("{}: {}", entry.name(), why_missing(entry, "")))),
         }

@@ -276,7 +276,7 @@ impl Planner<'_> {
             let no_tree = no_tree.map(|why| Skip::Tried(why.clone()));
             let skip = no_tree.or_else(|| Skip::of(choice.as_ref(), contest, &storages));
             entries.push(Entry {
-                status: skip.map_or(Status::Measured, |skip| Status::Unavailable(skip.to_string())),
+                status: skip.map_or(Status::Measured, |skip| Status::unavailable(skip.to_string())),
                 ..entry.clone()
             });
         }

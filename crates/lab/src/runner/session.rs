@@ -267,7 +267,7 @@ impl<'a> BenchSession<'a> {
             let refused =
                 no_window.or_else(|| storages.find_map(|index| self.storages[index].refuses(&layout, method)));
             if let Some(why) = refused {
-                entry.status = Status::Unavailable(why);
+                entry.status = Status::unavailable(why);
             }
         }
     }

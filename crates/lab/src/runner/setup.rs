@@ -98,6 +98,6 @@ impl<E: Into<BenchError>> From<E> for Unrecorded {
 
 impl Unrecorded {
     pub fn unavailable(why: impl Into<String>) -> Self {
-        Self::Retired(Status::Unavailable(why.into()))
+        Self::Retired(Status::unavailable(why))
     }
 }

@@ -11,7 +11,7 @@ use seekless::cache::{self, CachedFile, Resident};
 use seekless::files::{kind_of, with_article};
 use seekless::method::Operation;
 use seekless::{Method, Probe, StorageFacts};
-use seekless_record::{self as record, Contest, Status};
+use seekless_record::{self as record, Contest};
 use seekless_results::DeviceKind;
 use seekless_sys::FileSystemTrait;
 
@@ -151,11 +151,11 @@ impl MeasuredStorage {
         self.forget_changed(wanted);
         if !self.files.contains_key(wanted) {
             if self.scratch.is_none() {
-                let why = "it needs test files, and here only existing files are read".to_owned();
-                return Err(Unrecorded::Retired(Status::Unavailable(why)));
+                let why = "it needs test files, and here only existing files are read";
+                return Err(Unrecorded::unavailable(why));
             }
             if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
-                return Err(Unrecorded::Retired(Status::Unavailable(why.clone())));
+                return Err(Unrecorded::unavailable(why));
             }
             self.times_made += 1;
             let prefix = format!("test-{}-{}", wanted.bytes, self.times_made);
@@ -173,7 +173,7 @@ impl MeasuredStorage {
                     Err(why) => {
                         // Earlier files of this set do no harm.
                         self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
-                        return Err(Unrecorded::Retired(Status::Unavailable(why)));
+                        return Err(Unrecorded::unavailable(why));
                     }
                 }
             }

@@ -43,7 +43,7 @@ impl BenchSession<'_> {
             // The entry did not fail.
             Err(Unrecorded::Failed(_)) if self.stop.is_requested() => {}
             Err(Unrecorded::Failed(error)) if self.run.trials.is_empty() => return Err(error),
-            Err(Unrecorded::Failed(error)) => self.retire(turn, Status::Failed(full_text(&error))),
+            Err(Unrecorded::Failed(error)) => self.retire(turn, Status::failed(full_text(&error))),
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl BenchSession<'_> {
         if work == Apart::of(&contest) {
             self.run.trials.push(trial);
             if let Some(wrong @ Invalid::Result(_)) = invalid {
-                self.retire(turn, Status::Failed(wrong.to_string()));
+                self.retire(turn, Status::failed(wrong.to_string()));
             }
         } else {
             move_apart(
@@ -319,7 +319,7 @@ impl BenchSession<'_> {
         match error {
             // Ended with the run.
             _ if self.stop.is_requested() => Unrecorded::Stopped,
-            LaunchError::Ended(_) | LaunchError::TooLong(_) => Unrecorded::Retired(Status::Failed(full_text(&error))),
+            LaunchError::Ended(_) | LaunchError::TooLong(_) => Unrecorded::Retired(Status::failed(full_text(&error))),
             other => other.into(),
         }
     }

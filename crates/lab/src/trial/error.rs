@@ -28,10 +28,10 @@ pub(super) enum TrialError {
 /// What an error makes of its entry.
 pub(super) fn status_of(error: &TrialError) -> Status {
     match error {
-        TrialError::Engine(seekless::Error::Unavailable { reason, .. }) => Status::Unavailable(reason.clone()),
+        TrialError::Engine(seekless::Error::Unavailable { reason, .. }) => Status::unavailable(reason),
         TrialError::Command(_, cause) if cause.kind() == io::ErrorKind::NotFound => {
-            Status::Unavailable("the program is not installed".to_owned())
+            Status::unavailable("the program is not installed")
         }
-        other => Status::Failed(full_text(other)),
+        other => Status::failed(full_text(other)),
     }
 }

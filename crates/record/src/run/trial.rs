@@ -80,7 +80,7 @@ documents! {
         /// Whether the trial was what it claims to be.
         pub valid: bool,
         /// Why not.
-        pub invalid: Option<String> => Text::Invalid,
+        pub invalid: Option<String> => Text::Reason,
     }
 }
 

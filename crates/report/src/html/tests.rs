@@ -284,7 +284,7 @@ prop_compose! {
         for (number, contest) in run.contests.iter_mut().enumerate() {
             contest.operation = Operation::ALL[number % Operation::ALL.len()];
             contest.cache = [Cache::Cold, Cache::Warm, Cache::Over, Cache::None][number % 4];
-            contest.entries[0].status = Status::Unavailable(texts[6].clone());
+            contest.entries[0].status = Status::unavailable(texts[6].clone());
             contest.entries[1].label = Some(texts[3].clone());
             contest.differ = Differ::ALL[number % Differ::ALL.len()];
             if let Some(summary) = contest.entries.last_mut().and_then(|entry| entry.summary.as_mut()) {

@@ -154,7 +154,7 @@ fn a_slower_hour_changes_the_times_and_not_what_stands_beside_the_reference() {
 fn what_became_available_is_told_with_the_reason_it_was_not() {
     let mut before = noisy(1, &[("read/mmap", 0.1), ("read/sync,dontcache,block=1M", 0.1)], 6);
     before.trials.retain(|trial| trial.entry == 0);
-    before.contests[0].entries[1].status = Status::Unavailable("not in this kernel".to_owned());
+    before.contests[0].entries[1].status = Status::unavailable("not in this kernel");
     let mut now = noisy(2, &[("read/mmap", 0.1), ("read/sync,dontcache,block=1M", 0.1)], 6);
     now.machine.kernel = "6.14".to_owned();
     let contest = only(&before, &now);

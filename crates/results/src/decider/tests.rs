@@ -81,7 +81,7 @@ fn rounds_of_all_groups_take_turns_and_the_winners_are_measured_again() {
 #[test]
 fn a_method_alone_has_the_rounds_that_its_figure_needs_and_no_fresh_ones() {
     let (mut run, groups) = contests(1, Duration::ZERO);
-    run.contests[0].entries[1].status = Status::Unavailable("not here".to_owned());
+    run.contests[0].entries[1].status = Status::unavailable("not here");
     let mut decider = decider_for(&run, groups, 1000);
     measure(&mut run, &mut decider, |_, _| 1.0, f64::MAX);
     assert_eq!([0, 1].map(|entry| count(&run, 0, entry)), [DECIDING_ROUNDS as usize, 0]);
@@ -147,10 +147,7 @@ fn what_is_beaten_is_dropped_also_by_a_stop_and_a_settled_contest_gets_no_more_r
     // The reference runs in every round, so the slower one is the other.
     measure(&mut run, &mut decider, |_, entry| [1.0, 2.0][entry], f64::MAX);
     assert_eq!(count(&run, 0, 1), 3);
-    let Status::Dropped(why) = &run.contests[0].entries[1].status else {
-        panic!("it is not dropped")
-    };
-    assert!(why.ends_with("x the best after 3 rounds"), "{why}");
+    assert_eq!(run.contests[0].entries[1].status, Status::Dropped);
     assert_eq!(count(&run, 0, 0), (DECIDING_ROUNDS + CONFIRMING_ROUNDS) as usize);
     assert!(Group::remaining(&mut run).is_empty(), "nothing is left to resume");
     // A stop leaves none in the running, either. Three rounds of both take 9 s.
@@ -158,7 +155,7 @@ fn what_is_beaten_is_dropped_also_by_a_stop_and_a_settled_contest_gets_no_more_r
     let mut decider = decider_for(&run, groups, 1000);
     measure(&mut run, &mut decider, |_, entry| [1.0, 2.0][entry], 8.9);
     assert_eq!(count(&run, 0, 1), 3);
-    assert!(matches!(run.contests[0].entries[1].status, Status::Dropped(_)));
+    assert_eq!(run.contests[0].entries[1].status, Status::Dropped);
 }
 
 #[test]
@@ -183,7 +180,7 @@ fn one_after_the_other_each_is_decided_before_the_next_and_the_last_waits_for_a_
     assert_eq!(rounds, [12, 12, 0, 0], "after two of them, less than 40 s are left");
     conclude_now(&mut run);
     assert!(run.contests[1].conclusion.as_ref().unwrap().recommended.is_some());
-    assert!(matches!(run.contests[2].entries[0].status, Status::Unmeasured(_)));
+    assert_eq!(run.contests[2].entries[0].status, Status::Unmeasured);
     let left = Group::remaining(&mut run);
     assert!(left.iter().map(|group| group.contests[0]).eq([2, 3]));
 }

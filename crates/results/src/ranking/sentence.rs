@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seekless_record::{Entry, Interval, Sittings, Status};
+use seekless_record::{Interval, Sittings};
 
 use super::TIE_RATIO;
 use super::effects::MethodEffect;
@@ -75,11 +75,8 @@ fn too_few(judged: &JudgedMethod<'_>, best: Option<usize>) -> String {
 
 /// Why there is no trial: methods that work wait for their turn, or none works.
 fn unmeasured(judged: &JudgedMethod<'_>) -> String {
-    let why = |entry: &Entry| match &entry.status {
-        Status::Failed(why) | Status::Unavailable(why) => Some(why.clone()),
-        Status::Measured | Status::Dropped(_) | Status::Unmeasured(_) => None,
-    };
-    let reasons: Option<Vec<String>> = judged.contest.entries.iter().map(why).collect();
+    let entries = judged.contest.entries.iter();
+    let reasons: Option<Vec<&str>> = entries.map(|entry| entry.status.why_excluded()).collect();
     match reasons.and_then(|reasons| reasons.into_iter().next()) {
         Some(why) => format!("Not measured: every method is unavailable or failed; the first: {why}."),
         None => NOT_MEASURED.to_owned(),

@@ -87,7 +87,7 @@ impl ContestView<'_> {
     #[must_use]
     pub fn left_out(&self) -> Sheet {
         let mut reasons: BTreeMap<String, Vec<&Entry>> = BTreeMap::new();
-        let is_left_out = |entry: &&Entry| entry.summary.is_none() || matches!(entry.status, Status::Failed(_));
+        let is_left_out = |entry: &&Entry| entry.summary.is_none() || matches!(entry.status, Status::Failed { .. });
         for entry in self.contest.entries.iter().filter(is_left_out) {
             reasons.entry(why_missing(entry, NOT_VALID)).or_default().push(entry);
         }

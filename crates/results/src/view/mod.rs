@@ -347,7 +347,7 @@ mod tests {
         let methods: Vec<_> = names.into_iter().zip([3.0, 1.2, 1.1, 1.0]).collect();
         let mut run = concluded(run(&methods, 8));
         run.contests[0].entries[1].standing = None;
-        run.contests[0].entries[3].status = Status::Dropped("it was beaten".to_owned());
+        run.contests[0].entries[3].status = Status::Dropped;
         let shown = Visible::of(&run);
         let contest = &View::of(&shown).contests[0];
         let names: Vec<String> = contest.rows.iter().map(Row::name).collect();
@@ -365,7 +365,7 @@ mod tests {
     fn what_was_dropped_is_never_a_tie_and_nobody_is_best_or_ties_where_nothing_is_decided() {
         let mut run = concluded(run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.01)], 8));
         assert_eq!(positions(&run), [Position::Best, Position::Tie]);
-        run.contests[0].entries[1].status = Status::Dropped("it was beaten".to_owned());
+        run.contests[0].entries[1].status = Status::Dropped;
         assert!(matches!(positions(&run)[1], Position::Slower(_)));
         for names in [["read/mmap", "read/sync,block=4K"], ["command/one", "command/other"]] {
             let mut run = crate::simulation::run(&names.map(|name| (name, 1.0)), 3);

@@ -256,7 +256,7 @@ fn said_slower(contest: &Contest) -> Vec<usize> {
     };
     let is_slower = |entry: &Entry| {
         let standing = entry.standing.as_ref();
-        matches!(entry.status, Status::Dropped(_)) || standing.is_some_and(|one| one.verdict == Verdict::Slower)
+        entry.status == Status::Dropped || standing.is_some_and(|one| one.verdict == Verdict::Slower)
     };
     let others = (0..contest.entries.len()).filter(|&entry| entry != leader);
     others.filter(|&entry| is_slower(&contest.entries[entry])).collect()

@@ -369,7 +369,12 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> R
     unless_stopped(caught)?;
     unless_failed(failed)?;
     shown?;
-    Ok(u8::from(run.alone.contests.iter().any(has_failed)))
+    let has_nothing = |contest: &Contest| {
+        let mut entries = contest.entries.iter();
+        let is_failed = |entry: &Entry| matches!(entry.status, Status::Failed { .. });
+        entries.clone().all(|entry| entry.summary.is_none()) && entries.any(is_failed)
+    };
+    Ok(u8::from(run.alone.contests.iter().any(has_nothing)))
 }
 
 /// Whether a contest has no results, because something failed.

@@ -69,9 +69,9 @@ fn few_rounds_are_undecided() {
 fn without_a_valid_trial_the_sentence_says_why_most_are_invalid() {
     let mut none = run(&[("read/mmap", 1.0), ("read/sync", 1.0)], 0);
     assert_eq!(sentence(&none), "Not measured yet.");
-    none.contests[0].entries[0].status = Status::Unavailable("no ring".to_owned());
+    none.contests[0].entries[0].status = Status::unavailable("no ring");
     assert_eq!(sentence(&none), "Not measured yet.");
-    none.contests[0].entries[1].status = Status::Failed("Input/output error".to_owned());
+    none.contests[0].entries[1].status = Status::failed("Input/output error");
     let failed = "Not measured: every method is unavailable or failed; the first: no ring.";
     assert_eq!(sentence(&none), failed);
     let mut invalid = run(&[("read/mmap", 1.0)], 3);
@@ -160,7 +160,7 @@ fn null_failed_and_invalid_and_figures_that_no_clock_gives_take_no_part() {
     ];
     let methods: Vec<_> = names.into_iter().zip([1e-6, 0.1, 1.0, 0.2]).collect();
     let mut all = run(&methods, 7);
-    all.contests[0].entries[1].status = Status::Failed("a wrong answer".to_owned());
+    all.contests[0].entries[1].status = Status::failed("a wrong answer");
     for trial in all.trials.iter_mut().filter(|trial| trial.entry == 3) {
         trial.valid = false;
     }

@@ -52,8 +52,8 @@ fn early_drops_spare_the_equal_and_take_the_slow() {
     let (runs, mut equals, mut slow) = (if crate::is_long() { 500 } else { 100 }, 0, 0);
     for _ in 0..runs {
         let beaten = clearly_beaten(&measure(&mut simulation, &medians, 3), &[true; 21], None);
-        equals += beaten.iter().filter(|(entry, _)| *entry < 20).count();
-        slow += beaten.iter().filter(|(entry, _)| *entry == 20).count();
+        equals += beaten.iter().filter(|entry| **entry < 20).count();
+        slow += beaten.iter().filter(|entry| **entry == 20).count();
     }
     assert!(equals * 20 <= runs, "{equals} equal methods dropped in {runs} runs");
     assert!(slow * 2 >= runs, "the slow one dropped in {slow} of {runs} runs");
@@ -72,7 +72,7 @@ proptest! {
             .filter(|&entry| standings[entry].as_ref().is_some_and(|standing| standing.verdict == Verdict::Best))
             .collect();
         prop_assert_eq!(best.len(), usize::from(samples.iter().any(|own| own.rounds() > 0)));
-        for (entry, _) in clearly_beaten(&samples, &vec![true; samples.len()], None) {
+        for entry in clearly_beaten(&samples, &vec![true; samples.len()], None) {
             let common: Vec<u32> = samples[entry]
                 .by_round
                 .keys()
