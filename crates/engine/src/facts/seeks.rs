@@ -1,5 +1,6 @@
 //! The cost of seeking on a device, measured by single direct reads, which leave the page cache unchanged.
 
+use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -59,22 +60,32 @@ impl SeekFacts {
         self.claims_rotational != Some(false) && self.seeks.is_none()
     }
 
-    /// Why a head has to move between files, if it has to.
+    /// Whether a head has to move between files: by the measurement, or else by what a device reports that is not virtual.
     #[must_use]
-    pub fn why_by_place(&self) -> Option<String> {
+    pub fn moves_head(&self) -> bool {
+        match self.seeks {
+            Some(seeks) => seeks.moves_head(),
+            None => self.claims_rotational == Some(true) && !self.is_virtual,
+        }
+    }
+}
+
+/// Why a head has to move between files, or why not.
+impl fmt::Display for SeekFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.seeks {
             Some(seeks) => {
-                let more = seeks.apart.saturating_sub(seeks.in_a_row);
-                let milliseconds = more.as_secs_f64() * 1e3;
-                (seeks.moves_head()).then(|| {
-                    format!(
-                        "measured just now, a read elsewhere takes {milliseconds:.0} ms longer than a sequential one"
-                    )
-                })
+                let digits = usize::from(!seeks.moves_head());
+                let more = seeks.head_moves_for().as_secs_f64() * 1e3;
+                write!(
+                    f,
+                    "measured just now, a read elsewhere takes {more:.digits$} ms longer than a sequential one"
+                )
             }
-            None => (self.claims_rotational == Some(true) && !self.is_virtual).then(|| {
-                "the device reports as rotational, and too few files were suitable for measuring seeks".to_owned()
-            }),
+            None if self.moves_head() => {
+                f.write_str("the device reports as rotational, and too few files were suitable for measuring seeks")
+            }
+            None => f.write_str("the device has no head to move, as far as is known"),
         }
     }
 }
@@ -89,7 +100,12 @@ impl Seeks {
     /// Whether a head has to move for a read elsewhere.
     #[must_use]
     pub fn moves_head(&self) -> bool {
-        self.apart.saturating_sub(self.in_a_row) >= HEAD_MOVES_FROM
+        self.head_moves_for() >= HEAD_MOVES_FROM
+    }
+
+    /// How much longer a read elsewhere takes.
+    pub(crate) fn head_moves_for(&self) -> Duration {
+        self.apart.saturating_sub(self.in_a_row)
     }
 
     /// Measures alternating between two files, within this many bytes from these offsets. Each time, they are read at another place: a

@@ -18,8 +18,8 @@ pub struct DuplicatesPlan {
     pub blocks_bytes: [usize; 2],
     /// The most files of a group that are open side by side; larger groups are compared by digests.
     pub most_open: usize,
-    /// Why.
-    pub why: String,
+    /// The device that decides: one whose head moves or, if there is none, the slowest; `None` if the files are in memory.
+    pub device: Option<SeekFacts>,
 }
 
 /// Blocks grow from the one to the other. Beyond a processor's second cache growing does not help: with blocks up to 64K proving
@@ -67,24 +67,15 @@ pub fn duplicates(
         head_bytes: [FIRST_BYTES; 2],
         ..batch
     };
-    let Some(why) = devices.iter().find_map(SeekFacts::why_by_place) else {
-        let measured = devices.iter().filter_map(|device| device.seeks);
-        let most = measured.map(|seeks| seeks.apart.saturating_sub(seeks.in_a_row)).max();
-        let why = match most {
-            Some(more) => format!(
-                "measured just now, a read elsewhere takes {:.1} ms longer than a sequential one",
-                more.as_secs_f64() * 1e3
-            ),
-            None if devices.is_empty() => "the files are in memory".to_owned(),
-            None => "the device has no head to move, as far as is known".to_owned(),
-        };
+    let Some(device) = devices.iter().find(|device| device.moves_head()) else {
+        let more = |device: &&SeekFacts| device.seeks.map(|seeks| seeks.head_moves_for());
         return DuplicatesPlan {
             batch,
             window_bytes: None,
             has_threads,
             blocks_bytes: BLOCKS_BYTES,
             most_open,
-            why,
+            device: devices.iter().max_by_key(more).copied(),
         };
     };
     let windows_bytes = (memory_bytes / MEMORY_PART).min(WINDOWS_BYTES_MAX) as usize;
@@ -94,7 +85,7 @@ pub fn duplicates(
         has_threads: false,
         blocks_bytes: [WINDOW_BYTES; 2],
         most_open: (windows_bytes / WINDOW_BYTES).clamp(2, most_open),
-        why,
+        device: Some(*device),
     }
 }
 

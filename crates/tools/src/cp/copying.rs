@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use seekless::facts::SeekFacts;
 use seekless::files::{FileId, FileRef, NotGiven, Own, Time};
 use seekless::method::Method;
 use seekless::walk::{Handles, Listing, StatFacts};
@@ -31,8 +32,8 @@ pub(super) struct Copying<'a> {
     pub links: Links,
     pub data: Data,
     pub stored_times: StoredTimes,
-    /// Why files are fetched in the order of their places; `None` if they are not.
-    pub by_place: OnceLock<Option<String>>,
+    /// The device whose head moves, if files are fetched in the order of their places; `None` if they are not.
+    pub by_place: OnceLock<Option<SeekFacts>>,
     /// In how many directories that was to be found out.
     pub looks: AtomicU32,
     /// Whether something is left that the same copy would go on with.

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::cache;
+use seekless::facts::SeekFacts;
 use seekless::walk::{FOUND_FILE, StatFacts};
 
 use super::Existing;
@@ -49,15 +50,14 @@ pub(super) fn look_at_device(shared: &Copying<'_>, listed: &ListedEntries) {
             .collect()
     };
     let facts = seek_facts(&listed.directory.path_of(b""), paths);
-    let why = facts.why_by_place();
     // Other files may lie farther apart, and a head sometimes happens to be near. Without one, three measurements say so.
     let weight = match facts.claims_rotational {
         Some(false) => LOOKS,
         _ if facts.are_in_doubt() => 1,
         _ => LOOKS.div_ceil(3),
     };
-    if why.is_some() || shared.looks.fetch_add(weight, Ordering::Relaxed) + weight >= LOOKS {
-        let _ = shared.by_place.set(why);
+    if facts.moves_head() || shared.looks.fetch_add(weight, Ordering::Relaxed) + weight >= LOOKS {
+        let _ = shared.by_place.set(Some(facts).filter(SeekFacts::moves_head));
     }
 }
 

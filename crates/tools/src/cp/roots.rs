@@ -78,7 +78,8 @@ pub fn copy_trees(
     if options.durability == CpDurability::AtEnd && !stop.is_stopped() {
         sync_written(&container.file()?).map_err(|source| container.error("sync", source))?;
     }
-    summary.by_place = shared.by_place.get().cloned().flatten();
+    let device = shared.by_place.get().copied().flatten();
+    summary.by_place = device.map(|device| device.to_string());
     summary.is_unfinished = stop.is_stopped();
     let is_left = summary.is_unfinished || shared.is_left.load(Ordering::Relaxed);
     match &shared.journal {

@@ -37,7 +37,7 @@ pub(super) fn look_at_devices(search: &mut Search<'_>, numbers: &mut [u32]) {
         .unwrap_or_default();
     let batch = Scanner::batch_plan(&path, &beginnings, &search.process);
     search.threads = Threads::new(batch.threads);
-    let moves_head = devices.iter().any(|device| device.why_by_place().is_some());
+    let moves_head = devices.iter().any(SeekFacts::moves_head);
     let memory_bytes = moves_head.then(cache::memory).flatten();
     let memory_bytes = memory_bytes.map_or(0, |memory| memory.available_bytes);
     search.plan = plan::duplicates(batch, &search.process, &devices, memory_bytes);

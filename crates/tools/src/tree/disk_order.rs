@@ -7,6 +7,7 @@ use std::sync::{Arc, MutexGuard};
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::cache;
+use seekless::facts::SeekFacts;
 use seekless::plan::LARGE_BYTES;
 use seekless::walk::{FOUND_FILE, StatFacts};
 use seekless_sys::{first_difference, lock_mutex};
@@ -41,7 +42,7 @@ pub(super) fn fetch<'a>(
     jobs: &[(usize, Matched)],
     begin_alike: bool,
 ) -> (usize, Option<MutexGuard<'a, ()>>) {
-    if job.place.reason().is_none() || job.is_stopped() {
+    if job.place.device().is_none() || job.is_stopped() {
         return (jobs.len(), None);
     }
     let fetching = lock_mutex(&job.place.fetching);
@@ -68,11 +69,11 @@ pub(super) fn fetch<'a>(
 /// Finds out whether files are read in the order of their places, unless those that are read next are in memory. Meanwhile, threads
 /// that compare wait, so that nothing else moves the head.
 pub(super) fn look_at_device(job: &CompareJob<'_>, mine: impl FnOnce() -> Vec<(Arc<Pairs>, Matched)>, is_warm: bool) {
-    if job.place.why.get().is_some() {
+    if job.place.device.get().is_some() {
         return;
     }
     let mut was_warm = lock_mutex(&job.place.was_warm);
-    if job.place.why.get().is_some() || *was_warm && is_warm {
+    if job.place.device.get().is_some() || *was_warm && is_warm {
         return;
     }
     let mut pairs = job.waiting_files();
@@ -80,10 +81,10 @@ pub(super) fn look_at_device(job: &CompareJob<'_>, mine: impl FnOnce() -> Vec<(A
     let pairs: Vec<_> = spread(&pairs, LOOKED_AT).cloned().collect();
     if pairs.len() >= LEAST_LOOKED_AT {
         match cold(&pairs) {
-            files if files.len() >= LEAST_COLD => _ = job.place.why.set(why_by_place(&files)),
+            files if files.len() >= LEAST_COLD => _ = job.place.device.set(moving_head(&files)),
             _ if is_warm => *was_warm = true,
             // What is not in memory is too short, or its residency is not told: it is not looked at again.
-            _ => _ = job.place.why.set(None),
+            _ => _ = job.place.device.set(None),
         }
     }
 }
@@ -92,7 +93,7 @@ pub(super) fn look_at_device(job: &CompareJob<'_>, mine: impl FnOnce() -> Vec<(A
 pub(super) fn is_rest_wanted(job: &CompareJob<'_>, pair: &OpenedPair, [one, other]: [&[u8]; 2]) -> bool {
     let [size, other_size] = pair.facts.each_ref().map(|facts| facts.bytes);
     let is_short = (TRACK_BYTES + 1..LARGE_BYTES).contains(&size.min(other_size));
-    job.place.reason().is_some() && size != other_size && is_short && first_difference(one, other).is_none()
+    job.place.device().is_some() && size != other_size && is_short && first_difference(one, other).is_none()
 }
 
 /// What will be read of a pair: nothing if the result is known without reading. If the sizes differ, most files differ in their
@@ -128,11 +129,11 @@ fn cold(pairs: &[(Arc<Pairs>, Matched)]) -> Vec<File> {
     opened.filter(is_cold).collect()
 }
 
-/// Why a head has to move between files that are not in memory, if it does.
-fn why_by_place(files: &[File]) -> Option<String> {
+/// The device of files that are not in memory, if its head has to move between them.
+fn moving_head(files: &[File]) -> Option<SeekFacts> {
     let first = path_of(files.first()?)?;
     let paths = |most: usize| spread(files, most).filter_map(path_of).collect();
-    disk_order::seek_facts(&first, paths).why_by_place()
+    Some(disk_order::seek_facts(&first, paths)).filter(SeekFacts::moves_head)
 }
 
 fn facts(pairs: &Pairs, matched: &Matched) -> io::Result<[StatFacts; 2]> {

@@ -48,6 +48,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
+use seekless::facts::SeekFacts;
 use seekless::plan::BatchPlan;
 use serde::Serialize;
 
@@ -151,9 +152,9 @@ pub struct TreeSummary {
     /// Threads that met cold files and read them with `io_uring`.
     #[serde(skip)]
     pub rings: usize,
-    /// Why files were fetched in the order of their places on the device, if they were.
+    /// The device in whose order files were fetched, if they were.
     #[serde(skip)]
-    pub by_place: Option<String>,
+    pub by_place: Option<SeekFacts>,
     /// How small files were compared, if there were any.
     #[serde(skip)]
     pub batch: Option<BatchPlan>,

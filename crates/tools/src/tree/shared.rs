@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::FileType;
+use seekless::facts::SeekFacts;
 use seekless::plan::{BATCH, BatchPlan};
 use seekless::walk::{Listing, ListingEntry};
 use seekless_sys::lock_mutex;
@@ -55,7 +56,7 @@ pub(super) struct PairPiece {
 /// Whether files are fetched in the order of their places, and the turns of threads that do it.
 #[derive(Default)]
 pub(super) struct PlaceOrder {
-    pub why: OnceLock<Option<String>>,
+    pub device: OnceLock<Option<SeekFacts>>,
     /// Whether files were looked at and all were in memory.
     pub was_warm: Mutex<bool>,
     pub fetching: Mutex<()>,
@@ -63,9 +64,9 @@ pub(super) struct PlaceOrder {
 }
 
 impl PlaceOrder {
-    /// Why files are fetched in this order; `None` if they are not, or if that is not known yet.
-    pub fn reason(&self) -> Option<&str> {
-        self.why.get()?.as_deref()
+    /// The device whose head moves; `None` if files are not fetched in this order, or if that is not known yet.
+    pub fn device(&self) -> Option<SeekFacts> {
+        *self.device.get()?
     }
 }
 
@@ -159,7 +160,7 @@ impl CompareJob<'_> {
         TreeSummary {
             large: self.large.used(),
             batch: Some(self.plan().clone()),
-            by_place: self.place.reason().map(str::to_owned),
+            by_place: self.place.device(),
             ..self.so_far()
         }
     }
@@ -218,7 +219,7 @@ impl CompareJob<'_> {
             if queue.waiting_pairs == 0 {
                 return Taken::Nothing;
             }
-            let most = if self.place.reason().is_some() {
+            let most = if self.place.device().is_some() {
                 PAIRS_AHEAD
             } else {
                 self.plan().batch

@@ -183,8 +183,8 @@ fn explain(root: &Path, summary: &TreeSummary, took: Duration) {
         "io_uring is not available here, so each thread waits for one file at a time".to_owned()
     };
     let order = match &summary.by_place {
-        Some(why) => {
-            format!("and took turns to fetch files in the order of their places on the device, because {why}")
+        Some(device) => {
+            format!("and took turns to fetch files in the order of their places on the device, because {device}")
         }
         None => format!(
             "and compared files in batches of up to {}, in the order of their inodes; {rings}",

@@ -503,10 +503,11 @@ fn explain(path: &Path, found: &FoundDuplicates, took: Option<Duration>) {
         ("side by side", "their inodes")
     };
     let threads = counted(plan.batch.threads as u64, "thread");
+    let device = plan.device.map(|device| device.to_string());
     let why = format!(
         "{}; directories were listed in {listing}, and sizes grouped in {grouping}; {threads} read the beginnings of files of \
          the same size in the order of {order} in {reading}; files with equal beginnings were compared in {comparing}{}",
-        plan.why,
+        device.unwrap_or_else(|| "the files are in memory".to_owned()),
         planned_batches(&plan.batch)
     );
     let scan = Scan {
