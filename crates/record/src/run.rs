@@ -50,7 +50,7 @@ documents! {
         pub alone: bool,
         /// How the page cache was emptied.
         pub drop: Drop,
-        /// The revision that measured it; `None` for a run of a version before 3.
+        /// The revision that measured it; `None` in documents of early builds.
         pub revision: Option<Revision>,
         /// The machine.
         pub machine: Machine,
@@ -469,7 +469,7 @@ documents! {
         /// What each option gained or cost on its own.
         pub effects: Vec<OptionEffect>,
         /// The recommendation in one sentence.
-        pub sentence: String => Text::Mention,
+        pub sentence: String => Text::Private,
     }
 
     /// The sittings that a conclusion rests on: runs of the same contests on the same storage, hours or days apart.
@@ -491,7 +491,7 @@ documents! {
     /// The effect of one option: two methods that differ in nothing else, paired by round.
     pub struct OptionEffect {
         /// The option, as in `direct`.
-        pub option: String => Text::Mention,
+        pub option: String => Text::Private,
         /// The method without it.
         pub without: String => Text::Method,
         /// The method with it.
@@ -521,7 +521,7 @@ documents! {
         /// Steal time: the part of the processors' time that the host took away, 0 to 1.
         pub stolen: Option<f64> => Bounds::PART,
         /// The part of the processors' time that other processes used, 0 to 1: all busy time except that of the lab and
-        /// its trials; `None` before version 3.
+        /// its trials; `None` in documents of early builds.
         pub others: Option<f64> => Bounds::PART,
         /// The part of the bytes read from devices during trials that other processes read, 0 to 1.
         pub other_io: Option<f64> => Bounds::PART,

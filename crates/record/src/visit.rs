@@ -11,10 +11,8 @@ use crate::{Cache, Differ, Draw, Drop, Ended, ExitCode, FindingKind, Phase, Targ
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields below say it")]
 pub enum Text {
-    /// Private: the owner's names and remarks.
+    /// Free text: the owner's names and remarks, sentences, published words.
     Private,
-    /// Text that may mention methods: sentences, options, published names.
-    Mention,
     /// Why an entry or a trial does not count.
     Reason,
     Version,

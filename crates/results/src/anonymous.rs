@@ -76,7 +76,7 @@ impl Anonymise<'_> {
         let known = self.known;
         match about {
             Text::Private if place == "machine.host" && is_pseudonym(text) => Some(text.to_owned()),
-            Text::Private | Text::Mention => None,
+            Text::Private => None,
             Text::System => among(SYSTEMS, text),
             Text::Architecture => among(ARCHITECTURES, text),
             Text::Governor => among(GOVERNORS, text),

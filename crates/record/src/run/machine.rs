@@ -61,7 +61,7 @@ documents! {
         pub costs: Option<StorageCosts>,
         /// Facts that only some storages have, by name.
         pub facts: BTreeMap<String, String> => Text::Private,
-        /// Identifies it across runs; `None` for a run of a version before 3.
+        /// Identifies it across runs; `None` in documents of early builds.
         pub id: Option<StorageId>,
     }
 

@@ -12,9 +12,9 @@ documents! {
         /// The experiment that gives it.
         pub experiment: String => Text::Experiment,
         /// Where it was published: a title, a year and an address.
-        pub source: String => Text::Mention,
+        pub source: String => Text::Private,
         /// The machine it was measured on, in a few words.
-        pub machine: String => Text::Mention,
+        pub machine: String => Text::Private,
         /// The findings.
         pub findings: Vec<Finding>,
     }
@@ -31,13 +31,13 @@ documents! {
         /// The files it is about are smaller, in bytes; `None` for any.
         pub below_bytes: Option<u64> => Bounds::COUNT,
         /// The method, by the name it was published under.
-        pub method: String => Text::Mention,
+        pub method: String => Text::Private,
         /// The buffer, in the words it was published with; `None` where the method has none.
-        pub block: Option<String> => Text::Mention,
+        pub block: Option<String> => Text::Private,
         /// The state of the page cache it is about; `None` for any.
         pub cache: Option<Cache>,
         /// The layout of the files it is about; `None` for data throughout.
-        pub layout: Option<String> => Text::Mention,
+        pub layout: Option<String> => Text::Private,
         /// The durability it is about; `None` for any.
         pub durability: Option<Durability>,
         /// The seconds it took, where these were published.
@@ -56,7 +56,7 @@ documents! {
         /// The experiment that gives it.
         pub experiment: String => Text::Experiment,
         /// Its heading, by which findings are published too.
-        pub name: String => Text::Mention,
+        pub name: String => Text::Private,
         /// The operation.
         pub operation: Operation,
         /// What was written to; `None` for any.
@@ -64,6 +64,6 @@ documents! {
         /// How updates were drawn; `None` for any.
         pub draw: Option<Draw>,
         /// A glob that chooses its methods.
-        pub methods: String => Text::Mention,
+        pub methods: String => Text::Private,
     }
 }

@@ -75,7 +75,7 @@ documents! {
         /// has [`super::Contest::size_bytes`].
         pub segment_seconds: Option<Vec<f64>> => Bounds::SECONDS,
         /// Written bytes that were read back and compared afterwards: all of them, or a sample; `None` if it wrote
-        /// nothing and its answer was checked instead, and before version 3.
+        /// nothing and its answer was checked instead, and in documents of early builds.
         pub checked_bytes: Option<u64> => Bounds::COUNT,
         /// Whether the trial was what it claims to be.
         pub valid: bool,
