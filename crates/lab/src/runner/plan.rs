@@ -273,10 +273,10 @@ impl Planner<'_> {
                 .flatten()
                 .map(|index| &self.storages[index])
                 .collect();
-            let no_tree = no_tree.map(|why| Skip::Tried(why.clone()));
-            let skip = no_tree.or_else(|| Skip::of(choice.as_ref(), contest, &storages));
+            let skip = || Skip::of(choice.as_ref(), contest, &storages).map(|skip| skip.to_string());
+            let why = no_tree.cloned().or_else(skip);
             entries.push(Entry {
-                status: skip.map_or(Status::Measured, |skip| Status::unavailable(skip.to_string())),
+                status: why.map_or(Status::Measured, Status::unavailable),
                 ..entry.clone()
             });
         }

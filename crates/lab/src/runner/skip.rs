@@ -38,9 +38,6 @@ pub(super) enum Skip {
     SkipsHoles,
     #[error("its copies share blocks with their source, so it is ranked apart")]
     SharesBlocks,
-    /// What the system said when it was tried.
-    #[error("{0}")]
-    Tried(String),
 }
 
 impl Skip {
