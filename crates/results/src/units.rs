@@ -171,9 +171,12 @@ pub fn percent(part: f64) -> String {
     format!("{:.0} %", (part * 100.0 - 1e-9).ceil().max(1.0))
 }
 
-/// At most how much slower: in per cent, rounded up, or as a ratio from double the time on.
+/// From this part of the time on, a method that takes longer takes a multiple.
+pub(crate) const DOUBLE: f64 = 1.0;
+
+/// At most how much slower: in per cent, rounded up, or as a ratio from [`DOUBLE`] on.
 pub(crate) fn slower(part: f64) -> String {
-    if part < 1.0 {
+    if part < DOUBLE {
         format!("{} slower", percent(part))
     } else {
         format!("{:.2}x the time", (part * 100.0).ceil() / 100.0 + 1.0)

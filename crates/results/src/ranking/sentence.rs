@@ -11,7 +11,7 @@ use crate::answer::NOT_MEASURED;
 use crate::samples::{is_faster, is_slower};
 use crate::statistics::FEWEST_SAMPLES;
 use crate::sustained::Sustained;
-use crate::units::{percent, slower};
+use crate::units::{DOUBLE, percent, plural, slower};
 
 /// The smallest difference in processor use that is reported: five percentage points of one processor.
 const CPU_POINTS_TOLD: f64 = 5.0;
@@ -67,10 +67,9 @@ fn too_few(judged: &JudgedMethod<'_>, best: Option<usize>) -> String {
             Some(_) => "Commands are ranked, and none is recommended.".to_owned(),
         };
     };
-    let rounds = judged.samples[leader].by_round.len();
-    let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
-    let settled = settled_by(judged);
-    format!("Undecided: {rounds} {rounds_are} too few, {FEWEST_SAMPLES} are needed ({leader} leads){settled}.")
+    let rounds = plural(judged.samples[leader].rounds() as u64, "round is", "rounds are");
+    let (leader, settled) = (judged.name(leader), settled_by(judged));
+    format!("Undecided: {rounds} too few, {FEWEST_SAMPLES} are needed ({leader} leads){settled}.")
 }
 
 /// Why there is no trial: methods that work wait for their turn, or none works.
@@ -86,12 +85,8 @@ fn unmeasured(judged: &JudgedMethod<'_>) -> String {
 /// Why most trials are invalid.
 fn why_invalid(judged: &JudgedMethod<'_>) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for reason in judged
-        .trials
-        .iter()
-        .flatten()
-        .filter_map(|trial| trial.invalid.as_deref())
-    {
+    let trials = judged.trials.iter().flatten();
+    for reason in trials.filter_map(|trial| trial.invalid.as_deref()) {
         *reasons.entry(reason).or_default() += 1;
     }
     let most = reasons.into_iter().max_by_key(|(_, count)| *count);
@@ -109,8 +104,10 @@ fn settled_by(judged: &JudgedMethod<'_>) -> String {
     if let Some(sittings) = judged.sittings() {
         let needed = sittings.needed.map(|needed| needed - sittings.count);
         return needed.map_or_else(String::new, |more| {
-            let s = if more == 1 { "" } else { "s" };
-            format!("; {more} more sitting{s} should decide it")
+            format!(
+                "; {} should decide it",
+                plural(more.into(), "more sitting", "more sittings")
+            )
         });
     }
     let times = judged.decided_by_times().map(f64::ceil);
@@ -128,10 +125,8 @@ fn behind(judged: &JudgedMethod<'_>, costs_at_most: f64) -> String {
     if judged.contenders().len() == 1 {
         return format!("the best{over}");
     }
-    match slower(costs_at_most) {
-        words if words.ends_with("time") => format!("at most {words} of the best{over}"),
-        words => format!("at most {words} than the best{over}"),
-    }
+    let than = if costs_at_most < DOUBLE { "than" } else { "of" };
+    format!("at most {} {than} the best{over}", slower(costs_at_most))
 }
 
 /// The fastest of the other methods, all of which are slower.
