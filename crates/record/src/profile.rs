@@ -54,7 +54,7 @@ documents! {
         /// The storage.
         pub storage: StorageId,
         /// Where it was mounted, which identifies a storage without a UUID.
-        pub mount_point: Option<String> => Text::Path,
+        pub mount_point: Option<String> => Text::Private,
         /// The mount's options.
         pub mount_options: Option<String> => Text::MountOptions,
         /// The number of processors.

@@ -18,6 +18,7 @@ pub enum Text {
     Version,
     Started,
     Experiment,
+    Host,
     System,
     Architecture,
     Processor,

@@ -60,8 +60,8 @@ struct Anonymise<'a> {
 }
 
 impl Visitor for Anonymise<'_> {
-    fn text(&mut self, place: &str, about: Text, text: &mut String) -> bool {
-        let told = self.told(place, about, text);
+    fn text(&mut self, _place: &str, about: Text, text: &mut String) -> bool {
+        let told = self.told(about, text);
         let is_told = told.is_some();
         *text = told.unwrap_or_else(|| UNKNOWN.to_owned());
         is_told
@@ -72,11 +72,11 @@ impl Visitor for Anonymise<'_> {
 const UNKNOWN: &str = "unknown";
 
 impl Anonymise<'_> {
-    fn told(&mut self, place: &str, about: Text, text: &str) -> Option<String> {
+    fn told(&mut self, about: Text, text: &str) -> Option<String> {
         let known = self.known;
         match about {
-            Text::Private if place == "machine.host" && is_pseudonym(text) => Some(text.to_owned()),
             Text::Private => None,
+            Text::Host => is_pseudonym(text).then(|| text.to_owned()),
             Text::System => among(SYSTEMS, text),
             Text::Architecture => among(ARCHITECTURES, text),
             Text::Governor => among(GOVERNORS, text),
@@ -93,7 +93,6 @@ impl Anonymise<'_> {
             // A name of this program's, which tells that the disk does not exist.
             Text::Device if text.starts_with(SIMULATED) => Some(simulated(text).to_owned()),
             Text::Device => driver(text).map(str::to_owned),
-            Text::Path if place.ends_with(".mount_point") => None,
             Text::Path => Some(self.name("storage", text)),
             Text::Experiment if (known.experiment)(text).is_some() => Some(text.to_owned()),
             Text::Experiment => Some(self.name("custom", text)),

@@ -9,7 +9,7 @@ documents! {
     #[derive(Default)]
     pub struct Machine {
         /// The host's name.
-        pub host: Option<String> => Text::Private,
+        pub host: Option<String> => Text::Host,
         /// The operating system's name, as in `Linux`.
         pub system: String => Text::System,
         /// The kernel's release.
@@ -46,7 +46,7 @@ documents! {
         /// The mount's options.
         pub mount_options: Option<String> => Text::MountOptions,
         /// The mount point.
-        pub mount_point: Option<String> => Text::Path,
+        pub mount_point: Option<String> => Text::Private,
         /// The file system's block, in bytes.
         pub block_bytes: Option<u64> => Bounds::COUNT,
         /// Space free for this user at the start, in bytes.
