@@ -159,11 +159,7 @@ fn drift(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Option<String>
         let (cause, next) = if is_warm {
             ("other processes at the start", "Rerun when the machine is quieter.")
         } else {
-            let next = match contest.cache {
-                Cache::FirstTouch => "Rerun with other files.",
-                _ => "Rerun with a larger --size.",
-            };
-            ("a cache below this system is filling", next)
+            ("a cache below this system is filling", "Rerun with a larger --size.")
         };
         (1.0 / ratio, "faster", cause, next)
     } else {
