@@ -17,7 +17,7 @@ use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, Event, Kernel, RunWatch};
-use seekless_record::{Cache, Drop, Run, Status, Target};
+use seekless_record::{Cache, DropScope, Run, Status, Target};
 use seekless_results::title;
 
 use common::disks::directories;
@@ -79,7 +79,7 @@ fn run(directory: &Path, seed: u64) -> Run {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_seekless"));
     let bench = Bench {
         rounds: Some(1),
-        drop: Some(Drop::File),
+        drop: Some(DropScope::File),
         ..Bench::new(vec![experiment], vec![directory.to_owned()], program, seed)
     };
     seekless_lab::run(&bench, &LaunchStop::default(), &mut Silent)

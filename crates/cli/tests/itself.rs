@@ -9,7 +9,7 @@ use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, Event, RunWatch};
-use seekless_record::Drop;
+use seekless_record::DropScope;
 use seekless_record::{Cache, Contest, Run, Verdict};
 use seekless_results::statistics::median;
 
@@ -46,7 +46,7 @@ fn run(directory: PathBuf) -> Run {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_seekless"));
     let bench = Bench {
         rounds: Some(ROUNDS),
-        drop: Some(Drop::File),
+        drop: Some(DropScope::File),
         ..Bench::new(vec![experiment], vec![directory], program, 1)
     };
     seekless_lab::run(&bench, &LaunchStop::default(), &mut Silent).expect("the temporary directory can be measured")

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use seekless::cache::{self, CachedFile, Resident};
 use seekless::files::allocated_bytes;
-use seekless_record::{Cache, Drop};
+use seekless_record::{Cache, DropScope};
 
 use crate::testfile::{TestFile, go_on};
 
@@ -44,7 +44,7 @@ const ASTRAY_PART: f64 = 0.02;
 pub fn bring<'a>(
     files: impl Iterator<Item = &'a Path> + Clone,
     state: Cache,
-    drop: Drop,
+    drop: DropScope,
     judged: Judged,
     is_stopped: &dyn Fn() -> bool,
 ) -> seekless::Result<CacheState> {
@@ -62,7 +62,7 @@ pub fn bring<'a>(
         // The memory allowed is full now, so make room for what the trial reads first.
         return Ok(CacheState::UNKNOWN);
     }
-    if state == Cache::Cold && drop == Drop::System {
+    if state == Cache::Cold && drop == DropScope::System {
         cache::drop_system()?;
         // Opening a file again would bring its metadata back.
         if judged == Judged::Each && found.iter().any(|resident| resident.part() != Some(0.0)) {
@@ -80,7 +80,7 @@ pub fn bring<'a>(
 pub fn bring_part(
     part: &TestFile,
     state: Cache,
-    drop: Drop,
+    drop: DropScope,
     is_stopped: &dyn Fn() -> bool,
 ) -> seekless::Result<CacheState> {
     let mut brought = bring(

@@ -19,7 +19,7 @@ pub use trial::{DeviceCounters, Trial};
 pub use update::{UpdateAccount, UpdatePattern};
 
 use crate::visit::{Field, step};
-use crate::{Bounds, Cache, Differ, Drop, Ended, ExitCode, Target, Text, Verdict, Visitor};
+use crate::{Bounds, Cache, Differ, DropScope, Ended, ExitCode, Target, Text, Verdict, Visitor};
 
 documents! {
     /// One invocation of the lab.
@@ -49,7 +49,7 @@ documents! {
         #[serde(default)]
         pub alone: bool,
         /// How the page cache was emptied.
-        pub drop: Drop,
+        pub drop: DropScope,
         /// The revision that measured it; `None` in documents of early builds.
         pub revision: Option<Revision>,
         /// The machine.

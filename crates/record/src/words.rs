@@ -3,7 +3,7 @@
 seekless_method::words! {
     /// How the page cache is emptied before a cold trial.
     #[derive(Default)]
-    Drop {
+    DropScope {
         /// The file's pages only: needs no privilege.
         #[default]
         File = "file",

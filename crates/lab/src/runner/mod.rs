@@ -18,7 +18,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use seekless_record::{Cache, Drop, Phase, Revision, Run, Status};
+use seekless_record::{Cache, DropScope, Phase, Revision, Run, Status};
 use seekless_results::{bytes, why_missing};
 
 pub use self::existing::FileChange;
@@ -57,7 +57,7 @@ pub struct Bench {
     pub work_ns_per_kib: Option<u64>,
     /// How the page cache is emptied. `None` drops the file's pages, or for small files, if allowed, all caches of the
     /// system.
-    pub drop: Option<Drop>,
+    pub drop: Option<DropScope>,
     /// An existing file to read instead of test files; then nothing is written.
     pub file: Option<PathBuf>,
     /// The program that runs a trial when it is called with `trial`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless::method::{AccessPattern, Choice, Durability, Operation, Options};
-use seekless_record::{Cache, Contest, Drop, Entry, RandomAccess, Run, Status, Target};
+use seekless_record::{Cache, Contest, DropScope, Entry, RandomAccess, Run, Status, Target};
 use seekless_results::{chosen_size, contending_time, deciding_trials, has_small_files};
 
 use super::Bench;
@@ -287,7 +287,7 @@ impl Planner<'_> {
     fn drops_system(&self) -> bool {
         self.bench
             .drop
-            .map_or(self.may_drop_system, |drop| drop == Drop::System)
+            .map_or(self.may_drop_system, |drop| drop == DropScope::System)
     }
 }
 

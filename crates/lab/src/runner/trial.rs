@@ -142,7 +142,7 @@ impl BenchSession<'_> {
 
     /// Records that a command runs, and that all caches of the system are dropped before, if its contest does that.
     fn note_program(&mut self, contest: &Contest, entry: &Entry) {
-        if contest.cold_metadata || contest.cache == Cache::Cold && self.run.drop == record::Drop::System {
+        if contest.cold_metadata || contest.cache == Cache::Cold && self.run.drop == record::DropScope::System {
             self.before.ran_since_drop = Some(BTreeSet::new());
         }
         if let Some(ran) = &mut self.before.ran_since_drop {
@@ -341,7 +341,7 @@ impl BenchSession<'_> {
             other => other,
         };
         let drop = if contest.cold_metadata {
-            record::Drop::System
+            record::DropScope::System
         } else {
             self.run.drop
         };

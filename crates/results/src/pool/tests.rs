@@ -114,7 +114,7 @@ fn what_was_made_otherwise_or_elsewhere_is_left_out() {
         ("the run itself", |run| run.id = "run-4".to_owned(), unlike),
         ("no revision", |run| run.revision = None, unlike),
         ("protocol", |run| run.revision.as_mut().unwrap().protocol = 2, unlike),
-        ("drop", |run| run.drop = seekless_record::Drop::System, unlike),
+        ("drop", |run| run.drop = seekless_record::DropScope::System, unlike),
         ("processors", |run| run.machine.processors += 1, unlike),
         ("no identity", |run| run.storages[0].id = None, unlike),
         ("kernel", |run| id(run).kernel = "7.0".to_owned(), unlike),

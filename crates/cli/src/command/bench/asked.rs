@@ -8,7 +8,7 @@ use seekless::method::Operation;
 use seekless_lab::Bench;
 use seekless_lab::experiment::{ContestPlan, Experiment, Requests, filter};
 use seekless_lab::store::Document;
-use seekless_record::{Cache, Differ, Drop, Run, Target};
+use seekless_record::{Cache, Differ, DropScope, Run, Target};
 use seekless_results::{Origin, visible};
 
 use super::Arguments;
@@ -39,7 +39,7 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
         (None, None) => beginning(bench, arguments)?,
     };
     refuse_unused(arguments, &bench)?;
-    if bench.drop == Some(Drop::System) {
+    if bench.drop == Some(DropScope::System) {
         seekless::cache::may_drop_system().context("--drop system needs root; without it, omit --drop")?;
     }
     Ok(bench)
@@ -101,7 +101,7 @@ fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
     let is_own = document.origin == Origin::Own;
     let run = if is_own { document.read_own()? } else { document.read()? };
     require_own_commands(&document, &run)?;
-    let is_by_default = run.drop == Drop::File && run.contests.iter().any(|contest| contest.cold_metadata);
+    let is_by_default = run.drop == DropScope::File && run.contests.iter().any(|contest| contest.cold_metadata);
     let mut bench = Bench {
         experiments: Experiment::like(&run)?,
         drop: (!is_by_default).then_some(run.drop),

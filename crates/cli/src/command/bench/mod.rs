@@ -17,8 +17,8 @@ use seekless_lab::regret::regrets_of;
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, stored_otherwise};
-use seekless_record::{Cache, Contest, Drop, Entry, Run, Status};
-use seekless_results::{Origin, visible};
+use seekless_record::{Cache, Contest, DropScope, Entry, Run, Status};
+use seekless_results::{Origin, pool, visible};
 #[cfg(feature = "sim")]
 use seekless_sim::models::DiskModel;
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ pub struct Arguments {
     /// What to drop from the page cache before cold trials [default: file; as root, for many small files, system, so
     /// that metadata is cold, too]
     #[arg(long, help_heading = TRIALS, hide_short_help = true, value_parser = one_of(DROPS))]
-    drop: Option<Drop>,
+    drop: Option<DropScope>,
     /// Simulated processing per KiB, in nanoseconds; shows when overlapping pays off
     #[arg(long, value_name = "NS", help_heading = TRIALS, hide_short_help = true,
         value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
@@ -255,9 +255,13 @@ const CACHES: [Word<&[Cache]>; 4] = [
     ),
 ];
 
-const DROPS: [Word<Drop>; 2] = [
-    ("file", "Only the pages of the file", Drop::File),
-    ("system", "All clean pages of the system (needs root)", Drop::System),
+const DROPS: [Word<DropScope>; 2] = [
+    ("file", "Only the pages of the file", DropScope::File),
+    (
+        "system",
+        "All clean pages of the system (needs root)",
+        DropScope::System,
+    ),
 ];
 
 fn parse_name(text: &str) -> Result<String, String> {
