@@ -26,7 +26,7 @@ pub use run::{
 pub use seekless_method::words;
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};
 pub use visit::{Bounds, Text, Visitor};
-pub use words::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, Target, Verdict};
+pub use words::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, RankVerdict, Target};
 
 /// Increased whenever trials are made, timed or checked in another way, so that times from before are no longer
 /// comparable.

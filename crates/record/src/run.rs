@@ -19,7 +19,7 @@ pub use trial::{DeviceCounters, Trial};
 pub use update::{UpdateAccount, UpdatePattern};
 
 use crate::visit::{Field, step};
-use crate::{Bounds, Cache, Differ, DropScope, Ended, ExitCode, Target, Text, Verdict, Visitor};
+use crate::{Bounds, Cache, Differ, DropScope, Ended, ExitCode, RankVerdict, Target, Text, Visitor};
 
 documents! {
     /// One invocation of the lab.
@@ -441,7 +441,7 @@ documents! {
         /// Rounds paired.
         pub pairs: u32,
         /// The verdict.
-        pub verdict: Verdict,
+        pub verdict: RankVerdict,
     }
 
     /// The conclusion of a contest.

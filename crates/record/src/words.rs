@@ -32,7 +32,7 @@ seekless_method::words! {
     }
 
     /// The verdict on an entry.
-    Verdict {
+    RankVerdict {
         /// The smallest median.
         Best = "best",
         /// Not shown to be slower than the best.

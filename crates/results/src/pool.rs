@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use jiff::{SignedDuration, Timestamp};
-use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, StorageId, Trial, Verdict};
+use seekless_record::{Contest, Entry, RankVerdict, Run, Standing, Status, Storage, StorageId, Trial};
 
 use crate::between::Sitting;
 use crate::ranking::{JudgedMethod, conclude_judged, tell_other_sizes, write_down};
@@ -50,7 +50,7 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
             write_down(contest, judgements, conclusion);
             for entry in &mut contest.entries {
                 let is_counted = entry.summary.is_some() && entry.status.why_excluded().is_none();
-                let is_slower = |standing: &Standing| standing.verdict == Verdict::Slower;
+                let is_slower = |standing: &Standing| standing.verdict == RankVerdict::Slower;
                 if is_counted && !entry.standing.as_ref().is_some_and(is_slower) {
                     entry.status = Status::Measured;
                 }

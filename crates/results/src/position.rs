@@ -1,6 +1,6 @@
 //! The verdict on an entry of a contest.
 
-use seekless_record::{Contest, Entry, Interval, Status, Verdict};
+use seekless_record::{Contest, Entry, Interval, RankVerdict, Status};
 
 use crate::units::times;
 
@@ -35,9 +35,11 @@ impl Position {
             (Status::Failed { .. }, _) => Self::Failed,
             (_, None) => Self::Unranked,
             (status, Some(standing)) => match standing.verdict {
-                Verdict::Best => Self::leading(is_undecided || is_range(&standing.ratio)),
-                Verdict::Tie if *status == Status::Measured => Self::level(is_undecided || is_range(&standing.ratio)),
-                Verdict::Tie | Verdict::Slower => Self::Slower(standing.ratio),
+                RankVerdict::Best => Self::leading(is_undecided || is_range(&standing.ratio)),
+                RankVerdict::Tie if *status == Status::Measured => {
+                    Self::level(is_undecided || is_range(&standing.ratio))
+                }
+                RankVerdict::Tie | RankVerdict::Slower => Self::Slower(standing.ratio),
             },
         }
     }

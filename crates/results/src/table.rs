@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_method::{Durability, Operation};
-use seekless_record::{Cache, Contest, Device, Machine, Run, Storage, StorageId, Target, Verdict};
+use seekless_record::{Cache, Contest, Device, Machine, RankVerdict, Run, Storage, StorageId, Target};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
@@ -183,7 +183,7 @@ pub fn standings(run: &Run) -> Vec<ContestStandings> {
         let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
         let ratios = methods.filter_map(|(entry, standing)| {
             let standing = standing?;
-            let is_best = standing.verdict == Verdict::Best;
+            let is_best = standing.verdict == RankVerdict::Best;
             Some((judged.name(entry), (standing.ratio.median.max(1.0), is_best)))
         });
         ContestStandings {

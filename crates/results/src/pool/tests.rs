@@ -41,7 +41,7 @@ fn a_method_that_wins_one_hour_and_loses_the_next_is_not_called_the_best() {
     assert_eq!(conclusion(&runs[0]).recommended.as_deref(), Some(METHODS[3]));
     let pooled = pool(&runs[2], &runs[..2]);
     let standing = |entry: usize| pooled.contests[0].entries[entry].standing.as_ref().unwrap();
-    assert!(standing(0).verdict != Verdict::Slower && standing(3).verdict != Verdict::Slower);
+    assert!(standing(0).verdict != RankVerdict::Slower && standing(3).verdict != RankVerdict::Slower);
     assert_eq!(sittings_of(&pooled).count, 3);
     assert!(sittings_of(&pooled).deviation > 0.08, "{:?}", sittings_of(&pooled));
     let sentence = &conclusion(&pooled).sentence;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub use conclude::{Judgement, conclude_all};
 pub(crate) use conclude::{conclude_judged, tell_other_sizes, write_down};
 pub(crate) use judged::JudgedMethod;
-use seekless_record::{DeviceCounters, Latency, Standing, Summary, SystemUse, Trial, Verdict};
+use seekless_record::{DeviceCounters, Latency, RankVerdict, Standing, Summary, SystemUse, Trial};
 
 use crate::model::ModelField;
 use crate::samples::is_sound;
@@ -36,11 +36,11 @@ fn stand(samples: &[Samples], field: Option<&ModelField>) -> Vec<Option<Standing
     let stand = |(entry, own): (usize, &Samples)| {
         let field = field?;
         let verdict = if entry == field.leader {
-            Verdict::Best
+            RankVerdict::Best
         } else if field.slower[entry] {
-            Verdict::Slower
+            RankVerdict::Slower
         } else {
-            Verdict::Tie
+            RankVerdict::Tie
         };
         let PairedRatio { ratio, pairs } = own.over(&samples[field.leader])?;
         let of_all = field.ratio(entry, field.leader).filter(|_| pairs >= FEWEST_SAMPLES);
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    fn verdicts(samples: &[Samples]) -> Vec<Option<Verdict>> {
+    fn verdicts(samples: &[Samples]) -> Vec<Option<RankVerdict>> {
         standings(samples)
             .into_iter()
             .map(|standing| standing.map(|standing| standing.verdict))
@@ -199,7 +199,7 @@ mod tests {
     fn the_fastest_leads_and_what_is_within_a_tie_of_it_ties() {
         let measured = [1.05, 1.0, 1.03].map(|seconds| samples(&[seconds; 8]));
         let entries = [&measured[..], &[Samples::default()]].concat();
-        let expected = [Verdict::Slower, Verdict::Best, Verdict::Tie].map(Some);
+        let expected = [RankVerdict::Slower, RankVerdict::Best, RankVerdict::Tie].map(Some);
         assert_eq!(verdicts(&entries), [&expected[..], &[None]].concat());
         let standing = standings(&entries)[1].clone().unwrap();
         assert_eq!((standing.pairs, standing.ratio.low, standing.ratio.high), (8, 1.0, 1.0));
@@ -210,7 +210,10 @@ mod tests {
         // The device is throttled from round 3 on.
         let dropped = samples(&[1.2; 3]);
         let fast = samples(&[1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0]);
-        assert_eq!(verdicts(&[dropped, fast]), [Some(Verdict::Slower), Some(Verdict::Best)]);
+        assert_eq!(
+            verdicts(&[dropped, fast]),
+            [Some(RankVerdict::Slower), Some(RankVerdict::Best)]
+        );
     }
 
     #[test]
@@ -218,12 +221,12 @@ mod tests {
         let mut fast = samples(&[1.0; 8]);
         fast.by_round.remove(&4);
         let found = verdicts(&[samples(&[1.2; 8]), fast]);
-        assert_eq!(found, [Some(Verdict::Slower), Some(Verdict::Best)]);
+        assert_eq!(found, [Some(RankVerdict::Slower), Some(RankVerdict::Best)]);
         // Without its one slow round the second has the smaller median, but not on the rounds that both have.
         let first = samples(&[1.0, 1.0, 3.0, 3.0]);
         let mut second = samples(&[1.1, 1.1, 3.1, 3.1]);
         second.by_round.remove(&3);
-        assert_eq!(verdicts(&[second, first])[1], Some(Verdict::Best));
+        assert_eq!(verdicts(&[second, first])[1], Some(RankVerdict::Best));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::fmt;
 
 use anyhow::Result;
 use clap::Args;
-use seekless_record::{Contest, Entry, Phase, Revision, Run, Status, StorageId, Trial, Verdict};
+use seekless_record::{Contest, Entry, Phase, RankVerdict, Revision, Run, Status, StorageId, Trial};
 use seekless_results::pool;
 use seekless_results::ranking::Samples;
 use seekless_results::statistics::{median, median_interval};
@@ -179,7 +179,7 @@ impl Score {
             if ratio.coverage.is_some() {
                 let truth = hour[entry] / hour[leader];
                 self.covering.count(ratio.low <= truth && truth <= ratio.high);
-                if standing.verdict == Verdict::Tie {
+                if standing.verdict == RankVerdict::Tie {
                     self.widths.push((ratio.high / ratio.low).ln());
                 }
             }
@@ -256,7 +256,7 @@ fn said_slower(contest: &Contest) -> Vec<usize> {
     };
     let is_slower = |entry: &Entry| {
         let standing = entry.standing.as_ref();
-        entry.status == Status::Dropped || standing.is_some_and(|one| one.verdict == Verdict::Slower)
+        entry.status == Status::Dropped || standing.is_some_and(|one| one.verdict == RankVerdict::Slower)
     };
     let others = (0..contest.entries.len()).filter(|&entry| entry != leader);
     others.filter(|&entry| is_slower(&contest.entries[entry])).collect()

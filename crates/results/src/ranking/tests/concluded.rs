@@ -10,7 +10,7 @@ fn concluded(run: &Run) -> (Vec<Judgement>, Conclusion) {
     conclude_judged(&JudgedMethod::new(run, 0))
 }
 
-fn verdict(judgement: &Judgement) -> Option<Verdict> {
+fn verdict(judgement: &Judgement) -> Option<RankVerdict> {
     judgement.1.as_ref().map(|standing| standing.verdict)
 }
 
@@ -27,7 +27,7 @@ fn the_simplest_of_the_ties_is_recommended() {
     assert_eq!(conclusion.recommended.as_deref(), Some(simplest));
     assert_eq!(conclusion.best_overlapping, conclusion.best);
     assert_eq!(conclusion.best_synchronous.as_deref(), Some(simplest));
-    assert_eq!(verdict(&judgements[3]), Some(Verdict::Slower));
+    assert_eq!(verdict(&judgements[3]), Some(RankVerdict::Slower));
     let expected = "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 methods known to be within 5 % of the best. \
      Overlapping saves at most 3 % here.";
     assert_eq!(conclusion.sentence, expected);
@@ -258,7 +258,7 @@ fn a_faster_command_is_told_and_a_method_recommended() {
     let both = run(&methods, 6);
     let (judgements, conclusion) = concluded(&both);
     assert_eq!(conclusion.best.as_deref(), Some("command/cat"));
-    assert_eq!(verdict(&judgements[0]), Some(Verdict::Best));
+    assert_eq!(verdict(&judgements[0]), Some(RankVerdict::Best));
     assert_eq!(conclusion.best_synchronous.as_deref(), Some("read/sync,block=1M"));
     let expected = "Use read/sync,block=1M: the best; the next best, read/mmap, takes 1.50x as long. The command cat is faster: it takes 0.50x the \
      time.";

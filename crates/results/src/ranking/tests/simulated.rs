@@ -14,7 +14,7 @@ fn measure(simulation: &mut Simulation, medians: &[f64], rounds: u32) -> Vec<Sam
 }
 
 fn is_slower(standing: Option<&Standing>) -> bool {
-    standing.is_some_and(|standing| standing.verdict == Verdict::Slower)
+    standing.is_some_and(|standing| standing.verdict == RankVerdict::Slower)
 }
 
 /// The A/A test, simulated: the drift of the rounds, three times the noise, must not show.
@@ -69,7 +69,7 @@ proptest! {
     fn there_is_one_best_and_nobody_is_dropped_early_or_without_reason(samples in any_samples()) {
         let standings = standings(&samples);
         let best: Vec<usize> = (0..samples.len())
-            .filter(|&entry| standings[entry].as_ref().is_some_and(|standing| standing.verdict == Verdict::Best))
+            .filter(|&entry| standings[entry].as_ref().is_some_and(|standing| standing.verdict == RankVerdict::Best))
             .collect();
         prop_assert_eq!(best.len(), usize::from(samples.iter().any(|own| own.rounds() > 0)));
         for entry in clearly_beaten(&samples, &vec![true; samples.len()], None) {
