@@ -15,7 +15,7 @@ use serde::Serialize;
 pub use words::short;
 
 use crate::kind::DeviceKind;
-use crate::ranking::{JudgedMethod, summarize};
+use crate::ranking::{JudgedContest, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::samples::sorted;
 use crate::setup::{run_setup, storage_setup};
@@ -278,7 +278,7 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
 
 /// One contest of a run.
 struct ContestSide<'a> {
-    judged: JudgedMethod<'a>,
+    judged: JudgedContest<'a>,
     /// The first entry of each method.
     by_method: HashMap<Cow<'a, str>, usize>,
 }
@@ -290,7 +290,7 @@ impl<'a> ContestSide<'a> {
             by_method.entry(found.name()).or_insert(entry);
         }
         Self {
-            judged: JudgedMethod::of(contest, trials),
+            judged: JudgedContest::of(contest, trials),
             by_method,
         }
     }

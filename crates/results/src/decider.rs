@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seekless_record::{Contest, Entry, Phase, Run, Status, Trial};
 
-use crate::ranking::{JudgedMethod, clearly_beaten, conclude_all};
+use crate::ranking::{JudgedContest, clearly_beaten, conclude_all};
 use crate::words::description;
 
 /// Rounds before anything is dropped.
@@ -420,7 +420,7 @@ impl Group {
         for &index in &self.contests {
             let contest = &run.contests[index];
             let is_active: Vec<bool> = contest.entries.iter().map(is_measured).collect();
-            let samples = JudgedMethod::new(run, index).samples;
+            let samples = JudgedContest::new(run, index).samples;
             for entry in clearly_beaten(&samples, &is_active, reference(contest)) {
                 run.contests[index].entries[entry].status = Status::Dropped;
             }
@@ -450,7 +450,7 @@ impl Group {
             if active(contest).next().is_none() {
                 return true;
             }
-            let judged = JudgedMethod::new(run, index);
+            let judged = JudgedContest::new(run, index);
             judged.is_settled()
         };
         self.rounds >= DECIDING_ROUNDS && self.contests.iter().all(is_settled)
@@ -462,7 +462,7 @@ impl Group {
         let mut winners = Vec::new();
         for &index in &self.contests {
             let contest = &run.contests[index];
-            let judged = JudgedMethod::new(run, index);
+            let judged = JudgedContest::new(run, index);
             let has_winner = !judged.has_commands_alone() && judged.by_speed().nth(1).is_some();
             let Some(all) = judged.all().filter(|_| has_winner) else {
                 continue;

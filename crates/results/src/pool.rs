@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use seekless_record::{Contest, Entry, RankVerdict, Run, Standing, Status, Storage, StorageId, Trial};
 
 use crate::between::Sitting;
-use crate::ranking::{JudgedMethod, conclude_judged, tell_other_sizes, write_down};
+use crate::ranking::{JudgedContest, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
 use crate::statistics::median;
 use crate::words::title;
@@ -219,7 +219,7 @@ impl Merged {
 
     /// The rounds from this one on are those of one sitting, of this many runs.
     fn add_sitting(&mut self, first_round: u32, runs: u32, days: f64) {
-        let judged = JudgedMethod::of(&self.contest, self.trials_since(first_round));
+        let judged = JudgedContest::of(&self.contest, self.trials_since(first_round));
         let (effects, contenders) = match judged.all() {
             Some(field) => (field.model.effects.clone(), judged.contenders().to_vec()),
             None => (vec![None; self.trials.len()], Vec::new()),
@@ -247,14 +247,14 @@ impl Merged {
     }
 
     /// The judgement over all sittings.
-    fn over_sittings(&self) -> JudgedMethod<'_> {
-        JudgedMethod::over_sittings(&self.contest, self.trials_since(0), &self.sittings)
+    fn over_sittings(&self) -> JudgedContest<'_> {
+        JudgedContest::over_sittings(&self.contest, self.trials_since(0), &self.sittings)
     }
 
     /// As above, but a single sitting is judged like a single run: for its hour only.
-    pub fn judged(&self) -> JudgedMethod<'_> {
+    pub fn judged(&self) -> JudgedContest<'_> {
         match self.sittings.len() {
-            1 => JudgedMethod::of(&self.contest, self.trials_since(0)),
+            1 => JudgedContest::of(&self.contest, self.trials_since(0)),
             _ => self.over_sittings(),
         }
     }

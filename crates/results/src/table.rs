@@ -7,7 +7,7 @@ use seekless_record::{Cache, Contest, Device, Machine, RankVerdict, Run, Storage
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
-use crate::ranking::JudgedMethod;
+use crate::ranking::JudgedContest;
 use crate::same::fingerprint;
 use crate::samples::sorted;
 use crate::statistics::median;
@@ -178,7 +178,7 @@ pub fn rank<P: Ord, M: Ord>(observations: impl IntoIterator<Item = Observation<P
 pub fn standings(run: &Run) -> Vec<ContestStandings> {
     let contests = run.contests.iter().zip(sorted(run)).enumerate();
     let found = contests.map(|(index, (contest, trials))| {
-        let judged = JudgedMethod::of(contest, trials);
+        let judged = JudgedContest::of(contest, trials);
         let standings = crate::ranking::standings(&judged.samples).into_iter().enumerate();
         let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
         let ratios = methods.filter_map(|(entry, standing)| {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use seekless_record::{Conclusion, Contest, Run, Standing, Summary};
 
-use super::judged::{JudgedMethod, Why};
+use super::judged::{JudgedContest, PickReason};
 use super::{effects, sentence, stand, summarize};
 use crate::samples::sorted;
 use crate::statistics::mean;
@@ -18,7 +18,7 @@ pub type Judgement = (Option<Summary>, Option<Standing>);
 /// Commands are ranked with the methods, but only methods are recommended, because a program can use a method, and a
 /// command may do less with the bytes. The winner with fresh rounds is the recommended method, or if undecided, the
 /// best one.
-pub(crate) fn conclude_judged(judged: &JudgedMethod<'_>) -> (Vec<Judgement>, Conclusion) {
+pub(crate) fn conclude_judged(judged: &JudgedContest<'_>) -> (Vec<Judgement>, Conclusion) {
     let summaries = judged.trials.iter().enumerate().map(|(entry, trials)| {
         let mut summary = summarize(trials)?;
         if let Some(seconds) = judged.seconds(entry, &summary.seconds) {
@@ -39,7 +39,7 @@ pub(crate) fn conclude_judged(judged: &JudgedMethod<'_>) -> (Vec<Judgement>, Con
         until_decided: name(until_decided.filter(|_| recommended.is_none())),
         costs_at_most: pick.map(|pick| pick.costs_at_most),
         equal_within: pick.and_then(|pick| match pick.why {
-            Why::Equal { within } => Some(within),
+            PickReason::Equal { within } => Some(within),
             _ => None,
         }),
         decided_by_times: judged.decided_by_times().filter(|_| judged.over.is_none()),
@@ -54,8 +54,8 @@ pub(crate) fn conclude_judged(judged: &JudgedMethod<'_>) -> (Vec<Judgement>, Con
 }
 
 /// Sets how the methods of each contest do at other sizes of the same task.
-pub(crate) fn tell_other_sizes(contests: &mut [JudgedMethod<'_>]) {
-    let behind = |judged: &JudgedMethod<'_>| -> HashMap<String, f64> {
+pub(crate) fn tell_other_sizes(contests: &mut [JudgedContest<'_>]) {
+    let behind = |judged: &JudgedContest<'_>| -> HashMap<String, f64> {
         let Some(field) = judged.field() else {
             return HashMap::new();
         };
@@ -96,7 +96,7 @@ pub(crate) fn tell_other_sizes(contests: &mut [JudgedMethod<'_>]) {
 pub fn conclude_all(run: &mut Run) {
     let contests = run.contests.iter().zip(sorted(run));
     let mut judged: Vec<_> = contests
-        .map(|(contest, trials)| JudgedMethod::of(contest, trials))
+        .map(|(contest, trials)| JudgedContest::of(contest, trials))
         .collect();
     tell_other_sizes(&mut judged);
     let concluded: Vec<_> = judged.iter().map(conclude_judged).collect();

@@ -6,7 +6,7 @@ use seekless_method::{Choice, Method, OptionId, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
 use super::cpu_seconds;
-use super::judged::JudgedMethod;
+use super::judged::JudgedContest;
 use crate::samples::is_sound;
 use crate::statistics::{median, median_interval, paired};
 
@@ -21,7 +21,7 @@ pub(super) struct MethodEffect {
 
 /// The effects of cache policies, hints and preallocations: of every pair of methods that differ in only one of these,
 /// with the default in one of them.
-pub(super) fn effects(judged: &JudgedMethod<'_>) -> Vec<MethodEffect> {
+pub(super) fn effects(judged: &JudgedContest<'_>) -> Vec<MethodEffect> {
     let mut effects = Vec::new();
     let methods = judged.methods.iter().enumerate();
     let methods: Vec<(usize, &Method)> = methods
@@ -52,7 +52,7 @@ fn option_between(without: &Method, with: &Method) -> Option<String> {
     value(with).filter(|_| is_default).map(|value| row.text(value))
 }
 
-fn effect(judged: &JudgedMethod<'_>, without: usize, with: usize, option: String) -> Option<MethodEffect> {
+fn effect(judged: &JudgedContest<'_>, without: usize, with: usize, option: String) -> Option<MethodEffect> {
     let ratio = judged.compare(with, without)?;
     let cpu = |entry: usize| {
         let seconds: Vec<f64> = ranked(&judged.trials[entry]).map(cpu_seconds).collect();

@@ -12,7 +12,7 @@ use crate::samples::sorted;
 use crate::statistics::{FEWEST_SAMPLES, median};
 
 /// A contest with its trials by entry.
-pub(crate) struct JudgedMethod<'a> {
+pub(crate) struct JudgedContest<'a> {
     pub contest: &'a Contest,
     /// The entries' methods and plans; `None` for a command, or a method that this version does not know.
     pub methods: Vec<Option<Choice>>,
@@ -54,12 +54,12 @@ pub(crate) struct Pick {
     pub entry: usize,
     /// The bound on how much slower than the best it is: [`ModelField::costs_at_most`].
     pub costs_at_most: f64,
-    pub why: Why,
+    pub why: PickReason,
 }
 
 /// Why a method is picked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Why {
+pub(crate) enum PickReason {
     /// All others are slower.
     Best,
     /// All methods are within this of the best, and it is the simplest.
@@ -72,7 +72,7 @@ pub(crate) enum Why {
     Undecided,
 }
 
-impl<'a> JudgedMethod<'a> {
+impl<'a> JudgedContest<'a> {
     /// A contest of a run.
     pub fn new(run: &'a Run, index: usize) -> Self {
         Self::of(&run.contests[index], sorted(run).swap_remove(index))
@@ -213,11 +213,11 @@ impl<'a> JudgedMethod<'a> {
         let least = || known.iter().min_by(|one, other| one.1.total_cmp(&other.1));
         let &(entry, costs_at_most) = self.simplest(&cheap).or_else(least)?;
         let why = match equal {
-            Some(within) => Why::Equal { within },
-            None if field.contenders.len() == 1 => Why::Best,
-            None if !cheap.is_empty() => Why::Simplest { of: cheap.len() },
-            None if costs_at_most <= RECOMMENDED => Why::Least,
-            None => Why::Undecided,
+            Some(within) => PickReason::Equal { within },
+            None if field.contenders.len() == 1 => PickReason::Best,
+            None if cheap.len() > 1 => PickReason::Simplest { of: cheap.len() },
+            None if costs_at_most <= RECOMMENDED => PickReason::Least,
+            None => PickReason::Undecided,
         };
         Some(Pick {
             entry,
@@ -229,15 +229,16 @@ impl<'a> JudgedMethod<'a> {
     /// The method that is recommended.
     pub fn recommended(&self) -> Option<usize> {
         self.pick()
-            .filter(|pick| pick.why != Why::Undecided)
+            .filter(|pick| pick.why != PickReason::Undecided)
             .map(|pick| pick.entry)
     }
 
     /// Whether more rounds would not improve the decision.
     pub fn is_settled(&self) -> bool {
         if !self.has_commands_alone() {
-            let is_enough =
-                |pick: Pick| matches!(pick.why, Why::Best | Why::Equal { .. }) || pick.costs_at_most <= CHEAP;
+            let is_enough = |pick: Pick| {
+                matches!(pick.why, PickReason::Best | PickReason::Equal { .. }) || pick.costs_at_most <= CHEAP
+            };
             return self.pick().is_some_and(is_enough);
         }
         // Without a method to use, it is settled if the leader is known, or all are equal.
@@ -258,7 +259,7 @@ impl<'a> JudgedMethod<'a> {
         match self.pick() {
             None => Some(FEWEST_SAMPLES as f64 / self.samples[leader].rounds() as f64),
             // The uncertainty of a mean halves with four times the rounds.
-            Some(pick) => (pick.why == Why::Undecided).then(|| (pick.costs_at_most / RECOMMENDED).powi(2)),
+            Some(pick) => (pick.why == PickReason::Undecided).then(|| (pick.costs_at_most / RECOMMENDED).powi(2)),
         }
     }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 pub use conclude::{Judgement, conclude_all};
 pub(crate) use conclude::{conclude_judged, tell_other_sizes, write_down};
-pub(crate) use judged::JudgedMethod;
+pub(crate) use judged::JudgedContest;
 use seekless_record::{DeviceCounters, Latency, RankVerdict, Standing, Summary, SystemUse, Trial};
 
 use crate::model::ModelField;

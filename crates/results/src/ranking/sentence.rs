@@ -6,7 +6,7 @@ use seekless_record::{Interval, Sittings};
 
 use super::TIE_RATIO;
 use super::effects::MethodEffect;
-use super::judged::{CHEAP, JudgedMethod, Why};
+use super::judged::{CHEAP, JudgedContest, PickReason};
 use crate::answer::NOT_MEASURED;
 use crate::samples::{is_faster, is_slower};
 use crate::statistics::FEWEST_SAMPLES;
@@ -19,7 +19,7 @@ const CPU_POINTS_TOLD: f64 = 5.0;
 /// How many options that slow a method down are named.
 const PESSIMISATIONS_TOLD: usize = 2;
 
-pub(super) fn sentence(judged: &JudgedMethod<'_>, best: Option<usize>, effects: &[MethodEffect]) -> String {
+pub(super) fn sentence(judged: &JudgedContest<'_>, best: Option<usize>, effects: &[MethodEffect]) -> String {
     if let Some(sustained) = judged.trials.iter().flatten().copied().find_map(Sustained::of) {
         return sustained.sentence();
     }
@@ -30,20 +30,20 @@ pub(super) fn sentence(judged: &JudgedMethod<'_>, best: Option<usize>, effects: 
     let slower = behind(judged, pick.costs_at_most);
     let apart = judged.contenders().len();
     let mut parts = vec![match pick.why {
-        Why::Best => match next(judged) {
+        PickReason::Best => match next(judged) {
             Some((next, ratio)) => format!("Use {name}: {slower}; the next best, {next}, takes {ratio:.2}x as long"),
             None => format!("Use {name}: the only method measured"),
         },
-        Why::Equal { within } => format!(
+        PickReason::Equal { within } => format!(
             "Use {name}: all {apart} methods are equal within {}, and it is the simplest",
             percent(within)
         ),
-        Why::Simplest { of: 1 } | Why::Least => format!("Use {name}: {slower}; {apart} methods are not told apart"),
-        Why::Simplest { of } => {
+        PickReason::Least => format!("Use {name}: {slower}; {apart} methods are not told apart"),
+        PickReason::Simplest { of } => {
             let cheap = percent(CHEAP);
             format!("Use {name}: {slower}, and the simplest of {of} methods known to be within {cheap} of the best")
         }
-        Why::Undecided => format!(
+        PickReason::Undecided => format!(
             "Undecided: {apart} methods are not told apart. Until then, use {name}: {slower}{}",
             settled_by(judged)
         ),
@@ -56,7 +56,7 @@ pub(super) fn sentence(judged: &JudgedMethod<'_>, best: Option<usize>, effects: 
     parts.join(". ") + "."
 }
 
-fn too_few(judged: &JudgedMethod<'_>, best: Option<usize>) -> String {
+fn too_few(judged: &JudgedContest<'_>, best: Option<usize>) -> String {
     let Some(leader) = judged.leader() else {
         return match best {
             None if judged.trials.iter().all(Vec::is_empty) => unmeasured(judged),
@@ -73,7 +73,7 @@ fn too_few(judged: &JudgedMethod<'_>, best: Option<usize>) -> String {
 }
 
 /// Why there is no trial: methods that work wait for their turn, or none works.
-fn unmeasured(judged: &JudgedMethod<'_>) -> String {
+fn unmeasured(judged: &JudgedContest<'_>) -> String {
     let entries = judged.contest.entries.iter();
     let reasons: Option<Vec<&str>> = entries.map(|entry| entry.status.why_excluded()).collect();
     match reasons.and_then(|reasons| reasons.into_iter().next()) {
@@ -83,7 +83,7 @@ fn unmeasured(judged: &JudgedMethod<'_>) -> String {
 }
 
 /// Why most trials are invalid.
-fn why_invalid(judged: &JudgedMethod<'_>) -> String {
+fn why_invalid(judged: &JudgedContest<'_>) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     let trials = judged.trials.iter().flatten();
     for reason in trials.filter_map(|trial| trial.invalid.as_deref()) {
@@ -94,13 +94,13 @@ fn why_invalid(judged: &JudgedMethod<'_>) -> String {
 }
 
 /// The number of sittings with the same answer.
-fn same(judged: &JudgedMethod<'_>) -> Option<String> {
+fn same(judged: &JudgedContest<'_>) -> Option<String> {
     let Sittings { count, agreeing, .. } = judged.sittings()?;
     Some(format!("Among the best in {agreeing} of {count} sittings"))
 }
 
 /// The budget or the sittings that should decide it.
-fn settled_by(judged: &JudgedMethod<'_>) -> String {
+fn settled_by(judged: &JudgedContest<'_>) -> String {
     if let Some(sittings) = judged.sittings() {
         let needed = sittings.needed.map(|needed| needed - sittings.count);
         return needed.map_or_else(String::new, |more| {
@@ -118,7 +118,7 @@ fn settled_by(judged: &JudgedMethod<'_>) -> String {
 }
 
 /// How much slower than the best it can be.
-fn behind(judged: &JudgedMethod<'_>, costs_at_most: f64) -> String {
+fn behind(judged: &JudgedContest<'_>, costs_at_most: f64) -> String {
     let over = judged
         .sittings()
         .map_or_else(String::new, |sittings| format!(" over {} sittings", sittings.count));
@@ -130,14 +130,14 @@ fn behind(judged: &JudgedMethod<'_>, costs_at_most: f64) -> String {
 }
 
 /// The fastest of the other methods, all of which are slower.
-fn next(judged: &JudgedMethod<'_>) -> Option<(String, f64)> {
+fn next(judged: &JudgedContest<'_>) -> Option<(String, f64)> {
     let field = judged.field()?;
     let next = judged.by_speed().nth(1)?;
     Some((judged.name(next), field.ratio(next, field.leader)?.median))
 }
 
 /// A command that is the best of all, if it is shown to be faster than the method to use.
-fn faster_command(judged: &JudgedMethod<'_>, used: usize, best: Option<usize>) -> Option<String> {
+fn faster_command(judged: &JudgedContest<'_>, used: usize, best: Option<usize>) -> Option<String> {
     let command = best.filter(|&best| !judged.is_method(best))?;
     let ratio = judged.compare(command, used).filter(is_faster)?;
     Some(format!(
@@ -148,7 +148,7 @@ fn faster_command(judged: &JudgedMethod<'_>, used: usize, best: Option<usize>) -
 }
 
 /// Whether overlapping pays off, leader against leader, if all rounds together show it.
-fn overlapping(judged: &JudgedMethod<'_>) -> Option<String> {
+fn overlapping(judged: &JudgedContest<'_>) -> Option<String> {
     let field = judged.field()?;
     let (overlapping, synchronous) = (judged.leader_where(true)?, judged.leader_where(false)?);
     let has_enough = |entry: usize| judged.samples[entry].rounds() >= FEWEST_SAMPLES;

@@ -7,7 +7,7 @@ use super::super::*;
 use crate::simulation::{run, trial};
 
 fn concluded(run: &Run) -> (Vec<Judgement>, Conclusion) {
-    conclude_judged(&JudgedMethod::new(run, 0))
+    conclude_judged(&JudgedContest::new(run, 0))
 }
 
 fn verdict(judgement: &Judgement) -> Option<RankVerdict> {
