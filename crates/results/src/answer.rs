@@ -1,6 +1,8 @@
 //! The answer of a contest in one line: the method to use, what it gains over the plain loop, and how sure that is. Every place that
 //! names a method to use says it by this.
 
+use std::fmt;
+
 use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Device, Entry, Run, Sittings};
 
@@ -15,7 +17,7 @@ pub const NOT_MEASURED: &str = "Not measured yet.";
 pub const VS_PLAIN: &str = "vs plain";
 
 /// An answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ContestAnswer {
     /// What was asked, as in `read 64M, cold`.
     pub question: String,
@@ -24,12 +26,10 @@ pub struct ContestAnswer {
     /// Its figures: a heading and a text each. Single requests have percentiles of their latency before the time over that of the plain
     /// loop.
     pub figures: Vec<(&'static str, String)>,
-    /// How sure it is, as in `≤ 4 % slower` than the best; empty if there is no method.
-    pub certainty: String,
+    /// How sure it is; `None` if there is no method.
+    pub certainty: Option<Certainty>,
     /// What that rests on: `one run of 40 s`, `2 runs within an hour` or `3 sittings`; on a simulated disk, its model, too.
     pub rests_on: String,
-    /// Whether the method is recommended.
-    pub is_decided: bool,
 }
 
 impl ContestAnswer {
@@ -46,19 +46,24 @@ impl ContestAnswer {
                 question,
                 method: conclusion.sentence.clone(),
                 figures: Vec::new(),
-                certainty: String::new(),
+                certainty: None,
                 rests_on: String::new(),
-                is_decided: false,
             });
         };
         Some(Self {
             question,
             method: short_name(&used.name(), contest),
             figures: figures(contest, used),
-            certainty: certainty(contest, conclusion, used),
+            certainty: Certainty::of(contest, conclusion, used),
             rests_on: rests_on(run, contest, conclusion),
-            is_decided: conclusion.recommended.is_some(),
         })
+    }
+
+    /// Whether a method is recommended.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        let is_sure = |sure| matches!(sure, Certainty::Best | Certainty::Equal(_) | Certainty::AtMost(_));
+        self.certainty.is_some_and(is_sure)
     }
 
     /// The question and the answer, as in `read 64M, cold: mmap (best, one run of 40 s)`.
@@ -70,26 +75,52 @@ impl ContestAnswer {
     /// The method, how sure it is, and what that rests on.
     #[must_use]
     pub fn words(&self) -> String {
-        if self.certainty.is_empty() {
-            return self.method.clone();
+        match self.certainty {
+            None => self.method.clone(),
+            Some(certainty) => format!("{} ({certainty}, {})", self.method, self.rests_on),
         }
-        format!("{} ({}, {})", self.method, self.certainty, self.rests_on)
     }
 }
 
-fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String {
-    let finite = |cost: Option<f64>| cost.filter(|cost| (cost * 100.0).is_finite());
-    match (conclusion.recommended.is_some(), finite(conclusion.costs_at_most)) {
-        (_, None) => match Position::of(used, contest) {
-            Position::Leading => "few rounds".to_owned(),
-            position => position.word(),
-        },
-        (true, Some(0.0)) => "best".to_owned(),
-        (true, Some(cost)) => match finite(conclusion.equal_within) {
-            Some(within) => format!("equal within {}", percent(within)),
-            None => format!("≤ {}", slower(cost)),
-        },
-        (false, Some(cost)) => format!("open, ≤ {}", slower(cost)),
+/// How sure it is that a method is the one to use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Certainty {
+    /// It is the best.
+    Best,
+    /// All methods are equal within this part of the time.
+    Equal(f64),
+    /// It takes at most this part of the best's time longer.
+    AtMost(f64),
+    /// The same, which is too much to recommend it.
+    Open(f64),
+    /// There are too few rounds for a bound: where it stands.
+    Unbounded(Position),
+}
+
+impl Certainty {
+    fn of(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> Option<Self> {
+        let finite = |cost: Option<f64>| cost.filter(|cost| (cost * 100.0).is_finite());
+        let position = Position::of(used, contest);
+        match (finite(conclusion.costs_at_most), finite(conclusion.equal_within)) {
+            (None, _) => (position != Position::Unranked).then_some(Self::Unbounded(position)),
+            (Some(cost), _) if conclusion.recommended.is_none() => Some(Self::Open(cost)),
+            (Some(0.0), _) => Some(Self::Best),
+            (Some(_), Some(within)) => Some(Self::Equal(within)),
+            (Some(cost), None) => Some(Self::AtMost(cost)),
+        }
+    }
+}
+
+impl fmt::Display for Certainty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Best => f.write_str("best"),
+            Self::Equal(within) => write!(f, "equal within {}", percent(within)),
+            Self::AtMost(cost) => write!(f, "≤ {}", slower(cost)),
+            Self::Open(cost) => write!(f, "open, ≤ {}", slower(cost)),
+            Self::Unbounded(Position::Leading) => f.write_str("few rounds"),
+            Self::Unbounded(position) => f.write_str(&position.word()),
+        }
     }
 }
 
@@ -154,7 +185,10 @@ mod tests {
     #[test]
     fn an_answer_names_the_method_its_gain_over_the_plain_loop_and_what_it_rests_on_also_a_simulated_disk() {
         let found = answer(&[("read/sync,block=128K", 2.0), ("read/sync,direct,block=4M", 1.0)], 8);
-        assert_eq!((found.question.as_str(), found.is_decided), ("read 64 MiB, cold", true));
+        assert_eq!(
+            (found.question.as_str(), found.is_decided()),
+            ("read 64 MiB, cold", true)
+        );
         assert_eq!(found.words(), "sync direct,block=4M (best, one run of 1 s)");
         assert_eq!(found.figures[1], ("vs plain", "0.50x".to_owned()));
         let mut run = simulation::run(&[("read/sync,block=128K", 1.0)], 8);
@@ -172,7 +206,7 @@ mod tests {
     fn what_is_not_decided_has_the_leader_and_what_has_no_method_says_why() {
         let found = answer(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 3);
         let expected = ("mmap (few rounds, one run of 1 s)", false);
-        assert_eq!((found.words().as_str(), found.is_decided), expected);
+        assert_eq!((found.words().as_str(), found.is_decided()), expected);
         let commands = answer(&[("command/one", 1.0), ("command/other", 2.0)], 8);
         assert_eq!(commands.words(), "one (best, one run of 1 s)");
         let nothing = answer(&[("read/mmap", 0.0)], 8);

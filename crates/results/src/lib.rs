@@ -38,7 +38,7 @@ mod windows;
 mod words;
 
 pub use anonymous::{Given, Known, PSEUDONYM, anonymous};
-pub use answer::{ContestAnswer, NOT_MEASURED, VS_PLAIN};
+pub use answer::{Certainty, ContestAnswer, NOT_MEASURED, VS_PLAIN};
 pub use columns::{Cell, Line, Table, document_size};
 pub use compare::{Answer, Change, ContestChange, MethodChange, MissingMethod, RunComparison, compare, short};
 pub use decider::{

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use seekless_results::{ContestAnswer, NOT_MEASURED, VS_PLAIN};
+use seekless_results::{Certainty, ContestAnswer, NOT_MEASURED, VS_PLAIN};
 
 use super::page::Page;
 use super::table::{GAP, aligned, widths_of};
@@ -50,7 +50,9 @@ fn legend(answers: &[&ContestAnswer]) -> Option<String> {
     if answers.iter().any(|answer| answer.figures.iter().any(is_gain)) {
         legend += "; vs plain: time relative to a plain loop";
     }
-    if answers.iter().any(|answer| answer.certainty.contains('≤')) {
+    let is_bound =
+        |answer: &&ContestAnswer| matches!(answer.certainty, Some(Certainty::AtMost(_) | Certainty::Open(_)));
+    if answers.iter().any(is_bound) {
         legend += "; ≤ N %: at most N % slower than the best";
     }
     Some(legend)
@@ -75,8 +77,10 @@ fn lines(answers: &[&ContestAnswer], omitted: usize, with_questions: bool) -> Ve
     lines.extend(answers.iter().map(|answer| {
         let is_here = with_questions && is_short(answer);
         let question = if is_here { &answer.question } else { "" };
-        let certainty = &answer.certainty;
-        let certainty = certainty.strip_suffix(" slower").unwrap_or(certainty);
+        let certainty = answer
+            .certainty
+            .map_or_else(String::new, |certainty| certainty.to_string());
+        let certainty = certainty.strip_suffix(" slower").unwrap_or(&certainty);
         line(question, &|at| answer.figures[at].1.clone(), certainty)
     }));
     lines
@@ -101,7 +105,7 @@ fn show_alike(
     let header = if is_behind { &header } else { header.trim_end() };
     writeln!(page, "{DIM}{header}{DIM:#}{BOLD}{used}{BOLD:#}")?;
     for (answer, line) in answers.iter().zip(&lines[1..]) {
-        let style = if answer.is_decided { GOOD } else { PLAIN };
+        let style = if answer.is_decided() { GOOD } else { PLAIN };
         if !is_behind {
             page.say(style, &format!("{}: {}", answer.question, answer.method))?;
             page.say(PLAIN, aligned(line).trim_end())?;
@@ -117,10 +121,12 @@ fn show_alike(
 
 #[cfg(test)]
 mod tests {
+    use seekless_results::Position;
+
     use super::super::wrap::Width;
     use super::*;
 
-    fn commit(method: &str, certainty: &str) -> ContestAnswer {
+    fn commit(method: &str, certainty: Certainty) -> ContestAnswer {
         let figures = [
             ("rate", "2789 commits/s"),
             ("p50", "218.8 µs"),
@@ -132,15 +138,14 @@ mod tests {
             question: "write 512 appends, each durable, 4 KiB by 4 writers".to_owned(),
             method: method.to_owned(),
             figures: figures.map(|(head, text)| (head, text.to_owned())).to_vec(),
-            certainty: certainty.to_owned(),
+            certainty: Some(certainty),
             rests_on: "one run of 40 s".to_owned(),
-            is_decided: true,
         }
     }
 
     #[test]
     fn the_gain_over_the_plain_loop_is_shown_in_80_columns() {
-        let answer = |question: &str, certainty: &str| ContestAnswer {
+        let answer = |question: &str, certainty| ContestAnswer {
             question: question.to_owned(),
             figures: [("rate", "1.07 GB/s"), ("vs plain", "0.43x")]
                 .map(|(head, text)| (head, text.to_owned()))
@@ -148,8 +153,8 @@ mod tests {
             ..commit("sync direct,preallocate=allocate,block=4M", certainty)
         };
         let answers = [
-            answer("write 8 x 1 MiB, new file, fsync", "open, ≤ 53 % slower"),
-            answer("read 16 MiB, cold", "best"),
+            answer("write 8 x 1 MiB, new file, fsync", Certainty::Open(0.53)),
+            answer("read 16 MiB, cold", Certainty::Best),
         ];
         let mut out = Vec::new();
         show_answers(&mut Page::new(&mut out, Width::of(80)), answers.iter()).unwrap();
@@ -164,7 +169,12 @@ mod tests {
 
     #[test]
     fn percentiles_of_commits_are_shown_in_80_columns() {
-        for certainty in ["best", "few rounds", "open, ≤ 19 % slower", "equal within 12 %"] {
+        for (certainty, shown) in [
+            (Certainty::Best, "best"),
+            (Certainty::Unbounded(Position::Leading), "few rounds"),
+            (Certainty::Open(0.19), "open, ≤ 19 %"),
+            (Certainty::Equal(0.12), "equal within 12 %"),
+        ] {
             let answers = [
                 commit("sync direct,preallocate=allocate,write-through", certainty),
                 commit("threads=4 fdatasync-each", certainty),
@@ -173,7 +183,6 @@ mod tests {
             show_answers(&mut Page::new(&mut out, Width::of(80)), answers.iter()).unwrap();
             let text = anstream::adapter::strip_bytes(&out).into_vec();
             let text = String::from_utf8(text).unwrap();
-            let shown = certainty.trim_end_matches(" slower");
             for word in ["p99.9", "104.6 ms", "From one run of 40 s", "0.43x", "threads=4", shown] {
                 assert!(text.contains(word), "{word}: {text}");
             }

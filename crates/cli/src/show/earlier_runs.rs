@@ -21,7 +21,7 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
         };
         let contests = pooled.contests.iter().filter(is_here);
         for answer in contests.filter_map(|contest| ContestAnswer::of(pooled, contest)) {
-            if !answer.certainty.is_empty() && answers.iter().all(|known| known.question != answer.question) {
+            if answer.certainty.is_some() && answers.iter().all(|known| known.question != answer.question) {
                 answers.push(answer);
             }
         }

@@ -153,19 +153,19 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Option<Markup> {
     let answer = contest.answer.as_ref()?;
     let sentence = contest.contest.conclusion.as_ref().filter(|_| with_sentence);
     Some(html! {
-        li.card.open[!answer.is_decided && contest.sustained.is_none()] {
+        li.card.open[!answer.is_decided() && contest.sustained.is_none()] {
             a.task href={"#contest-" (contest.index)} { (contest.title) }
-            @if answer.certainty.is_empty() {
-                p.sentence { (answer.method) }
-            } @else {
+            @if let Some(certainty) = answer.certainty {
                 p.use {
                     span.m { (breaking(&answer.method)) }
                     @if let Some((_, rate)) = answer.figures.first() { span.at { (rate) } }
                 }
                 p.sentence {
-                    (heading(&answer.certainty)) ", " (answer.rests_on) ". "
+                    (heading(&certainty.to_string())) ", " (answer.rests_on) ". "
                     @if let Some(conclusion) = sentence { (conclusion.sentence) }
                 }
+            } @else {
+                p.sentence { (answer.method) }
             }
         }
     })
