@@ -7,7 +7,7 @@ use seekless_record::{Cache, Contest, Device, Machine, RankVerdict, Run, Storage
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
-use crate::ranking::JudgedContest;
+use crate::ranking::{JudgedContest, stand};
 use crate::same::fingerprint;
 use crate::samples::sorted;
 use crate::statistics::median;
@@ -179,7 +179,7 @@ pub fn standings(run: &Run) -> Vec<ContestStandings> {
     let contests = run.contests.iter().zip(sorted(run)).enumerate();
     let found = contests.map(|(index, (contest, trials))| {
         let judged = JudgedContest::of(contest, trials);
-        let standings = crate::ranking::standings(&judged.samples).into_iter().enumerate();
+        let standings = stand(&judged.samples, judged.all()).into_iter().enumerate();
         let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
         let ratios = methods.filter_map(|(entry, standing)| {
             let standing = standing?;

@@ -27,12 +27,7 @@ pub const FEWEST_ROUNDS_TO_DROP: usize = 3;
 
 /// The standing of each entry relative to the leader, from all rounds together; `None` without a common round. With fewer than 6
 /// common rounds, the ratio is that of these rounds alone.
-#[must_use]
-pub fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
-    stand(samples, ModelField::of(samples, |_| true).as_ref())
-}
-
-fn stand(samples: &[Samples], field: Option<&ModelField>) -> Vec<Option<Standing>> {
+pub(crate) fn stand(samples: &[Samples], field: Option<&ModelField>) -> Vec<Option<Standing>> {
     let stand = |(entry, own): (usize, &Samples)| {
         let field = field?;
         let verdict = if entry == field.leader {
@@ -186,6 +181,10 @@ mod tests {
         Samples {
             by_round: (0..).zip(seconds.iter().copied()).collect(),
         }
+    }
+
+    fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
+        stand(samples, ModelField::of(samples, |_| true).as_ref())
     }
 
     fn verdicts(samples: &[Samples]) -> Vec<Option<RankVerdict>> {

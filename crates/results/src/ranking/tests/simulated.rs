@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::*;
+use super::standings;
 use crate::model::tests::measured;
 use crate::simulation::Simulation;
 
