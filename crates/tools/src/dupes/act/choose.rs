@@ -7,72 +7,23 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use seekless::files::{FileId, FileState};
 use seekless_sys::Directory;
-use serde::{Deserialize, Serialize};
 
-use super::copies::{Copy, CopyPlaces, Fixed, SearchOrigin};
+use super::copies::{Copy, CopyPlaces, SearchOrigin};
 use super::rules::{CopyName, KeepOrder, Rule};
-use super::{ActedOn, Action, KeptFile, RefusalReason, Step, of_kept};
+use super::{ActedOn, Action, KeepReason, KeptFile, RefusalReason, Step, of_kept};
 use crate::dupes::EqualFiles;
-
-/// Why a file stays. Reports and journals have the words, which no program reads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", from = "String")]
-pub enum KeepReason {
-    /// It is not acted on at all.
-    Fixed(Fixed),
-    /// A rule, as it was written; or what a journal that was read says.
-    Rule(String),
-    /// No other rule keeps a copy that counts.
-    LastCopy,
-    /// No other copy stays on its file system, and links cannot cross file systems.
-    LastThere,
-    /// Others can share its blocks, and it cannot share theirs.
-    ReadOnly,
-    /// It is the directory above one that acting leaves empty.
-    Emptied,
-}
-
-impl fmt::Display for KeepReason {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            Self::Fixed(Fixed::Reference) => "reference",
-            Self::Fixed(Fixed::Link) => "behind a symbolic link",
-            Self::Fixed(Fixed::Moved) => "moved already",
-            Self::Rule(rule) => rule,
-            Self::LastCopy => "last copy",
-            Self::LastThere => "last copy on this file system",
-            Self::ReadOnly => "read-only",
-            Self::Emptied => "left empty",
-        })
-    }
-}
-
-impl From<KeepReason> for String {
-    fn from(reason: KeepReason) -> Self {
-        reason.to_string()
-    }
-}
-
-impl From<String> for KeepReason {
-    fn from(words: String) -> Self {
-        Self::Rule(words)
-    }
-}
 
 /// A file that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptCopy {
     /// All its names.
     pub paths: Vec<PathBuf>,
-    /// What it was.
-    pub state: FileState,
     /// Why it stays.
     pub why: KeepReason,
 }
@@ -200,53 +151,12 @@ impl GroupChoice {
 /// Decides which of several equal files stay. With `is_linked`, a file and the one kept for it are on the same file system.
 #[must_use]
 pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
-    let protected = |copy: &Copy| {
-        let rule = rules.iter().find(|rule| rule.protects(&copy.names));
-        copy.fixed
-            .map(KeepReason::Fixed)
-            .or_else(|| rule.map(|rule| KeepReason::Rule(rule.to_string())))
-    };
-    let mut reasons: Vec<Option<KeepReason>> = copies.iter().map(protected).collect();
-    let mut order: Vec<usize> = (0..copies.len()).collect();
-    order.sort_by(|&one, &other| {
-        let is_first = copies[other].is_read_only.cmp(&copies[one].is_read_only);
-        is_first
-            .then_with(|| by_rules(rules, &copies[one], &copies[other]))
-            .then_with(|| reasons[one].is_none().cmp(&reasons[other].is_none()))
-            .then_with(|| by_path(&copies[one], &copies[other]))
-    });
-    if let Some(&best) = order.first().filter(|best| copies[**best].is_read_only) {
-        reasons[best].get_or_insert(KeepReason::ReadOnly);
-    }
-    let first = rules.iter().find(|rule| matches!(rule, Rule::Order(_)));
-    if let (Some(first), Some(&best)) = (first, order.first()) {
-        reasons[best].get_or_insert_with(|| KeepReason::Rule(first.to_string()));
-    }
-    let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);
-    // Copies that count come first. The others are taken only if there are too few of those.
-    order.sort_by_key(|number| copies[*number].is_poor());
-    let poor = order.partition_point(|number| !copies[*number].is_poor());
-    let staying = |reasons: &[Option<KeepReason>], among: &[usize]| {
-        let stays = |number: &&usize| reasons[**number].is_some();
-        among.iter().filter(stays).count()
-    };
-    for among in [&order[..poor], &order[..]] {
-        let mut missing = least.saturating_sub(staying(&reasons, among));
-        for &number in among {
-            if missing > 0 && reasons[number].is_none() {
-                missing -= 1;
-                reasons[number] = Some(match least {
-                    1 => KeepReason::LastCopy,
-                    least => KeepReason::Rule(Rule::AtLeast(least).to_string()),
-                });
-            }
-        }
-    }
+    let (order, mut reasons) = staying(copies, rules);
     // The copy that the others rely on: the best of all, or of each file system.
     let device = |number: usize| if is_linked { copies[number].file_system } else { 0 };
     let mut keepers = HashMap::new();
-    for among in [&order[..poor], &order[poor..]] {
-        for &number in among.iter().filter(|number| reasons[**number].is_some()) {
+    for among in [false, true].map(|is_poor| order.iter().filter(move |number| copies[**number].is_poor() == is_poor)) {
+        for &number in among.clone().filter(|number| reasons[**number].is_some()) {
             keepers.entry(device(number)).or_insert(number);
         }
         for &number in among {
@@ -268,7 +178,6 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
             }
             choice.kept.push(KeptCopy {
                 paths: copy.paths(),
-                state: copy.state,
                 why: reason.clone(),
             });
             continue;
@@ -277,24 +186,64 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
             let reason = reasons[keeper].as_ref()?;
             Some((&copies[keeper], copies[keeper].best_name()?, reason))
         });
-        if let Some((kept, name, reason)) = kept {
-            choice.steps.push(Step {
-                file: ActedOn {
-                    paths: copy.paths(),
-                    state: copy.state,
-                    is_directory: false,
-                },
-                keep: KeptFile {
-                    path: name.path.clone(),
-                    state: kept.state,
-                },
-                why: reason.clone(),
-                own_bytes: copy.own_bytes,
-            });
-        }
+        choice.steps.extend(kept.map(|(kept, name, reason)| Step {
+            file: ActedOn {
+                paths: copy.paths(),
+                state: copy.state,
+                is_directory: false,
+            },
+            keep: KeptFile {
+                path: name.path.clone(),
+                state: kept.state,
+            },
+            why: reason.clone(),
+            own_bytes: copy.own_bytes,
+        }));
     }
     choice.steps.sort_by(|one, other| one.file.paths.cmp(&other.file.paths));
     choice
+}
+
+/// The numbers of copies, those that count and those that others are to rely on first; and why some stay, wherever they are.
+fn staying(copies: &[Copy], rules: &[Rule]) -> (Vec<usize>, Vec<Option<KeepReason>>) {
+    let protected = |copy: &Copy| {
+        let rule = rules.iter().find(|rule| rule.protects(&copy.names));
+        let fixed = copy.fixed.clone();
+        fixed.or_else(|| rule.map(|rule| KeepReason::Rule(rule.to_string())))
+    };
+    let mut reasons: Vec<Option<KeepReason>> = copies.iter().map(protected).collect();
+    let mut order: Vec<usize> = (0..copies.len()).collect();
+    order.sort_by(|&one, &other| {
+        let is_first = copies[other].is_read_only.cmp(&copies[one].is_read_only);
+        is_first
+            .then_with(|| by_rules(rules, &copies[one], &copies[other]))
+            .then_with(|| reasons[one].is_none().cmp(&reasons[other].is_none()))
+            .then_with(|| by_path(&copies[one], &copies[other]))
+    });
+    let first = rules.iter().find(|rule| matches!(rule, Rule::Order(_)));
+    if let Some(&best) = order.first() {
+        let read_only = copies[best].is_read_only.then_some(KeepReason::ReadOnly);
+        let why = read_only.or_else(|| first.map(|first| KeepReason::Rule(first.to_string())));
+        reasons[best] = reasons[best].take().or(why);
+    }
+    let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);
+    // Copies that count come first. The others are taken only if there are too few of those.
+    order.sort_by_key(|number| copies[*number].is_poor());
+    let poor = order.partition_point(|number| !copies[*number].is_poor());
+    for among in [&order[..poor], &order[..]] {
+        let staying = among.iter().filter(|number| reasons[**number].is_some()).count();
+        let mut missing = least.saturating_sub(staying);
+        for &number in among {
+            if missing > 0 && reasons[number].is_none() {
+                missing -= 1;
+                reasons[number] = Some(match least {
+                    1 => KeepReason::LastCopy,
+                    least => KeepReason::Rule(Rule::AtLeast(least).to_string()),
+                });
+            }
+        }
+    }
+    (order, reasons)
 }
 
 /// Which of two files the first rule prefers that does not treat them alike.
@@ -372,11 +321,11 @@ impl Conflicts {
         let why = if keeps_itself {
             RefusalReason::IsKept(step.keep.path.clone())
         } else if self.acted_on.contains(&file) {
-            RefusalReason::AlreadyActedOn
+            RefusalReason::Already("acted on")
         } else if self.kept.contains(&file) {
-            RefusalReason::AlreadyKept
+            RefusalReason::Already("kept")
         } else if self.acted_on.contains(&keep) {
-            of_kept(&step.keep.path)(RefusalReason::AlreadyActedOn)
+            of_kept(&step.keep.path)(RefusalReason::Already("acted on"))
         } else if named.clone().any(is_other) {
             RefusalReason::OtherFile
         } else {

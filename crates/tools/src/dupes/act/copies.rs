@@ -20,8 +20,8 @@ use serde_json::Value;
 use super::dir_handle::Systems;
 use super::record::{MACHINE_ID, machine_id};
 use super::rules::CopyName;
-use super::{Action, RefusalReason, TEMPORARY, cannot};
-use crate::dupes::{Equal, EqualFiles};
+use super::{Action, KeepReason, RefusalReason, TEMPORARY, cannot};
+use crate::dupes::{Equal, EqualFiles, FoundName};
 use crate::json;
 use crate::walk::is_in_trash;
 
@@ -143,22 +143,11 @@ pub struct Copy {
     /// The space that is free if all names are removed.
     pub own_bytes: u64,
     /// Why it is not acted on, whatever the rules are.
-    pub fixed: Option<Fixed>,
+    pub fixed: Option<KeepReason>,
     /// A number that copies have in common that may be linked.
     pub file_system: u64,
     /// Whether others can share its blocks, and it cannot share theirs.
     pub is_read_only: bool,
-}
-
-/// Why a file is not acted on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fixed {
-    /// It is in a reference.
-    Reference,
-    /// A symbolic link led to it.
-    Link,
-    /// It is where files are moved to.
-    Moved,
 }
 
 impl Copy {
@@ -166,7 +155,7 @@ impl Copy {
     pub fn stay_below(&mut self, directory: &Path) {
         for name in self.names.iter_mut().filter(|name| name.path.starts_with(directory)) {
             name.is_poor = true;
-            self.fixed.get_or_insert(Fixed::Moved);
+            self.fixed.get_or_insert(KeepReason::Moved);
         }
     }
 
@@ -263,29 +252,12 @@ impl<'a> CopyPlaces<'a> {
             file_system: file.state.device,
             is_read_only: false,
         };
-        for name in &file.names {
-            let lost = |reason| (name.path.clone(), reason);
-            let mut path = self.absolute(&name.path).map_err(lost)?;
-            let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
-            if is_link {
-                path = fs::canonicalize(&path).map_err(|error| lost(cannot("find it")(error)))?;
-            }
-            if self.is_root_reference(name.root) || self.is_reference(&path) {
-                copy.fixed = Some(Fixed::Reference);
-            }
-            let root = self.origin.roots.get(name.root as usize);
-            let below = |root: &GivenRoot| {
-                let rest = name.path.strip_prefix(&root.given).ok()?;
-                let is_whole = rest.as_os_str().is_empty();
-                Some(if is_whole {
-                    root.path.clone()
-                } else {
-                    root.path.join(rest)
-                })
-            };
-            // Links above a path that was given are the user's; those behind it may lead anywhere.
-            if copy.fixed.is_none() && (is_link || root.and_then(below).as_ref() != Some(&path)) {
-                copy.fixed = Some(Fixed::Link);
+        for found in &file.names {
+            let resolved = self.resolved(&found.path);
+            let (path, is_link) = resolved.map_err(|reason| (found.path.clone(), reason))?;
+            match self.fixed(found, &path, is_link) {
+                Some(KeepReason::Reference) => copy.fixed = Some(KeepReason::Reference),
+                fixed => copy.fixed = copy.fixed.take().or(fixed),
             }
             copy.file_system = self.file_system(&path, file.state.device);
             let directory = path.parent().unwrap_or(&path);
@@ -297,13 +269,13 @@ impl<'a> CopyPlaces<'a> {
             let name = CopyName {
                 is_poor: self.is_poor(&path, file.state.device),
                 path,
-                given: name.path.clone(),
-                root: name.root,
+                given: found.path.clone(),
+                root: found.root,
                 is_again: false,
             };
             for (path, root) in self.again(&name.path) {
-                if self.is_root_reference(root) || self.is_reference(&path) {
-                    copy.fixed = Some(Fixed::Reference);
+                if self.is_reference(root, &path) {
+                    copy.fixed = Some(KeepReason::Reference);
                 }
                 let GivenRoot { path: below, given, .. } = &self.origin.roots[root as usize];
                 copy.names.push(CopyName {
@@ -317,6 +289,35 @@ impl<'a> CopyPlaces<'a> {
             copy.names.push(name);
         }
         Ok(copy)
+    }
+
+    /// The absolute path of a file, and whether a symbolic link leads to it.
+    fn resolved(&mut self, path: &Path) -> Result<(PathBuf, bool), RefusalReason> {
+        let path = self.absolute(path)?;
+        if fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
+            return Ok((fs::canonicalize(&path).map_err(cannot("find it"))?, true));
+        }
+        Ok((path, false))
+    }
+
+    /// Why a file is not acted on that was found by a name, which leads to a path.
+    fn fixed(&self, name: &FoundName, path: &Path, is_link: bool) -> Option<KeepReason> {
+        if self.is_reference(name.root, path) {
+            return Some(KeepReason::Reference);
+        }
+        let root = self.origin.roots.get(name.root as usize);
+        let below = |root: &GivenRoot| {
+            let rest = name.path.strip_prefix(&root.given).ok()?;
+            let is_whole = rest.as_os_str().is_empty();
+            Some(if is_whole {
+                root.path.clone()
+            } else {
+                root.path.join(rest)
+            })
+        };
+        // Links above a path that was given are the user's; those behind it may lead anywhere.
+        let is_behind = is_link || root.and_then(below).as_deref() != Some(path);
+        is_behind.then_some(KeepReason::Link)
     }
 
     /// The other paths of a file below given ones, and the numbers of those: bind mounts show them.
@@ -340,15 +341,10 @@ impl<'a> CopyPlaces<'a> {
         *known.or_insert_with(|| directory_id(directory))
     }
 
-    /// Whether the path with this number is a reference.
-    fn is_root_reference(&self, root: u32) -> bool {
+    /// Whether the given path with this number is a reference, or a path is in one.
+    fn is_reference(&self, root: u32, path: &Path) -> bool {
         let root = self.origin.roots.get(root as usize);
-        root.is_some_and(|root| root.is_reference)
-    }
-
-    /// Whether a path is in a reference.
-    fn is_reference(&self, path: &Path) -> bool {
-        path.ancestors().any(|above| self.references.contains(above))
+        root.is_some_and(|root| root.is_reference) || path.ancestors().any(|above| self.references.contains(above))
     }
 
     /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, in memory (tmpfs), on a device

@@ -23,6 +23,7 @@ mod run;
 mod tests;
 pub mod undo;
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::json;
 use crate::visible::visible_path;
-use choose::KeepReason;
 pub use choose::emptied;
 pub use prove::{check, lacking};
 pub use refusal::RefusalReason;
@@ -160,6 +160,55 @@ pub struct KeptFile {
     /// What it was at the search.
     #[serde(flatten)]
     pub state: FileState,
+}
+
+/// Why a file stays. Reports and journals have the words, which no program reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum KeepReason {
+    /// It is in a reference.
+    Reference,
+    /// A symbolic link led to it.
+    Link,
+    /// It is where files are moved to.
+    Moved,
+    /// A rule, as it was written; or what a journal that was read says.
+    Rule(String),
+    /// No other rule keeps a copy that counts.
+    LastCopy,
+    /// No other copy stays on its file system, and links cannot cross file systems.
+    LastThere,
+    /// Others can share its blocks, and it cannot share theirs.
+    ReadOnly,
+    /// It is the directory above one that acting leaves empty.
+    Emptied,
+}
+
+impl fmt::Display for KeepReason {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Reference => "reference",
+            Self::Link => "behind a symbolic link",
+            Self::Moved => "moved already",
+            Self::Rule(rule) => rule,
+            Self::LastCopy => "last copy",
+            Self::LastThere => "last copy on this file system",
+            Self::ReadOnly => "read-only",
+            Self::Emptied => "left empty",
+        })
+    }
+}
+
+impl From<KeepReason> for String {
+    fn from(reason: KeepReason) -> Self {
+        reason.to_string()
+    }
+}
+
+impl From<String> for KeepReason {
+    fn from(words: String) -> Self {
+        Self::Rule(words)
+    }
 }
 
 /// How steps are done.

@@ -127,57 +127,67 @@ pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
     if matches!(&action, Action::Move { to } | Action::Trash { home: to } if !to.is_absolute()) {
         return Err("its `to` or `home` is not an absolute path".to_owned());
     }
-    let (mut groups, mut kept, mut acted_on, mut refused) = (Groups::default(), HashSet::new(), Vec::new(), Vec::new());
+    let mut said = PlanLines::default();
     for (at, line) in lines {
         if line.is_empty() {
-            groups.paragraph += 1;
-            continue;
-        }
-        let mut refuse = |path, why| {
-            let place = format!("line {}", at + 1);
-            refused.push(RefusedPart { place, path, why });
-        };
-        match line_of(line, action.word()) {
-            Err(why) => refuse(None, why),
-            Ok((is_kept, path)) => match found(&path, &origin) {
-                Err(why) => refuse(Some(path), why),
-                Ok((root, state)) => {
-                    groups.add(
-                        FoundName {
-                            path: path.clone(),
-                            root,
-                        },
-                        state,
-                    );
-                    if is_kept {
-                        kept.insert(path);
-                    } else {
-                        acted_on.push((at + 1, path, state.id()));
-                    }
-                }
-            },
+            said.groups.paragraph += 1;
+        } else {
+            said.add(at + 1, line, action.word(), &origin);
         }
     }
-    let mut groups = groups.all;
+    let mut groups = said.groups.all;
     for file in groups.iter_mut().flat_map(|group| &mut group.files) {
-        if !file.names.iter().any(|name| kept.contains(&name.path)) {
+        if !file.names.iter().any(|name| said.kept.contains(&name.path)) {
             file.own_bytes = freed_bytes(&file.names);
         }
     }
-    let mut chosen = ActPlan::of_groups(&action, &[Rule::Chosen(kept)], &origin, &groups);
+    let mut chosen = ActPlan::of_groups(&action, &[Rule::Chosen(said.kept)], &origin, &groups);
     let done: HashSet<FileId> = chosen.steps().map(|step| step.file.state.id()).collect();
     let is_told = |path: &PathBuf| chosen.refused.iter().any(|told| told.path.as_ref() == Some(path));
-    for (line, path, id) in acted_on {
-        if !done.contains(&id) && !is_told(&path) {
-            refused.push(RefusedPart {
-                place: format!("line {line}"),
-                path: Some(path),
-                why: RefusalReason::Stays,
-            });
+    let left = said.acted_on.into_iter();
+    let left = left.filter(|(_, path, id)| !done.contains(id) && !is_told(path));
+    let stay = left.map(|(line, path, _)| refused(line, Some(path), RefusalReason::Stays));
+    said.refused.extend(stay);
+    chosen.refused.extend(said.refused);
+    Ok(ReadPlan { action, chosen, origin })
+}
+
+fn refused(line: usize, path: Option<PathBuf>, why: RefusalReason) -> RefusedPart {
+    let place = format!("line {line}");
+    RefusedPart { place, path, why }
+}
+
+/// What the lines of a plan say.
+#[derive(Default)]
+struct PlanLines {
+    groups: Groups,
+    kept: HashSet<PathBuf>,
+    /// What is acted on, and the number of the line.
+    acted_on: Vec<(usize, PathBuf, FileId)>,
+    refused: Vec<RefusedPart>,
+}
+
+impl PlanLines {
+    fn add(&mut self, number: usize, line: &[u8], word: &'static str, origin: &SearchOrigin) {
+        let (is_kept, path) = match line_of(line, word) {
+            Ok(said) => said,
+            Err(why) => return self.refused.push(refused(number, None, why)),
+        };
+        let (root, state) = match found(&path, origin) {
+            Ok(found) => found,
+            Err(why) => return self.refused.push(refused(number, Some(path), why)),
+        };
+        let name = FoundName {
+            path: path.clone(),
+            root,
+        };
+        self.groups.add(name, state);
+        if is_kept {
+            self.kept.insert(path);
+        } else {
+            self.acted_on.push((number, path, state.id()));
         }
     }
-    chosen.refused.extend(refused);
-    Ok(ReadPlan { action, chosen, origin })
 }
 
 /// The groups of a plan: files of one size between two blank lines.

@@ -156,12 +156,9 @@ pub enum RefusalReason {
     /// A path in a plan.
     #[error("a backslash in its path begins no escape: write `\\\\` or `\\xHH`")]
     WrongEscape,
-    /// Another step acts on it.
-    #[error("it is already acted on")]
-    AlreadyActedOn,
-    /// Another step keeps it.
-    #[error("it is already kept")]
-    AlreadyKept,
+    /// What another step does with it.
+    #[error("it is already {0}")]
+    Already(&'static str),
     /// A line of a plan acts on it.
     #[error(
         "it stays: a line keeps it, no other file of its group has its size, it is the last copy, in a reference, where files are moved to, or not below a path that was searched"

@@ -118,7 +118,7 @@ fn a_directory_is_no_prefix_of_another_with_a_longer_name() {
 fn ties_references_and_copies_that_do_not_count_decide_what_stays() {
     type Change = fn(&mut Copy);
     let tied: Change = |copy| copy.state.modified_ns = 7;
-    let referred: Change = |copy| copy.fixed = Some(Fixed::Reference);
+    let referred: Change = |copy| copy.fixed = Some(KeepReason::Reference);
     let poor: Change = |copy| copy.names[0].is_poor = true;
     let all_tied = [(0, tied), (1, tied), (2, tied)];
     for (changes, texts, expected) in [
@@ -187,7 +187,7 @@ fn some_copies() -> impl Strategy<Value = Vec<Copy>> {
         prop::collection::vec(name, 1..3),
         1..3_u64,
         0..3_i64,
-        prop_oneof![4 => Just(None), 1 => Just(Some(Fixed::Reference)), 1 => Just(Some(Fixed::Link))],
+        prop_oneof![4 => Just(None), 1 => Just(Some(KeepReason::Reference)), 1 => Just(Some(KeepReason::Link))],
     );
     prop::collection::vec(copy, 1..6).prop_map(|all| {
         let copies = all
