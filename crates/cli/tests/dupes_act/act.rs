@@ -1182,9 +1182,8 @@ fn kill_in_the_first_step(place: &Place) {
     let steps: Vec<&str> = text.lines().take(3).collect();
     fs::write(journal, steps.join("\n") + "\n").unwrap();
     let step: Value = serde_json::from_str(steps[1]).unwrap();
-    let header: Value = serde_json::from_str(steps[0]).unwrap();
     let path = Path::new(step["file"]["paths"][0]["path"].as_str().unwrap());
-    let temporary = format!(".seekless-dupes-{}-{}-0", header["run"].as_str().unwrap(), step["step"]);
+    let temporary = step["names"][0]["temporary"].as_str().unwrap();
     fs::write(path.with_file_name(temporary), "same").unwrap();
     fs::write(path, "saved meanwhile").unwrap();
 }

@@ -11,15 +11,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use jiff::Zoned;
-use rustix::fs::FileType;
 use seekless::files::{Exchange, FileRef, NotExchanged};
 use seekless::update::{StepKind, Watch};
-use seekless_sys::{Support, lock_mutex, share_range};
+use seekless_sys::{Support, share_range};
 
 use super::dir_handle::{self, DirEntryHandle, Directories};
 use super::hold::{LeasedFile, LockedKeeper, Session};
 use super::prove::ProvenStep;
-use super::record::{StepName, digest_of};
+use super::record::{NameChange, NewPlace, StepName, StepRecord};
 use super::{Action, RefusalReason, StepOutcome, cannot, of_kept};
 use crate::visible::visible_path;
 use crate::walk::StatFacts;
@@ -45,22 +44,17 @@ pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Dire
     let Some(files) = &proven.files else {
         return remove_directory(proven, session);
     };
-    let acted = |at: usize| ActedName {
+    let change = |at: usize| Change {
         place: &proven.places[at],
-        of: &proven.entry.names[at],
+        entry: &proven.entry,
+        name: &proven.entry.names[at],
         held: &files.held,
         kept: &files.kept,
-        watch: session.watch,
+        session,
     };
-    if *session.action == Action::Reflink {
-        return match acted(0).reflink(session) {
-            Ok(()) => StepOutcome::Done {
-                gained_bytes: files.own_bytes,
-            },
-            Err(why) => why.into(),
-        };
-    }
-    let names = proven.places.len();
+    // Sharing blocks changes no name.
+    let is_reflink = *session.action == Action::Reflink;
+    let names = if is_reflink { 1 } else { proven.places.len() };
     let names_before = files.held.facts().names;
     for done in 0..names {
         // Its remaining names are checked against what the file is now.
@@ -71,7 +65,7 @@ pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Dire
                 files.held.renew().map_err(failed)
             }
         };
-        let changed = acted(done).change(session, directories).and_then(|()| renew());
+        let changed = change(done).make(directories).and_then(|()| renew());
         return match changed {
             Ok(()) => continue,
             Err(StepOutcome::Left { why } | StepOutcome::Failed { why }) if done > 0 => {
@@ -85,90 +79,85 @@ pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Dire
             Err(outcome) => outcome,
         };
     }
-    let is_gone = !session.action.moves() && names_before <= names as u64;
+    let is_gone = is_reflink || !session.action.moves() && names_before <= names as u64;
     StepOutcome::Done {
         gained_bytes: if is_gone { files.own_bytes } else { 0 },
     }
 }
 
-/// A name of a file that is acted on.
-struct ActedName<'a> {
+/// The change of a name of a file.
+struct Change<'a> {
     place: &'a DirEntryHandle,
-    of: &'a StepName,
+    entry: &'a StepRecord,
+    name: &'a StepName,
     held: &'a LeasedFile,
     kept: &'a LockedKeeper,
-    watch: &'a dyn Watch,
+    session: &'a Session<'a>,
 }
 
-impl ActedName<'_> {
-    /// Acts on it.
-    fn change(&self, session: &Session<'_>, directories: &Directories) -> Changed {
-        self.require_unchanged(session)?;
-        match session.action {
-            Action::Remove => self.remove(&|| self.kept.require_bytes()),
-            Action::Names => self.remove(&|| self.kept.require_named()),
-            Action::Hardlink => {
+impl Change<'_> {
+    /// Makes it.
+    fn make(&self, directories: &Directories) -> Changed {
+        self.require_unchanged()?;
+        match (self.session.action, &self.name.change) {
+            (_, NameChange::Moved(new)) => self.relocate(new, directories),
+            (_, NameChange::Linked { target }) => self.symlink(target),
+            (Action::Hardlink, NameChange::Taken) => {
                 let linked = self.hardlink();
                 // Even a link that was removed again has changed the ctime of the kept file.
                 let renewed = self.kept.held.renew();
-                session.remember(&self.kept.held);
+                self.session.remember(&self.kept.held);
                 linked?;
-                renewed.map_err(|why| failed(of_kept(&self.kept.place.path)(why)))
+                renewed.map_err(|why| failed(self.of_kept(why)))
             }
-            Action::Symlink { .. } => self.symlink(),
-            Action::Move { .. } | Action::Trash { .. } | Action::Quarantine => self.relocate(session, directories),
-            Action::Reflink => Ok(()),
+            (Action::Names, NameChange::Taken) => {
+                let kept = &self.kept.place;
+                self.remove(&|| self.held.require_at(kept, &kept.name))
+            }
+            (Action::Remove, NameChange::Taken) => self.remove(&|| self.kept.held.require_named()),
+            (Action::Reflink, NameChange::Taken) => Ok(self.reflink()?),
+            (_, NameChange::Taken) => Ok(()),
         }
     }
 
+    fn of_kept(&self, why: RefusalReason) -> RefusalReason {
+        of_kept(&self.kept.place.path)(why)
+    }
+
     /// Fails unless it still leads to the file that was compared, and that and the kept file are unchanged.
-    fn require_unchanged(&self, session: &Session<'_>) -> Result<(), RefusalReason> {
+    fn require_unchanged(&self) -> Result<(), RefusalReason> {
         self.held.require_unchanged()?;
-        let kept = self.kept.held.require_unchanged();
-        kept.map_err(of_kept(&self.kept.place.path))?;
+        self.kept.held.require_unchanged().map_err(|why| self.of_kept(why))?;
         match self.place.facts().map_err(cannot("stat"))? {
             Some(found) if found.id() == self.held.facts().id() => Ok(()),
-            Some(found) if session.is_unnumbered(found.device) => Ok(()),
+            Some(found) if self.session.is_unnumbered(found.device) => Ok(()),
             _ => Err(RefusalReason::Replaced),
         }
     }
 
-    /// Checks that the renamed file is the one that was compared, and that nobody writes to it.
-    fn look(&self, place: &DirEntryHandle, called: &OsStr) -> Result<(), RefusalReason> {
-        let expected = self.held.facts();
-        match place.facts_of(called).map_err(cannot("stat"))? {
-            Some(found) if found.id() != expected.id() => Err(RefusalReason::Replaced),
-            Some(found) if !found.is_but_for_names(&expected) => Err(RefusalReason::ChangedMeanwhile),
-            Some(_) if self.held.is_alone() => Ok(()),
-            Some(_) => Err(RefusalReason::OPENING),
-            None => Err(RefusalReason::Replaced),
-        }
-    }
-
     fn temporary(&self) -> &OsStr {
-        OsStr::new(&self.of.temporary)
+        OsStr::new(&self.name.temporary)
     }
 
-    /// Removes the file, which was renamed, if it still is what was compared, and `is_right` agrees.
+    /// Removes the file, which was renamed, if it still is what was compared, and `is_right` says nothing else of the kept one.
     ///
     /// Changes between this check and the removal go unnoticed. If another program renames or removes the kept file then, the
     /// result is the same as if it did so right after. If a program looked up the file before the rename and opens it then, it
     /// waits for the lease, and writes to a file without a name.
     fn unlink(&self, is_right: &dyn Fn() -> Result<(), RefusalReason>) -> Result<(), RefusalReason> {
         let failed = cannot("remove it");
-        let told = self
-            .watch
-            .announce(StepKind::Remove, &self.place.beside(self.temporary()));
+        let aside = self.place.beside(self.temporary());
+        let told = self.session.watch.announce(StepKind::Remove, &aside);
         told.map_err(&failed)?;
-        is_right()?;
-        self.look(self.place, self.temporary())?;
+        is_right().map_err(|why| self.of_kept(why))?;
+        self.held.require_at(self.place, self.temporary())?;
         let removed = self.place.change(|directory| directory.remove_file(self.temporary()));
         removed.map_err(failed)
     }
 
     fn remove(&self, is_right: &dyn Fn() -> Result<(), RefusalReason>) -> Changed {
         let aside = self.place.beside(self.temporary());
-        let rename = |from: &OsStr, to: &OsStr| self.place.rename(from, self.place, to, self.watch);
+        let rename = |from: &OsStr, to: &OsStr| self.place.rename(from, self.place, to, self.session.watch);
         rename(&self.place.name, self.temporary()).map_err(unchanged("rename it"))?;
         let Err(why) = self.unlink(is_right) else {
             return Ok(());
@@ -181,15 +170,14 @@ impl ActedName<'_> {
     }
 
     fn hardlink(&self) -> Changed {
-        let linked = self.make(|temporary| self.place.link(&self.kept.held.file, temporary));
+        let linked = self.make_link(|temporary| self.place.link(&self.kept.held.file, temporary));
         linked.map_err(unchanged("make a hard link to the kept file"))?;
         let is_link = |found: &StatFacts| found.id() == self.kept.held.facts().id();
         self.take_place(&is_link, &|_| Ok(()))
     }
 
-    fn symlink(&self) -> Changed {
-        let target = self.of.link.as_deref().unwrap_or(Path::new(""));
-        let linked = self.make(|temporary| self.place.change(|directory| directory.make_link(target, temporary)));
+    fn symlink(&self, target: &Path) -> Changed {
+        let linked = self.make_link(|temporary| self.place.change(|directory| directory.make_link(target, temporary)));
         linked.map_err(unchanged("make a symbolic link"))?;
         let made = self.place.facts_of(self.temporary()).map_err(|error| {
             let aside = visible_path(&self.place.beside(self.temporary()));
@@ -199,15 +187,17 @@ impl ActedName<'_> {
         // Its path was proven before: directories may have been renamed since.
         let leads = |called: &OsStr| match self.place.facts_behind(called) {
             Ok(Some(found)) if found.id() == self.kept.held.facts().id() => Ok(()),
-            _ => Err(of_kept(&self.kept.place.path)(RefusalReason::Replaced)),
+            _ => Err(RefusalReason::Replaced),
         };
         self.take_place(&is_link, &leads)
     }
 
     /// Makes a link with the temporary name.
-    fn make(&self, make: impl FnOnce(&OsStr) -> io::Result<()>) -> io::Result<()> {
+    fn make_link(&self, make: impl FnOnce(&OsStr) -> io::Result<()>) -> io::Result<()> {
         let temporary = self.temporary();
-        self.watch.announce(StepKind::Make, &self.place.beside(temporary))?;
+        self.session
+            .watch
+            .announce(StepKind::Make, &self.place.beside(temporary))?;
         make(temporary)
     }
 
@@ -221,70 +211,62 @@ impl ActedName<'_> {
         let replacement = Replacement {
             place: self.place,
             temporary: self.temporary(),
-            watch: self.watch,
+            watch: self.session.watch,
             is_new: &|found| is_link(found),
         };
+        let is_ready = || leads(self.temporary()).and_then(|()| self.kept.held.require_named());
         replacement.take_name(
-            &|| leads(self.temporary()).and_then(|()| self.kept.require_bytes()),
+            &|| is_ready().map_err(|why| self.of_kept(why)),
             // The kept file is not checked again: a write to the link is a write to that file.
             &|| self.unlink(&|| leads(&self.place.name)),
         )
     }
 
     /// Moves the file. It is moved back if what is at the new place is not what was proven.
-    fn relocate(&self, session: &Session<'_>, directories: &Directories) -> Changed {
-        let to = self.of.moved_to.as_deref().unwrap_or(Path::new("/"));
-        let made = self.watch.announce(StepKind::Make, to);
-        let moved = made
-            .and_then(|()| destination(self.of, session, directories))
-            .and_then(|there| {
-                describe(self.of, session.action, directories, self.watch)?;
-                self.place.rename(&self.place.name, &there, &there.name, self.watch)?;
-                Ok(there)
-            });
+    fn relocate(&self, new: &NewPlace, directories: &Directories) -> Changed {
+        let (place, watch) = (self.place, self.session.watch);
+        let unmake = || self.session.unmake_later(new, &unmake(new, directories));
+        let moved = watch.announce(StepKind::Make, &new.to).and_then(|()| {
+            let there = destination(new, self.session, directories)?;
+            describe(&place.path, new, self.session, directories)?;
+            place.rename(&place.name, &there, &there.name, watch)?;
+            Ok(there)
+        });
         let there = moved.map_err(|error| {
-            session.unmake_later(self.of, &unmake(self.of, directories));
-            StepOutcome::from(cannot(format!("move it to {}", visible_path(to)))(error))
+            unmake();
+            StepOutcome::from(cannot(format!("move it to {}", visible_path(&new.to)))(error))
         })?;
-        let right = if session.options.without_leases {
-            self.require_equal(&there, session)
+        let right = if self.session.options.without_leases {
+            self.require_equal(&there)
         } else {
-            self.look(&there, &there.name)
+            self.held.require_at(&there, &there.name)
         };
         let Err(why) = right else { return Ok(()) };
-        match there.rename(&there.name, self.place, &self.place.name, self.watch) {
-            Ok(()) => session.unmake_later(self.of, &unmake(self.of, directories)),
+        match there.rename(&there.name, place, &place.name, watch) {
+            Ok(()) => unmake(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(not_put_back(why, to.to_owned(), &error)),
+            Err(error) => return Err(not_put_back(why, new.to.clone(), &error)),
         }
         Err(why.into())
     }
 
     /// Fails unless the file that was moved, and the one that the kept path leads to now, have the bytes that were compared. Without
     /// leases, other programs may have written to both, and both paths may have led to one file.
-    fn require_equal(&self, there: &DirEntryHandle, session: &Session<'_>) -> Result<(), RefusalReason> {
-        let is_equal = |place: &DirEntryHandle| {
-            let found = place.facts()?.filter(|found| found.kind == FileType::RegularFile);
-            let file = found.map(|_| place.open()).transpose()?;
-            let Some(file) = file else { return Ok(false) };
-            let bytes = StatFacts::of(&file)?.bytes;
-            let mut block = lock_mutex(&session.block);
-            let mut digest = || digest_of(&file, bytes, &mut block, &|| !session.stop.is_stopped());
-            Ok::<_, io::Error>(bytes == self.held.facts().bytes && digest()? == self.kept.digest)
-        };
-        let require = |place| match is_equal(place) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(RefusalReason::ChangedMeanwhile),
-            Err(error) => Err(cannot("compare")(error)),
+    fn require_equal(&self, there: &DirEntryHandle) -> Result<(), RefusalReason> {
+        let (entry, stop) = (self.entry, self.session.stop);
+        let require = |place: &DirEntryHandle| {
+            let file = place.regular_file();
+            let is_equal = file.map_or(Ok(false), |(found, file)| entry.has_digest(&found, &file, stop));
+            let is_equal = is_equal.map_err(cannot("compare"))?;
+            is_equal.then_some(()).ok_or(RefusalReason::ChangedMeanwhile)
         };
         require(there)?;
-        require(&self.kept.place).map_err(of_kept(&self.kept.place.path))
+        require(&self.kept.place).map_err(|why| self.of_kept(why))
     }
 
     /// Makes a file share the blocks of the kept one.
-    fn reflink(&self, session: &Session<'_>) -> Result<(), RefusalReason> {
-        let held = self.held;
-        self.require_unchanged(session)?;
+    fn reflink(&self) -> Result<(), RefusalReason> {
+        let (held, session) = (self.held, self.session);
         let bytes = held.facts().bytes;
         let mut at = 0;
         while at < bytes {
@@ -292,7 +274,7 @@ impl ActedName<'_> {
                 return Err(RefusalReason::Stopped);
             }
             let length = SHARED_AT_ONCE_BYTES.min(bytes - at);
-            let told = self.watch.announce(StepKind::Write, &self.place.path);
+            let told = session.watch.announce(StepKind::Write, &self.place.path);
             let shared = told.and_then(|()| share_range(&self.kept.held.file, &held.file, at, length));
             match shared.map_err(cannot("share blocks"))? {
                 Support::Available(Some(shared)) if shared > 0 => at += shared,
@@ -384,13 +366,8 @@ impl Replacement<'_> {
 
 /// Opens the place that a file or directory is moved to. Makes missing directories for this user only (mode 0700): a file that its
 /// directories protected stays protected.
-pub(super) fn destination(
-    name: &StepName,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> io::Result<DirEntryHandle> {
-    let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-    let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
+fn destination(new: &NewPlace, session: &Session<'_>, directories: &Directories) -> io::Result<DirEntryHandle> {
+    let above: Vec<&Path> = new.to.ancestors().skip(1).take(new.made as usize).collect();
     for directory in above.into_iter().rev() {
         let place = directories.place(directory)?;
         match place.change(|directory| directory.create_directory(&place.name, 0o700)) {
@@ -398,18 +375,17 @@ pub(super) fn destination(
             _ => {}
         }
     }
-    let there = directories.place(path)?;
+    let there = directories.place(&new.to)?;
     // Another user may have made one of them meanwhile.
     session.require_private(&there).map_err(io::Error::other)?;
     Ok(there)
 }
 
 /// Removes the directories that were made for a file that is moved, if nothing is in them, and what a trash says of it.
-pub(super) fn unmake(name: &StepName, directories: &Directories) -> io::Result<()> {
+pub(super) fn unmake(new: &NewPlace, directories: &Directories) -> io::Result<()> {
     directories.close();
-    forget(name, directories)?;
-    let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-    for directory in path.ancestors().skip(1).take(name.made as usize) {
+    forget(new, directories)?;
+    for directory in new.to.ancestors().skip(1).take(new.made as usize) {
         let removed = directories
             .place(directory)
             .and_then(|place| place.change(|above| above.remove_directory(&place.name)));
@@ -443,8 +419,8 @@ fn remove_directory(proven: &ProvenStep, session: &Session<'_>) -> StepOutcome {
 }
 
 /// Writes where a file was, before it is moved to the trash.
-fn describe(name: &StepName, action: &Action, directories: &Directories, watch: &dyn Watch) -> io::Result<()> {
-    let (Some(info), Action::Trash { home }) = (&name.info, action) else {
+fn describe(path: &Path, new: &NewPlace, session: &Session<'_>, directories: &Directories) -> io::Result<()> {
+    let (Some(info), Action::Trash { home }) = (&new.info(), session.action) else {
         return Ok(());
     };
     let above = info.parent().unwrap_or(info);
@@ -453,15 +429,12 @@ fn describe(name: &StepName, action: &Action, directories: &Directories, watch: 
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    watch.announce(StepKind::Make, info)?;
+    session.watch.announce(StepKind::Make, info)?;
     let place = directories.place(info)?;
     let mut file = place.change(|directory| directory.create_file(&place.name, 0o600))?;
     let date = Zoned::now().strftime("%Y-%m-%dT%H:%M:%S").to_string();
     let trash = above.parent().unwrap_or(above);
-    let text = format!(
-        "[Trash Info]\nPath={}\nDeletionDate={date}\n",
-        shown(&name.path, trash, home)
-    );
+    let text = format!("[Trash Info]\nPath={}\nDeletionDate={date}\n", shown(path, trash, home));
     file.write_all(text.as_bytes())
 }
 
@@ -486,13 +459,13 @@ fn shown(path: &Path, trash: &Path, home: &Path) -> String {
 }
 
 /// Removes what was written of a file that is not in the trash.
-fn forget(name: &StepName, directories: &Directories) -> io::Result<()> {
-    let Some(info) = &name.info else { return Ok(()) };
+fn forget(new: &NewPlace, directories: &Directories) -> io::Result<()> {
+    let Some(info) = &new.info() else { return Ok(()) };
     let above = info.parent().unwrap_or(info);
     let gone = directories
         .place(info)
         .and_then(|place| place.change(|directory| directory.remove_file(&place.name)));
-    if name.made > 1 {
+    if new.made > 1 {
         directories.close();
         // It was made with the trash, and may have other files.
         let _ = directories

@@ -18,7 +18,6 @@ use seekless::files::{Exchange, FileRef, Lease, NameInDirectory, NotExchanged, T
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Directory, FileSystemTrait, LeaseScope, Support, file_system_of};
 
-use super::{RefusalReason, cannot};
 use crate::dupes::cache::identity_of;
 use crate::volume::{is_volume, volume_of};
 use crate::walk::{StatFacts, System};
@@ -62,6 +61,27 @@ impl DirEntryHandle {
     pub fn remove(&self, called: &OsStr, watch: &dyn Watch) -> io::Result<()> {
         watch.announce(StepKind::Remove, &self.beside(called))?;
         self.change(|directory| directory.remove_file(called))
+    }
+
+    /// Opens a regular file or a directory, which may be refused. Opening anything else may have effects.
+    pub fn opened(&self, called: &OsStr) -> Option<(StatFacts, Option<Arc<File>>)> {
+        let found = self.facts_of(called).ok()??;
+        if !matches!(found.kind, FileType::RegularFile | FileType::Directory) {
+            return None;
+        }
+        let Ok(file) = self.open_of(called) else {
+            return Some((found, None));
+        };
+        let now = StatFacts::of(&file).ok()?;
+        (now.id() == found.id()).then(|| (now, Some(Arc::new(file))))
+    }
+
+    /// Opens the file, if it is a regular one. Opening anything else may have effects.
+    pub fn regular_file(&self) -> Option<(StatFacts, File)> {
+        self.facts().ok()?.filter(|found| found.kind == FileType::RegularFile)?;
+        let file = self.open().ok()?;
+        let found = StatFacts::of(&file).ok()?;
+        (found.kind == FileType::RegularFile).then_some((found, file))
     }
 
     /// Makes another call that changes names in the directory.
@@ -143,23 +163,11 @@ impl Directories {
         Ok(DirEntryHandle { of, limits })
     }
 
-    /// The place that an absolute path names, and what it leads to.
-    ///
-    /// # Errors
-    /// As [`Self::place`], and that it leads to nothing.
-    pub fn found(&self, path: &Path) -> Result<(DirEntryHandle, StatFacts), RefusalReason> {
-        let place = self.place(path).map_err(cannot("open its directory"))?;
-        let facts = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
-        Ok((place, facts))
-    }
-
     /// The place that a path of a journal names.
     ///
     /// # Errors
     /// As [`Self::place`]; also if the volume that it was on is not mounted there: its nearest directory that exists is on another one.
-    pub fn place_on(&self, path: &Path, volume: Option<&str>) -> io::Result<DirEntryHandle> {
-        let place = self.place(path);
-        let Some(volume) = volume else { return place };
+    pub fn place_on(&self, path: &Path, volume: &str) -> io::Result<DirEntryHandle> {
         let nearest = path.ancestors().skip(1).find_map(|above| match self.opened(above) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             opened => Some(opened),
@@ -169,7 +177,7 @@ impl Directories {
             let why = format!("it was on {volume}, which is not mounted there now");
             return Err(io::Error::new(io::ErrorKind::CrossesDevices, why));
         }
-        place
+        self.place(path)
     }
 
     fn opened(&self, path: &Path) -> io::Result<(Arc<Directory>, DirectoryLimits)> {

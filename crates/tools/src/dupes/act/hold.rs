@@ -4,11 +4,13 @@
 //! Not here: what keeps a step from being done (`prove`), and what is done with the files (`change`).
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
@@ -17,8 +19,8 @@ use seekless::update::Watch;
 use seekless_sys::{self as sys, IdMaps, LeaseKind, SharedMappings};
 
 use super::dir_handle::{Behind, DirEntryHandle, Directories, Systems};
-use super::record::{StepName, born_ns, digest_of};
-use super::{ActingOptions, Action, RefusalReason, Step, cannot, of_kept};
+use super::record::{NewPlace, born_ns, digest_of};
+use super::{ActingOptions, Action, RefusalReason, Step, TEMPORARY, cannot, of_kept};
 use crate::Stop;
 use crate::tree::TreeFinding;
 use crate::tree::large::Large;
@@ -44,12 +46,14 @@ pub(super) struct Session<'a> {
     pub groups: Vec<u32>,
     /// How IDs are mapped, unless every ID means what it means to the kernel.
     pub id_maps: Option<IdMaps>,
+    /// What distinguishes the temporary names of this run from those of others.
+    pub run: String,
     /// What undo can give new files, by file system and attributes.
     pub tried: Mutex<HashMap<(u64, String), Result<(), RefusalReason>>>,
     /// The facts of kept files after our own links changed them.
     renewed: Mutex<HashMap<FileId, StatFacts>>,
-    /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
-    unmade: Mutex<Vec<StepName>>,
+    /// Places for which directories were made that could not be removed again, perhaps because too many files are open.
+    unmade: Mutex<Vec<NewPlace>>,
     /// A block of a file that is read.
     pub block: Mutex<Vec<u8>>,
 }
@@ -57,6 +61,7 @@ pub(super) struct Session<'a> {
 impl<'a> Session<'a> {
     pub fn new(action: &'a Action, options: &'a ActingOptions, stop: &'a Stop, watch: &'a dyn Watch) -> Self {
         let user = sys::effective_user();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             action,
             options,
@@ -68,11 +73,17 @@ impl<'a> Session<'a> {
             is_root: user == 0,
             groups: sys::effective_groups().unwrap_or_default(),
             id_maps: sys::id_maps().filter(|maps| !maps.is_whole),
+            run: format!("{:x}-{:x}", std::process::id(), since.as_nanos() as u64),
             tried: Mutex::default(),
             renewed: Mutex::default(),
             unmade: Mutex::default(),
             block: Mutex::default(),
         }
+    }
+
+    /// The temporary name of a name of a step, by their numbers.
+    pub fn temporary(&self, number: u64, at: usize) -> String {
+        format!("{TEMPORARY}{}-{number}-{at}", self.run)
     }
 
     /// Fails if this user may not take a lease on a file: only its owner may, and root.
@@ -99,23 +110,19 @@ impl<'a> Session<'a> {
         is_able.then_some(()).ok_or(RefusalReason::CannotShare)
     }
 
-    /// What the file system of a file is like.
-    pub fn behind(&self, place: &DirEntryHandle, facts: &StatFacts) -> Result<Behind, RefusalReason> {
+    /// Looks at what an absolute path leads to.
+    pub fn find(&self, path: &Path, directories: &Directories) -> Result<FoundFile, RefusalReason> {
+        let place = directories.place(path).map_err(cannot("open its directory"))?;
+        let facts = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
         let behind = self.systems.of(facts.device, &place.directory);
-        behind.map_err(cannot("examine its file system"))
+        let behind = behind.map_err(cannot("examine its file system"))?;
+        Ok(FoundFile { place, facts, behind })
     }
 
-    /// Whether a file is shown by an overlay. Its file system is known.
-    pub fn is_overlay(&self, facts: &StatFacts) -> bool {
-        self.systems
-            .known(facts.device)
-            .is_some_and(|behind| behind.system.is_overlay)
-    }
-
-    /// Whether two files may be hard links of one file or, if that is asked for, share blocks. Their file systems are known.
-    pub fn are_on_one_file_system(&self, one: &StatFacts, other: &StatFacts) -> bool {
-        let sharing = |facts: &StatFacts| self.systems.known(facts.device).map(|behind| behind.sharing);
-        one.device == other.device || *self.action == Action::Reflink && sharing(one) == sharing(other)
+    /// Whether two files may be hard links of one file or, if that is asked for, share blocks.
+    pub fn are_on_one_file_system(&self, one: &FoundFile, other: &FoundFile) -> bool {
+        let is_sharing = *self.action == Action::Reflink && one.behind.sharing == other.behind.sharing;
+        one.facts.device == other.facts.device || is_sharing
     }
 
     /// Whether a file is what it was at the search, but for what our own links changed.
@@ -137,15 +144,14 @@ impl<'a> Session<'a> {
     }
 
     /// Notes directories to remove at the end, if removing them failed.
-    pub fn unmake_later(&self, name: &StepName, unmade: &io::Result<()>) {
+    pub fn unmake_later(&self, new: &NewPlace, unmade: &io::Result<()>) {
         if unmade.is_err() {
-            let mut names = sys::lock_mutex(&self.unmade);
-            names.push(name.clone());
+            sys::lock_mutex(&self.unmade).push(new.clone());
         }
     }
 
     /// Takes the noted directories.
-    pub fn take_unmade(&self) -> Vec<StepName> {
+    pub fn take_unmade(&self) -> Vec<NewPlace> {
         std::mem::take(&mut sys::lock_mutex(&self.unmade))
     }
 
@@ -155,6 +161,13 @@ impl<'a> Session<'a> {
         let mut renewed = sys::lock_mutex(&self.renewed);
         renewed.insert(facts.id(), facts);
     }
+}
+
+/// What a path leads to.
+pub(super) struct FoundFile {
+    pub place: DirEntryHandle,
+    pub facts: StatFacts,
+    pub behind: Behind,
 }
 
 /// A file that is open, locked and leased.
@@ -186,7 +199,29 @@ pub(super) struct LockedKeeper {
 impl LeasedFile {
     /// Fails if the file is not what it was, or somebody wants to write to it.
     pub fn require_unchanged(&self) -> Result<(), RefusalReason> {
-        match self.is_unchanged().map_err(cannot("stat"))? {
+        let is_same = self.is_unchanged().map_err(cannot("stat"))?;
+        self.require(is_same)
+    }
+
+    /// Fails unless a name leads to the file, which has the bytes that were compared, and to which nobody wants to write.
+    pub fn require_at(&self, place: &DirEntryHandle, called: &OsStr) -> Result<(), RefusalReason> {
+        self.require_found(place.facts_of(called).map_err(cannot("stat"))?)
+    }
+
+    /// The same, whatever name leads to the file.
+    pub fn require_named(&self) -> Result<(), RefusalReason> {
+        self.require_found(Some(StatFacts::of(&self.file).map_err(cannot("stat"))?))
+    }
+
+    fn require_found(&self, found: Option<StatFacts>) -> Result<(), RefusalReason> {
+        let expected = self.facts();
+        let found = found.filter(|found| found.id() == expected.id() && found.names > 0);
+        let found = found.ok_or(RefusalReason::Replaced)?;
+        self.require(found.is_but_for_names(&expected))
+    }
+
+    fn require(&self, is_same: bool) -> Result<(), RefusalReason> {
+        match is_same {
             false => Err(RefusalReason::ChangedMeanwhile),
             true if !self.is_alone() => Err(RefusalReason::OPENING),
             true => Ok(()),
@@ -200,28 +235,6 @@ impl LeasedFile {
     pub fn renew(&self) -> Result<(), RefusalReason> {
         let is_ours = self.held.renew().map_err(cannot("stat"))?;
         is_ours.then_some(()).ok_or(RefusalReason::ChangedMeanwhile)
-    }
-}
-
-impl LockedKeeper {
-    /// Fails unless the file has a name and the bytes that were compared, and nobody wants to write to it.
-    pub fn require_bytes(&self) -> Result<(), RefusalReason> {
-        let why = match StatFacts::of(&self.held.file) {
-            Err(error) => cannot("stat")(error),
-            Ok(now) if now.names == 0 => RefusalReason::Replaced,
-            Ok(now) if !now.is_but_for_names(&self.held.facts()) => RefusalReason::ChangedMeanwhile,
-            Ok(_) if !self.held.is_alone() => RefusalReason::OPENING,
-            Ok(_) => return Ok(()),
-        };
-        Err(of_kept(&self.place.path)(why))
-    }
-
-    /// Fails unless its name still leads to the file.
-    pub fn require_named(&self) -> Result<(), RefusalReason> {
-        let found = self.place.facts().map_err(cannot("stat"))?;
-        let is_named = found.is_some_and(|found| found.id() == self.held.facts().id());
-        let why = || of_kept(&self.place.path)(RefusalReason::Replaced);
-        is_named.then_some(()).ok_or_else(why)
     }
 }
 
@@ -253,23 +266,17 @@ impl Session<'_> {
         self.compare(kept, held)
     }
 
-    /// Opens a file that was found with these facts, and keeps writers out. Fails if the file has changed.
-    pub fn hold(
-        &self,
-        place: &DirEntryHandle,
-        found: &StatFacts,
-        expected: &FileState,
-    ) -> Result<LeasedFile, RefusalReason> {
+    /// Opens a file that was found, and keeps writers out. Fails if the file has changed.
+    pub fn hold(&self, found: &FoundFile, expected: &FileState) -> Result<LeasedFile, RefusalReason> {
         // It was looked at before: opening a device may have effects, and opening a file breaks leases.
-        if found.kind != FileType::RegularFile {
+        if found.facts.kind != FileType::RegularFile {
             return Err(RefusalReason::NotRegular);
         }
-        let behind = self.behind(place, found)?;
-        if !self.is_expected(expected, found) {
+        if !self.is_expected(expected, &found.facts) {
             return Err(RefusalReason::Changed);
         }
-        let file = Arc::new(place.open().map_err(cannot("open"))?);
-        self.require_proof(&behind)?;
+        let file = Arc::new(found.place.open().map_err(cannot("open"))?);
+        self.require_proof(&found.behind)?;
         // On network file systems, a lock would keep the file from being read again by its new name.
         let held = if self.options.without_leases {
             Held::unlocked(file).map(Some)
@@ -279,7 +286,12 @@ impl Session<'_> {
         let held = held.map_err(cannot("lock"))?;
         let mut held = held.ok_or(RefusalReason::LOCKED)?;
         // Mappings are asked for in `require_unmapped`, for many files at once.
-        let scope = behind.leases.as_ref().ok().filter(|_| !self.options.without_leases);
+        let scope = found
+            .behind
+            .leases
+            .as_ref()
+            .ok()
+            .filter(|_| !self.options.without_leases);
         let kept_out = scope.map(|scope| held.keep_out(LeaseKind::AgainstWriters, Some(*scope)));
         match kept_out.transpose() {
             Ok(_) => {}
@@ -290,6 +302,7 @@ impl Session<'_> {
         if facts.kind != FileType::RegularFile || !self.is_expected(expected, &facts) {
             return Err(RefusalReason::Changed);
         }
+        let behind = found.behind.clone();
         Ok(LeasedFile { held, behind })
     }
 
@@ -299,8 +312,8 @@ impl Session<'_> {
     }
 
     fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<LockedKeeper, RefusalReason> {
-        let (place, found) = directories.found(&step.keep.path)?;
-        let held = Arc::new(self.hold(&place, &found, &step.keep.state)?);
+        let found = self.find(&step.keep.path, directories)?;
+        let held = Arc::new(self.hold(&found, &step.keep.state)?);
         let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
         // Names are removed whatever the bytes are.
         let (content, digest) = match self.action {
@@ -310,7 +323,7 @@ impl Session<'_> {
         Ok(LockedKeeper {
             born_ns: born_ns(&held.file),
             held,
-            place,
+            place: found.place,
             attributes,
             content,
             digest,
@@ -379,38 +392,35 @@ fn read_whole<'b>(file: &File, bytes: u64, block: &'b mut Vec<u8>) -> Result<&'b
 }
 
 impl Session<'_> {
-    /// Why two names, with what they lead to, may be of one file, whether or not their numbers differ. Their file systems are known.
-    pub fn one_file(
-        &self,
-        (kept, kept_facts): (&DirEntryHandle, &StatFacts),
-        (place, facts): (&DirEntryHandle, &StatFacts),
-    ) -> Option<RefusalReason> {
-        let keep = || kept.path.clone();
-        if kept_facts.id() == facts.id() {
+    /// Why two paths may be of one file, whether or not the numbers of what they lead to differ.
+    pub fn one_file(&self, kept: &FoundFile, file: &FoundFile) -> Option<RefusalReason> {
+        let keep = || kept.place.path.clone();
+        let (one, other) = (&kept.facts, &file.facts);
+        if one.id() == other.id() {
             return Some(RefusalReason::IsKept(keep()));
         }
         // A file that shares blocks with itself loses nothing.
-        if kept_facts.device == facts.device || *self.action == Action::Reflink {
+        if one.device == other.device || *self.action == Action::Reflink {
             return None;
         }
         // An overlay shows files of its layers, perhaps with metadata of its own.
-        if self.is_overlay(kept_facts) || self.is_overlay(facts) {
+        if kept.behind.system.is_overlay || file.behind.system.is_overlay {
             return Some(RefusalReason::MayBeKept(keep()));
         }
         // One image may be mounted through two devices. Then one may show what was there before the other changed it.
-        let identity = |facts: &StatFacts| self.systems.known(facts.device).and_then(|behind| behind.identity);
-        let is_one_system = || identity(kept_facts).is_some_and(|one| Some(one) == identity(facts));
+        let identity = kept.behind.identity;
+        let is_one_system = identity.is_some() && identity == file.behind.identity;
         let same = |facts: &StatFacts| (facts.modified_ns, facts.changed_ns);
         // Where identities tell nothing apart, as those of images with UUIDs of zeros and those that btrfs makes for a second device, it is
         // when the file was made.
-        let is_made_at_once = || match (kept.open(), place.open()) {
+        let is_made_at_once = || match (kept.place.open(), file.place.open()) {
             (Ok(kept), Ok(file)) => {
                 let born = born_ns(&file);
-                born == born_ns(&kept) && (born.is_some() || same(kept_facts) == same(facts))
+                born == born_ns(&kept) && (born.is_some() || same(one) == same(other))
             }
             _ => true,
         };
-        let is_alike = (kept_facts.inode, kept_facts.bytes) == (facts.inode, facts.bytes);
-        (is_one_system() || is_alike && is_made_at_once()).then(|| RefusalReason::MayBeKept(keep()))
+        let is_alike = (one.inode, one.bytes) == (other.inode, other.bytes);
+        (is_one_system || is_alike && is_made_at_once()).then(|| RefusalReason::MayBeKept(keep()))
     }
 }

@@ -75,17 +75,6 @@ impl Written {
     }
 }
 
-/// How a journal ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Its run, and undoing it, ended.
-    Whole,
-    /// Its run was killed.
-    KilledRun,
-    /// An undo was killed while it restored files.
-    KilledUndo,
-}
-
 fn failed<'a>(path: &'a Path, action: &'static str) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error {
         path: path.to_owned(),
@@ -154,7 +143,7 @@ pub(super) fn after_all(directory: &Path, now: SystemTime) -> Result<String, Err
 
 impl RunJournal {
     /// Makes the journal of a run that begins.
-    pub fn make(directory: &Path, action: &Action, run: &str, watch: &dyn Watch) -> Result<Self, Error> {
+    pub fn make(directory: &Path, action: &Action, watch: &dyn Watch) -> Result<Self, Error> {
         let is_new = !directory.exists();
         require_private(directory)?;
         let mut builder = DirBuilder::new();
@@ -176,7 +165,6 @@ impl RunJournal {
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let header = JournalHeader {
             version: RunRecord::VERSION,
-            run: run.to_owned(),
             machine,
             id_maps: sys::id_maps().map(|maps| maps.text),
             process: std::process::id(),
@@ -309,22 +297,11 @@ impl RunJournal {
         RunRecord::of(&text).map_err(failed(&self.path, "cannot read the journal"))
     }
 
-    /// How it ends: only the end of the file is read.
-    pub fn ending(&self) -> Ending {
+    /// Whether its last line is the end of its run: only the end of the file is read.
+    pub fn has_end(&self) -> bool {
         let tail = self.tail(64 << 10).unwrap_or_default();
         let mut lines = tail.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        match lines.next().and_then(JournalLine::of) {
-            Some(JournalLine::End { .. }) => Ending::Whole,
-            // The lines of an undo follow the end, if there is one.
-            Some(last @ (JournalLine::Restoring { .. } | JournalLine::Undone { .. } | JournalLine::Tried)) => {
-                match self.read() {
-                    Ok(lines) if !lines.is_complete => Ending::KilledRun,
-                    _ if matches!(last, JournalLine::Restoring { .. }) => Ending::KilledUndo,
-                    _ => Ending::Whole,
-                }
-            }
-            _ => Ending::KilledRun,
-        }
+        matches!(lines.next().and_then(JournalLine::of), Some(JournalLine::End { .. }))
     }
 
     fn tail(&self, bytes: u64) -> io::Result<Vec<u8>> {
@@ -400,10 +377,10 @@ pub fn list(state_directory: &Path) -> Result<(Vec<PastRun>, Vec<Error>), Error>
                 continue;
             }
         };
-        let is_done = |entry: &&StepRecord| lines.outcomes.contains_key(&entry.number);
+        let is_done = |entry: &&StepRecord| entry.outcome.is_some();
         let done: Vec<&StepRecord> = lines.undoable().filter(is_done).collect();
         let directories = done.iter().filter(|entry| entry.step.file.is_directory).count() as u64;
-        let undone = done.iter().filter(|entry| lines.is_undone(entry)).count();
+        let undone = done.iter().filter(|entry| entry.is_undone).count();
         found.push(PastRun {
             path,
             started: lines.header.started(),

@@ -17,8 +17,8 @@ use seekless::files::{self, Attributes, XattrRole, make_new, shared_bytes};
 use seekless_sys::{self as sys, Directory, Protection, Support};
 
 use super::dir_handle::{DirEntryHandle, Directories};
-use super::hold::{LeasedFile, LockedKeeper, Session};
-use super::record::{OldFile, StepName, StepRecord, TRASHED_FILES};
+use super::hold::{FoundFile, LeasedFile, LockedKeeper, Session};
+use super::record::{NameChange, NewPlace, OldFile, StepName, StepRecord, TRASHED_FILES};
 use super::{ActingOptions, Action, NothingToGain, RefusalReason, Step, StepOutcome, Unwatched, cannot, of_kept};
 use crate::Stop;
 use crate::threads::in_parts;
@@ -37,10 +37,10 @@ pub fn check(action: &Action, steps: &[Step], options: &ActingOptions) -> Vec<(u
     let session = Session::new(action, options, &stop, &Unwatched);
     let threads = ProcessFacts::here().processors;
     let parts = in_parts(threads, steps.len(), AT_ONCE, |part| {
-        let directories = Directories::default();
+        let (session, directories) = (&session, &Directories::default());
         let refused = |number: usize| {
             directories.close_many();
-            refused(&steps[number], &session, &directories).err()
+            Prover { session, directories }.refused(&steps[number]).err()
         };
         part.filter_map(|number| Some((number, refused(number)?)))
             .collect::<Vec<_>>()
@@ -62,158 +62,327 @@ pub fn lacking(action: &Action, options: &ActingOptions, path: &Path) -> Option<
         .err()
 }
 
-/// Fails with the reason why a step will not be done.
-fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<(), StepOutcome> {
-    if step.file.is_directory {
-        examine_directory(step, session, directories)?;
-        return Ok(());
-    }
-    let examined = examine((0, ""), step, None, session, directories)?;
-    if !session.is_expected(&step.keep.state, &examined.kept_facts) {
-        return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
-    }
-    let is_reflink = *session.action == Action::Reflink;
-    if is_reflink
-        && is_doubtful(step)
-        && let (Ok(own), Ok(kept)) = (examined.places[0].open(), examined.kept.open())
-    {
-        require_own_blocks(&own, &kept)?;
-    }
-    if *session.action == Action::Hardlink {
-        require_changeable(&step.keep.path).map_err(of_kept(&step.keep.path))?;
-    }
-    if let Some(behind) = session.systems.known(examined.facts.device) {
-        session.require_ability(&behind)?;
-        if behind.is_read_only {
+/// The paths of a step.
+struct Examined {
+    /// The paths that are acted on: at least one.
+    files: Vec<FoundFile>,
+    /// What is done with each.
+    names: Vec<StepName>,
+    kept: FoundFile,
+}
+
+/// What looking at steps needs.
+pub(super) struct Prover<'a> {
+    pub session: &'a Session<'a>,
+    pub directories: &'a Directories,
+}
+
+impl Prover<'_> {
+    /// Fails with the reason why a step will not be done.
+    fn refused(&self, step: &Step) -> Result<(), StepOutcome> {
+        if step.file.is_directory {
+            self.examine_directory(step)?;
+            return Ok(());
+        }
+        let Examined { files, kept, .. } = self.examine(0, step, None)?;
+        let (action, session, file) = (self.session.action, self.session, &files[0]);
+        if !session.is_expected(&step.keep.state, &kept.facts) {
+            return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
+        }
+        let is_reflink = *action == Action::Reflink;
+        if is_reflink
+            && is_doubtful(step)
+            && let (Ok(own), Ok(kept)) = (file.place.open(), kept.place.open())
+        {
+            require_own_blocks(&own, &kept)?;
+        }
+        if *action == Action::Hardlink {
+            require_changeable(&step.keep.path).map_err(of_kept(&step.keep.path))?;
+        }
+        session.require_ability(&file.behind)?;
+        if file.behind.is_read_only {
             return Err(RefusalReason::ReadOnly.into());
         }
-    }
-    for place in &examined.places {
-        require_changeable(&place.path)?;
-        if !is_reflink {
-            require_changeable_directory(&place.path)?;
-        }
-        session.require_access(place, examined.facts.owner)?;
-    }
-    // They are read again from the open files.
-    if session.action.is_undone_by_copying() {
-        let [own, kept] = [
-            (&examined.places[0], examined.facts),
-            (&examined.kept, examined.kept_facts),
-        ]
-        .map(|(place, facts)| attributes(place, &facts));
-        session.require_restorable(&own)?;
-        keeps_rights(session.action, &own, &kept)?;
-    }
-    // Whoever removes names wants them gone, whatever that frees.
-    if session.action.makes_links() && examined.facts.names > step.file.paths.len() as u64 {
-        return Err(NothingToGain::OtherNames.into());
-    }
-    Ok(())
-}
-
-/// The names of a step, and what they lead to: the file that was found, and the kept one.
-struct Examined {
-    places: Vec<DirEntryHandle>,
-    /// How many directories are made for each.
-    made: Vec<u64>,
-    /// The trash that the file is moved to.
-    trash: Option<PathBuf>,
-    facts: StatFacts,
-    kept: DirEntryHandle,
-    kept_facts: StatFacts,
-}
-
-/// Looks at the names of a step. Fails with the reason why it will not be done, as far as that is known without opening files.
-/// The kept file may be open. The number of the step and the run give names to what is moved.
-fn examine(
-    (number, run): (u64, &str),
-    step: &Step,
-    open: Option<&LockedKeeper>,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> Result<Examined, StepOutcome> {
-    let action = session.action;
-    let found = |path: &Path| {
-        let (place, facts) = directories.found(path)?;
-        session.require_proof(&session.behind(&place, &facts)?)?;
-        Ok::<_, RefusalReason>((place, facts))
-    };
-    let of_kept = of_kept(&step.keep.path);
-    let (kept, kept_facts) = match open.filter(|open| open.place.path == step.keep.path) {
-        Some(open) => (open.place.clone(), open.held.facts()),
-        None => found(&step.keep.path).map_err(&of_kept)?,
-    };
-    session.require_lease(&kept_facts).map_err(&of_kept)?;
-    // Its owner could remove it, and with it the last copy.
-    if *action != Action::Reflink {
-        let is_trusted = session.require_owner(&kept, &kept_facts);
-        is_trusted
-            .and_then(|()| session.require_own_target(&kept))
-            .map_err(&of_kept)?;
-    }
-    let mut places = Vec::with_capacity(step.file.paths.len());
-    let mut first = None;
-    for path in &step.file.paths {
-        let (place, facts) = found(path)?;
-        if !session.is_expected(&step.file.state, &facts) {
-            return Err(RefusalReason::Changed.into());
-        }
-        session.require_owner(&place, &facts)?;
-        session.require_lease(&facts)?;
-        let touched: &[&StatFacts] = match action {
-            Action::Hardlink => &[&facts, &kept_facts],
-            Action::Reflink => &[],
-            _ => &[&facts],
-        };
-        session.require_removable(&place, touched)?;
-        if action.is_on_one_file_system() && !session.are_on_one_file_system(&facts, &kept_facts) {
-            return Err(RefusalReason::OtherFileSystem(step.keep.path.clone()).into());
-        }
-        places.push(place);
-        first.get_or_insert(facts);
-    }
-    let facts = first.ok_or(RefusalReason::NotPlain)?;
-    let trash = match action {
-        Action::Trash { home } => Some(trash_of(home, &places[0], session, directories)?),
-        _ => None,
-    };
-    let mut made = Vec::with_capacity(places.len());
-    for (place, name) in places
-        .iter()
-        .zip(StepName::all(action, run, number, step, trash.as_ref()))
-    {
-        made.push(match &name.moved_to {
-            Some(path) => {
-                let made = missing(path, place, session, directories)?;
-                require_room(path, place, made, session, directories)?;
-                made
+        for FoundFile { place, .. } in &files {
+            require_changeable(&place.path)?;
+            if !is_reflink {
+                require_changeable_directory(&place.path)?;
             }
-            None => 0,
-        });
+            session.require_access(place, file.facts.owner)?;
+        }
+        // They are read again from the open files.
+        if action.is_undone_by_copying() {
+            let [own, kept] = [file, &kept].map(attributes);
+            session.require_restorable(&own)?;
+            keeps_rights(action, &own, &kept)?;
+        }
+        // Whoever removes names wants them gone, whatever that frees.
+        if action.makes_links() && file.facts.names > step.file.paths.len() as u64 {
+            return Err(NothingToGain::OtherNames.into());
+        }
+        Ok(())
     }
-    let is_broken_up = |facts: &StatFacts| facts.names > 1 && session.is_overlay(facts);
-    if is_broken_up(&facts) || *action == Action::Hardlink && is_broken_up(&kept_facts) {
-        return Err(RefusalReason::OverlayLinks.into());
+
+    /// Looks at the names of a step. Fails with the reason why it will not be done, as far as that is known without opening files.
+    /// The kept file may be open. The number of the step names what is moved.
+    fn examine(&self, number: u64, step: &Step, open: Option<&LockedKeeper>) -> Result<Examined, RefusalReason> {
+        let action = self.session.action;
+        let kept = self.examine_kept(step, open).map_err(of_kept(&step.keep.path))?;
+        let files = self.examine_file(step, &kept)?;
+        let names = self.examine_names(number, step, &files)?;
+        let is_broken_up = |found: &FoundFile| found.facts.names > 1 && found.behind.system.is_overlay;
+        if is_broken_up(&files[0]) || *action == Action::Hardlink && is_broken_up(&kept) {
+            return Err(RefusalReason::OverlayLinks);
+        }
+        if *action == Action::Names {
+            require_another_name(step, &files[0].facts, &kept.facts)?;
+        } else if let Some(why) = self.session.one_file(&kept, &files[0]) {
+            return Err(why);
+        }
+        require_one_mount(action, &files, &kept.place)?;
+        for FoundFile { place, .. } in files.iter().filter(|_| *action != Action::Reflink) {
+            require_project(place, place)?;
+        }
+        keeps_mount(action, &files[0].place, &kept.place)?;
+        Ok(Examined { files, names, kept })
     }
-    if *action == Action::Names {
-        require_another_name(step, &facts, &kept_facts)?;
-    } else if let Some(why) = session.one_file((&kept, &kept_facts), (&places[0], &facts)) {
-        return Err(why.into());
+
+    /// Looks at a path of a step.
+    fn examine_path(&self, path: &Path) -> Result<FoundFile, RefusalReason> {
+        let found = self.session.find(path, self.directories)?;
+        self.session.require_proof(&found.behind)?;
+        self.session.require_lease(&found.facts)?;
+        Ok(found)
     }
-    require_one_mount(action, &places, &kept)?;
-    for place in places.iter().filter(|_| *action != Action::Reflink) {
-        require_project(place, place)?;
+
+    /// Looks at the kept file, which may be open.
+    fn examine_kept(&self, step: &Step, open: Option<&LockedKeeper>) -> Result<FoundFile, RefusalReason> {
+        let kept = match open.filter(|open| open.place.path == step.keep.path) {
+            Some(open) => FoundFile {
+                place: open.place.clone(),
+                facts: open.held.facts(),
+                behind: open.held.behind.clone(),
+            },
+            None => self.examine_path(&step.keep.path)?,
+        };
+        // Its owner could remove it, and with it the last copy.
+        if *self.session.action != Action::Reflink {
+            self.session.require_owner(&kept)?;
+            self.session.require_own_target(&kept.place)?;
+        }
+        Ok(kept)
     }
-    keeps_mount(action, &places[0], &kept)?;
-    Ok(Examined {
-        places,
-        made,
-        trash,
-        facts,
-        kept,
-        kept_facts,
-    })
+
+    /// Looks at the paths of the file that is acted on.
+    fn examine_file(&self, step: &Step, kept: &FoundFile) -> Result<Vec<FoundFile>, RefusalReason> {
+        let (action, session) = (self.session.action, self.session);
+        let examine = |path: &PathBuf| {
+            let found = self.examine_path(path)?;
+            if !session.is_expected(&step.file.state, &found.facts) {
+                return Err(RefusalReason::Changed);
+            }
+            session.require_owner(&found)?;
+            let touched: &[&StatFacts] = match action {
+                Action::Hardlink => &[&found.facts, &kept.facts],
+                Action::Reflink => &[],
+                _ => &[&found.facts],
+            };
+            session.require_removable(&found.place, touched)?;
+            if action.is_on_one_file_system() && !session.are_on_one_file_system(&found, kept) {
+                return Err(RefusalReason::OtherFileSystem(step.keep.path.clone()));
+            }
+            Ok(found)
+        };
+        let files: Vec<_> = step.file.paths.iter().map(examine).collect::<Result<_, _>>()?;
+        if files.is_empty() {
+            Err(RefusalReason::NotPlain)
+        } else {
+            Ok(files)
+        }
+    }
+
+    /// Decides what is done with each name of a file. Fails if it cannot be moved to its new place.
+    fn examine_names(&self, number: u64, step: &Step, files: &[FoundFile]) -> Result<Vec<StepName>, RefusalReason> {
+        let trash = match self.session.action {
+            Action::Trash { home } => Some(self.trash_of(home, &files[0].place)?),
+            _ => None,
+        };
+        let name = |(at, FoundFile { place, .. }): (usize, &FoundFile)| {
+            let temporary = self.session.temporary(number, at);
+            let (paths, names) = ((&*place.path, &*step.keep.path), (&*self.session.run, &*temporary));
+            let mut change = NameChange::of(self.session.action, paths, names, trash.as_deref());
+            if let NameChange::Moved(new) = &mut change {
+                new.made = self.missing(&new.to, place)?;
+                self.require_room(new, place)?;
+            }
+            Ok::<_, RefusalReason>(StepName {
+                path: place.path.clone(),
+                temporary,
+                change,
+            })
+        };
+        files.iter().enumerate().map(name).collect()
+    }
+
+    /// The trash for a file: that of the user if it is on the same file system, else the one in the topmost directory of the file's.
+    fn trash_of(&self, home: &Path, place: &DirEntryHandle) -> Result<PathBuf, RefusalReason> {
+        if self.missing(&home.join(TRASHED_FILES).join("name"), place).is_ok() {
+            return Ok(home.to_owned());
+        }
+        let device = |place: &DirEntryHandle| StatFacts::of(&*place.directory).ok().map(|facts| facts.device);
+        let mut top = place.path.parent().unwrap_or(&place.path);
+        while let Ok(inside) = self.directories.place(top) {
+            if inside.limits.mount != place.limits.mount || device(&inside) != device(place) {
+                break;
+            }
+            top = top.parent().unwrap_or(top);
+        }
+        let (user, shared) = (sys::effective_user(), top.join(".Trash"));
+        let found = self.directories.place(&shared).and_then(|place| place.facts());
+        // Everybody may write to it, so only the sticky bit keeps what is in it.
+        let is_safe = |facts: StatFacts| facts.kind == FileType::Directory && facts.mode & 0o1000 != 0;
+        let has_shared = found.map_err(cannot("stat"))?.is_some_and(is_safe);
+        if has_shared {
+            return Ok(shared.join(user.to_string()));
+        }
+        Ok(top.join(format!(".Trash-{user}")))
+    }
+
+    /// How many of the last directories are missing of a path to which a file is moved, the one that was named as target among them. Fails
+    /// if it cannot be moved there: on another file system or mount, where something has that path, and for root where another user
+    /// decides what names lead to.
+    fn missing(&self, path: &Path, from: &DirEntryHandle) -> Result<u64, RefusalReason> {
+        let device = |place: &DirEntryHandle| StatFacts::of(&*place.directory).map(|facts| facts.device);
+        let mut count = 0;
+        for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
+            match self.directories.place(path) {
+                Ok(place) => {
+                    let failed = cannot(format!("stat {}", visible_path(above)));
+                    if device(&place).map_err(&failed)? != device(from).map_err(failed)? {
+                        return Err(RefusalReason::OtherFileSystem(above.to_owned()));
+                    }
+                    if place.limits.mount != from.limits.mount {
+                        return Err(RefusalReason::OtherMount(above.to_owned()));
+                    }
+                    self.session.require_private(&place)?;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => count += 1,
+                Err(error) => return Err(cannot(format!("open {}", visible_path(above)))(error)),
+            }
+        }
+        Ok(count)
+    }
+
+    /// Fails if a file cannot get the name to which it is moved.
+    fn require_room(&self, new: &NewPlace, place: &DirEntryHandle) -> Result<(), RefusalReason> {
+        let existing = new.to.ancestors().nth(new.made as usize).unwrap_or(&new.to);
+        let there = self.directories.place(existing);
+        let there = there.map_err(cannot("open its new directory"))?;
+        if new.made == 0 && there.facts().map_err(cannot("stat"))?.is_some() {
+            return Err(RefusalReason::Of(new.to.clone(), RefusalReason::NameTaken.into()));
+        }
+        require_project(place, &there)?;
+        let allowed = self.session.require_access(&there, self.session.user);
+        allowed.map_err(|why| RefusalReason::Of(new.to.clone(), why.into()))
+    }
+
+    /// Proves that a step may be done, and collects what the journal says of it.
+    pub fn prepare(&self, number: u64, step: &Step, kept: &Arc<LockedKeeper>) -> Result<ProvenStep, StepOutcome> {
+        let action = self.session.action;
+        let examined = self.examine(number, step, Some(kept))?;
+        if examined.kept.facts.id() != kept.held.facts().id() {
+            return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
+        }
+        let first = &examined.files[0];
+        let held = match action {
+            Action::Names => Arc::clone(&kept.held),
+            _ => Arc::new(self.session.hold(first, &step.file.state)?),
+        };
+        let old = OldFile::of(&held.file)?;
+        self.session.require_restorable(&old.attributes)?;
+        keeps_rights(action, &old.attributes, &kept.attributes)?;
+        if *action != Action::Names {
+            self.session.compare(kept, &held)?;
+        }
+        let entry = StepRecord {
+            digest: kept.digest.clone(),
+            keep_born_ns: kept.born_ns,
+            keep_volume: examined.kept.place.limits.volume.to_string(),
+            ..StepRecord::new(number, step, &first.place.limits.volume, old, examined.names)
+        };
+        self.session.require_trial(&first.place, &entry)?;
+        let own_bytes = if *action == Action::Reflink {
+            // After sharing, its data has no block that is not the kept file's. Asking again takes btrfs longer than sharing.
+            if self.session.options.is_fresh && !is_doubtful(step) {
+                step.own_bytes
+            } else {
+                require_own_blocks(&held.file, &kept.held.file)?
+            }
+        } else {
+            let shared = held.behind.system.may_share.then(|| shared_bytes(&held.file));
+            let shared = shared.and_then(Result::ok).flatten().unwrap_or(0);
+            held.facts().allocated_bytes.saturating_sub(shared)
+        };
+        Ok(ProvenStep {
+            places: examined.files.into_iter().map(|found| found.place).collect(),
+            entry,
+            files: Some(ProvenFiles {
+                held,
+                kept: Arc::clone(kept),
+                own_bytes,
+            }),
+        })
+    }
+
+    /// Opens the directory of a step. Fails with the reason why it will stay, as far as this is known while files are in it.
+    fn examine_directory(&self, step: &Step) -> Result<(DirEntryHandle, File), RefusalReason> {
+        let [path] = &step.file.paths[..] else {
+            return Err(RefusalReason::NotPlain);
+        };
+        let found = self.session.find(path, self.directories)?;
+        let (facts, place) = (found.facts, &found.place);
+        if facts.kind != FileType::Directory || facts.id() != step.file.state.id() {
+            return Err(RefusalReason::OtherFile);
+        }
+        self.session.require_owner(&found)?;
+        self.session.require_removable(place, &[&facts])?;
+        if found.behind.is_read_only {
+            return Err(RefusalReason::ReadOnly);
+        }
+        require_changeable(path)?;
+        require_changeable_directory(path)?;
+        let opened = place.directory.open_directory(&place.name);
+        let file = opened.and_then(|directory| directory.open_plain(OsStr::new("."), sys::Access::Read));
+        let file = file.map_err(cannot("open"))?;
+        if StatFacts::of(&file).map_err(cannot("stat"))?.id() != facts.id() {
+            return Err(RefusalReason::OtherFile);
+        }
+        if seekless_sys::is_mount_root(&file) {
+            return Err(RefusalReason::OtherMount(path.parent().unwrap_or(path).to_owned()));
+        }
+        Ok((found.place, file))
+    }
+
+    /// Collects what the journal says of a directory.
+    pub fn prepare_directory(&self, number: u64, step: &Step) -> Result<ProvenStep, RefusalReason> {
+        let (place, file) = self.examine_directory(step)?;
+        let mut old = OldFile::of(&file)?;
+        // Files were moved out of it since.
+        let modified_ns = step.file.state.modified_ns;
+        let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
+        old.modified = (modified_ns.div_euclid(1_000_000_000), nanoseconds);
+        let name = StepName {
+            path: place.path.clone(),
+            temporary: self.session.temporary(number, 0),
+            change: NameChange::Taken,
+        };
+        Ok(ProvenStep {
+            entry: StepRecord::new(number, step, &place.limits.volume, old, vec![name]),
+            places: vec![place],
+            files: None,
+        })
+    }
 }
 
 /// Fails unless the kept name leads to the file, too.
@@ -226,23 +395,25 @@ fn require_another_name(step: &Step, facts: &StatFacts, kept: &StatFacts) -> Res
 }
 
 /// The attributes of a file that is not open.
-fn attributes(place: &DirEntryHandle, facts: &StatFacts) -> Attributes {
-    let name = CString::new(place.name.as_bytes()).unwrap_or_default();
-    let extended = sys::extended_attributes_at(place.directory.as_fd(), &name);
-    Attributes::new(facts, extended.ok().and_then(Support::available))
+fn attributes(found: &FoundFile) -> Attributes {
+    let name = CString::new(found.place.name.as_bytes()).unwrap_or_default();
+    let extended = sys::extended_attributes_at(found.place.directory.as_fd(), &name);
+    Attributes::new(&found.facts, extended.ok().and_then(Support::available))
 }
 
 /// Fails if undo would have to link names of a file across mounts, or a hard link would cross them.
-fn require_one_mount(action: &Action, places: &[DirEntryHandle], kept: &DirEntryHandle) -> Result<(), RefusalReason> {
-    let is_elsewhere = |place: &DirEntryHandle| place.limits.mount != places[0].limits.mount;
+fn require_one_mount(action: &Action, files: &[FoundFile], kept: &DirEntryHandle) -> Result<(), RefusalReason> {
+    let mut places = files.iter().map(|found| &found.place);
+    let first = &files[0].place;
+    let is_elsewhere = |place: &DirEntryHandle| place.limits.mount != first.limits.mount;
     match action {
         // Two mounts may show one name.
-        Action::Names if !places.iter().all(|place| place.limits.mount == kept.limits.mount) => {
+        Action::Names if !places.all(|place| place.limits.mount == kept.limits.mount) => {
             Err(RefusalReason::OtherMount(kept.path.clone()))
         }
         Action::Hardlink if is_elsewhere(kept) => Err(RefusalReason::OtherMount(kept.path.clone())),
-        _ if action.is_undone_by_copying() && places.iter().any(is_elsewhere) => {
-            Err(RefusalReason::OtherMount(places[0].path.clone()))
+        _ if action.is_undone_by_copying() && places.any(is_elsewhere) => {
+            Err(RefusalReason::OtherMount(first.path.clone()))
         }
         _ => Ok(()),
     }
@@ -264,129 +435,17 @@ pub(super) struct ProvenFiles {
     pub own_bytes: u64,
 }
 
-/// Proves that a step may be done, and collects what the journal says of it. `run` is unique to this run.
-pub(super) fn prepare(
-    number: u64,
-    step: &Step,
-    kept: &Arc<LockedKeeper>,
-    run: &str,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> Result<ProvenStep, StepOutcome> {
-    let action = session.action;
-    let examined = examine((number, run), step, Some(kept), session, directories)?;
-    if examined.kept_facts.id() != kept.held.facts().id() {
-        return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
-    }
-    let first = &examined.places[0];
-    let held = match action {
-        Action::Names => Arc::clone(&kept.held),
-        _ => Arc::new(session.hold(first, &examined.facts, &step.file.state)?),
-    };
-    let old = OldFile::of(&held.file)?;
-    session.require_restorable(&old.attributes)?;
-    keeps_rights(action, &old.attributes, &kept.attributes)?;
-    if *action != Action::Names {
-        session.compare(kept, &held)?;
-    }
-    let entry = StepRecord {
-        digest: kept.digest.clone(),
-        keep_born_ns: kept.born_ns,
-        volume: Some(first.limits.volume.to_string()),
-        keep_volume: Some(examined.kept.limits.volume.to_string()),
-        ..StepRecord::new(action, run, number, step, (examined.made, examined.trash), old)
-    };
-    session.require_trial(first, &entry)?;
-    let own_bytes = if *action == Action::Reflink {
-        // After sharing, its data has no block that is not the kept file's. Asking again takes btrfs longer than sharing.
-        if session.options.is_fresh && !is_doubtful(step) {
-            step.own_bytes
-        } else {
-            require_own_blocks(&held.file, &kept.held.file)?
-        }
-    } else {
-        let shared = held.behind.system.may_share.then(|| shared_bytes(&held.file));
-        let shared = shared.and_then(Result::ok).flatten().unwrap_or(0);
-        held.facts().allocated_bytes.saturating_sub(shared)
-    };
-    Ok(ProvenStep {
-        places: examined.places,
-        entry,
-        files: Some(ProvenFiles {
-            held,
-            kept: Arc::clone(kept),
-            own_bytes,
-        }),
-    })
-}
-
-/// Opens the directory of a step. Fails with the reason why it will stay, as far as this is known while files are in it.
-fn examine_directory(
-    step: &Step,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> Result<(DirEntryHandle, File), RefusalReason> {
-    let [path] = &step.file.paths[..] else {
-        return Err(RefusalReason::NotPlain);
-    };
-    let (place, found) = directories.found(path)?;
-    if found.kind != FileType::Directory || found.id() != step.file.state.id() {
-        return Err(RefusalReason::OtherFile);
-    }
-    session.require_owner(&place, &found)?;
-    session.require_removable(&place, &[&found])?;
-    if session.behind(&place, &found)?.is_read_only {
-        return Err(RefusalReason::ReadOnly);
-    }
-    require_changeable(path)?;
-    require_changeable_directory(path)?;
-    let opened = place.directory.open_directory(&place.name);
-    let file = opened.and_then(|directory| directory.open_plain(OsStr::new("."), sys::Access::Read));
-    let file = file.map_err(cannot("open"))?;
-    if StatFacts::of(&file).map_err(cannot("stat"))?.id() != found.id() {
-        return Err(RefusalReason::OtherFile);
-    }
-    if seekless_sys::is_mount_root(&file) {
-        return Err(RefusalReason::OtherMount(path.parent().unwrap_or(path).to_owned()));
-    }
-    Ok((place, file))
-}
-
-/// Collects what the journal says of a directory.
-pub(super) fn prepare_directory(
-    number: u64,
-    step: &Step,
-    run: &str,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> Result<ProvenStep, RefusalReason> {
-    let (place, file) = examine_directory(step, session, directories)?;
-    let mut old = OldFile::of(&file)?;
-    // Files were moved out of it since.
-    let modified_ns = step.file.state.modified_ns;
-    let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
-    old.modified = (modified_ns.div_euclid(1_000_000_000), nanoseconds);
-    Ok(ProvenStep {
-        entry: StepRecord {
-            volume: Some(place.limits.volume.to_string()),
-            ..StepRecord::new(session.action, run, number, step, (vec![0], None), old)
-        },
-        places: vec![place],
-        files: None,
-    })
-}
-
 impl Session<'_> {
     /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
     /// leads to.
-    pub fn require_owner(&self, place: &DirEntryHandle, facts: &StatFacts) -> Result<(), RefusalReason> {
+    pub fn require_owner(&self, found: &FoundFile) -> Result<(), RefusalReason> {
         if !self.is_root || self.options.unsafe_owner {
             return Ok(());
         }
-        if facts.owner != 0 {
-            return Err(RefusalReason::OtherUser(facts.owner));
+        if found.facts.owner != 0 {
+            return Err(RefusalReason::OtherUser(found.facts.owner));
         }
-        self.require_private(place)
+        self.require_private(&found.place)
     }
 
     /// Fails if root would use a directory in which another user decides what names lead to.
@@ -522,35 +581,6 @@ fn require_project(from: &DirEntryHandle, directory: &DirEntryHandle) -> Result<
     }
 }
 
-/// The trash for a file: that of the user if it is on the same file system, else the one in the topmost directory of the file's.
-fn trash_of(
-    home: &Path,
-    place: &DirEntryHandle,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> Result<PathBuf, RefusalReason> {
-    if missing(&home.join(TRASHED_FILES).join("name"), place, session, directories).is_ok() {
-        return Ok(home.to_owned());
-    }
-    let device = |place: &DirEntryHandle| StatFacts::of(&*place.directory).ok().map(|facts| facts.device);
-    let mut top = place.path.parent().unwrap_or(&place.path);
-    while let Ok(inside) = directories.place(top) {
-        if inside.limits.mount != place.limits.mount || device(&inside) != device(place) {
-            break;
-        }
-        top = top.parent().unwrap_or(top);
-    }
-    let (user, shared) = (sys::effective_user(), top.join(".Trash"));
-    let found = directories.place(&shared).and_then(|place| place.facts());
-    // Everybody may write to it, so only the sticky bit keeps what is in it.
-    let is_safe = |facts: StatFacts| facts.kind == FileType::Directory && facts.mode & 0o1000 != 0;
-    let has_shared = found.map_err(cannot("stat"))?.is_some_and(is_safe);
-    if has_shared {
-        return Ok(shared.join(user.to_string()));
-    }
-    Ok(top.join(format!(".Trash-{user}")))
-}
-
 /// Fails if a file, once it is a name of the kept one or a link to it, would have other attributes, or would let somebody do
 /// more with its path.
 fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes) -> Result<(), RefusalReason> {
@@ -605,56 +635,6 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
             && (kept.mode & 0o2000 != 0
                 || is_more(of_group(kept), of_others(own))
                 || is_more(of_others(kept), of_group(own)))
-}
-
-/// How many of the last directories are missing of a path to which a file is moved, the one that was named as target among them. Fails
-/// if it cannot be moved there: on another file system or mount, where something has that path, and for root where another user
-/// decides what names lead to.
-fn missing(
-    path: &Path,
-    from: &DirEntryHandle,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> Result<u64, RefusalReason> {
-    let device = |place: &DirEntryHandle| StatFacts::of(&*place.directory).map(|facts| facts.device);
-    let mut count = 0;
-    for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
-        match directories.place(path) {
-            Ok(place) => {
-                let failed = cannot(format!("stat {}", visible_path(above)));
-                if device(&place).map_err(&failed)? != device(from).map_err(failed)? {
-                    return Err(RefusalReason::OtherFileSystem(above.to_owned()));
-                }
-                if place.limits.mount != from.limits.mount {
-                    return Err(RefusalReason::OtherMount(above.to_owned()));
-                }
-                session.require_private(&place)?;
-                return Ok(count);
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => count += 1,
-            Err(error) => return Err(cannot(format!("open {}", visible_path(above)))(error)),
-        }
-    }
-    Ok(count)
-}
-
-/// Fails if a file cannot get the name to which it is moved.
-fn require_room(
-    path: &Path,
-    place: &DirEntryHandle,
-    made: u64,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> Result<(), RefusalReason> {
-    let existing = path.ancestors().nth(made as usize).unwrap_or(path);
-    let there = directories.place(existing).map_err(cannot("open its new directory"))?;
-    if made == 0 && there.facts().map_err(cannot("stat"))?.is_some() {
-        return Err(RefusalReason::Of(path.to_owned(), RefusalReason::NameTaken.into()));
-    }
-    require_project(place, &there)?;
-    session
-        .require_access(&there, session.user)
-        .map_err(|why| RefusalReason::Of(path.to_owned(), why.into()))
 }
 
 /// Whether sharing may free other bytes than the search says: small files may be stored with their metadata, and a file may have
@@ -713,7 +693,7 @@ pub(super) fn require_undoable(action: &Action, name: &StepName) -> Result<(), R
         // A name of a protected file cannot be removed.
         require_changeable(&name.path)?;
     }
-    if let Some(to) = &name.moved_to {
+    if let NameChange::Moved(NewPlace { to, .. }) = &name.change {
         let moved = require_changeable(to).and_then(|()| require_changeable_directory(to));
         moved.map_err(|why| RefusalReason::Of(to.clone(), why.into()))?;
     }

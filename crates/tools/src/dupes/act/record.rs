@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::dir_handle::{DirEntryHandle, Directories, relative};
 use super::{Action, Ran, RefusalReason, Step, StepOutcome, TEMPORARY, cannot};
+use crate::Stop;
 use crate::json;
 use crate::walk::{ASIDE, StatFacts};
 
@@ -32,7 +33,7 @@ const TRASHED_NAME_BYTES: usize = 150;
 
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// A step, and what is known of it before it is done.
+/// A step with all that undoing it needs, which is known before it is done: a line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StepRecord {
     #[serde(rename = "step")]
@@ -44,19 +45,21 @@ pub(super) struct StepRecord {
     pub digest: String,
     /// When the kept file was made, if its file system records this.
     pub keep_born_ns: Option<i64>,
-    /// The volumes that the file and the kept file are on; journals of earlier versions do not say them.
-    #[serde(default)]
-    pub volume: Option<String>,
-    #[serde(default)]
-    pub keep_volume: Option<String>,
+    /// The volumes that the file and the kept file are on.
+    pub volume: String,
+    pub keep_volume: String,
     pub old: OldFile,
-    /// For each name of a file that is moved, how many of the last directories of its new path are made for it.
-    pub made: Vec<u64>,
-    /// The trash that it is moved to.
-    #[serde(with = "json::paths", default, skip_serializing_if = "Vec::is_empty")]
-    pub trash: Vec<PathBuf>,
-    #[serde(skip)]
+    /// What is done with each path of the file.
     pub names: Vec<StepName>,
+    /// What came of it; `None` if that was not written down.
+    #[serde(skip)]
+    pub outcome: Option<StepOutcome>,
+    /// Files that were made to undo it, the last one by the last undo.
+    #[serde(skip)]
+    pub restored: Vec<KnownFile>,
+    /// Whether an undo left nothing of it to undo.
+    #[serde(skip)]
+    pub is_undone: bool,
 }
 
 /// What undoing gives to a new file, but for its bytes.
@@ -78,19 +81,40 @@ pub(super) struct OldFile {
 }
 
 /// A name of a file, and what is done with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StepName {
+    #[serde(skip)]
     pub path: PathBuf,
     /// The temporary name, in the same directory, of the file or of what takes its place.
     pub temporary: String,
-    /// The target of the symbolic link that takes its place.
-    pub link: Option<PathBuf>,
-    /// Where it is moved to.
-    pub moved_to: Option<PathBuf>,
-    /// The file that says where it was, if it is moved to the trash.
-    pub info: Option<PathBuf>,
+    #[serde(flatten)]
+    pub change: NameChange,
+}
+
+/// What is done with a name, and so what gives it back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "lowercase")]
+pub(super) enum NameChange {
+    /// The file loses it to nothing or to the kept file, or only shares blocks. A copy of the kept file gets it back.
+    Taken,
+    /// A symbolic link takes it. A copy of the kept file gets it back.
+    Linked {
+        #[serde(with = "json::path")]
+        target: PathBuf,
+    },
+    /// The file is moved elsewhere, and moved back.
+    Moved(NewPlace),
+}
+
+/// Where a file is moved to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NewPlace {
+    #[serde(with = "json::path")]
+    pub to: PathBuf,
     /// How many of the last directories of that path are made for it.
     pub made: u64,
+    /// Whether that is a trash, in which another file says where it was.
+    pub is_trash: bool,
 }
 
 /// Where a path is moved to: below a directory, with its whole path.
@@ -98,34 +122,45 @@ pub(super) fn moved_to(to: &Path, path: &Path) -> PathBuf {
     to.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-impl StepName {
-    /// The names of a step.
-    pub fn all(action: &Action, run: &str, number: u64, step: &Step, trash: Option<&PathBuf>) -> Vec<Self> {
-        let temporary = |at| format!("{TEMPORARY}{run}-{number}-{at}");
-        let in_trash = |at, path: &Path| trash.map(|trash| in_trash_of(trash, path, &temporary(at)));
-        let name = |(at, path): (usize, &PathBuf)| Self {
-            path: path.clone(),
-            temporary: temporary(at),
-            link: match action {
-                Action::Symlink { is_absolute: true } => Some(step.keep.path.clone()),
-                Action::Symlink { is_absolute: false } => {
-                    Some(relative(path.parent().unwrap_or(Path::new("/")), &step.keep.path))
-                }
-                _ => None,
-            },
-            moved_to: match action {
-                _ if step.file.is_directory => None,
-                Action::Move { to } => Some(moved_to(to, path)),
-                Action::Quarantine => {
-                    let aside = path.with_file_name(format!("{ASIDE}{run}"));
-                    Some(aside.join(path.file_name().unwrap_or_default()))
-                }
-                _ => in_trash(at, path).map(|(file, _)| file),
-            },
-            info: in_trash(at, path).map(|(_, info)| info),
-            made: 0,
+impl NameChange {
+    /// What an action does with a path, for which another is kept. No other run uses `run` and `temporary`; `trash` is the trash of
+    /// the file.
+    pub fn of(
+        action: &Action,
+        (path, keep): (&Path, &Path),
+        (run, temporary): (&str, &str),
+        trash: Option<&Path>,
+    ) -> Self {
+        let to = match (action, trash) {
+            (Action::Symlink { is_absolute }, _) => {
+                let above = path.parent().unwrap_or(Path::new("/"));
+                let target = if *is_absolute {
+                    keep.to_owned()
+                } else {
+                    relative(above, keep)
+                };
+                return Self::Linked { target };
+            }
+            (Action::Move { to }, _) => moved_to(to, path),
+            (Action::Quarantine, _) => {
+                let aside = path.with_file_name(format!("{ASIDE}{run}"));
+                aside.join(path.file_name().unwrap_or_default())
+            }
+            (_, Some(trash)) => in_trash_of(trash, path, temporary),
+            _ => return Self::Taken,
         };
-        step.file.paths.iter().enumerate().map(name).collect()
+        let (made, is_trash) = (0, trash.is_some());
+        Self::Moved(NewPlace { to, made, is_trash })
+    }
+}
+
+impl NewPlace {
+    /// The file that says where a file in a trash was.
+    pub fn info(&self) -> Option<PathBuf> {
+        let files = self.to.parent().filter(|_| self.is_trash)?;
+        let mut name = self.to.file_name()?.to_owned();
+        name.push(".trashinfo");
+        Some(files.with_file_name(TRASHED_INFO).join(name))
     }
 }
 
@@ -186,45 +221,44 @@ impl OldFile {
 }
 
 impl StepRecord {
-    /// What is known of a step before it is done. `run` is unique to this run; `made` are the directories that are made for each
-    /// name, and `trash` the trash that it is moved to.
-    pub fn new(
-        action: &Action,
-        run: &str,
-        number: u64,
-        step: &Step,
-        (made, trash): (Vec<u64>, Option<PathBuf>),
-        old: OldFile,
-    ) -> Self {
-        let mut record = Self {
-            trash: trash.into_iter().collect(),
+    /// A step that is not done yet, on a volume.
+    pub fn new(number: u64, step: &Step, volume: &str, old: OldFile, names: Vec<StepName>) -> Self {
+        Self {
             number,
             step: step.clone(),
             digest: String::new(),
             keep_born_ns: None,
-            volume: None,
-            keep_volume: None,
+            volume: volume.to_owned(),
+            keep_volume: volume.to_owned(),
             old,
-            made,
-            names: Vec::new(),
-        };
-        record.name(action, run);
-        record
+            names,
+            outcome: None,
+            restored: Vec::new(),
+            is_undone: false,
+        }
     }
 
-    /// Names what is not written down.
-    pub fn name(&mut self, action: &Action, run: &str) {
-        self.names = StepName::all(action, run, self.number, &self.step, self.trash.first());
-        for (name, made) in self.names.iter_mut().zip(&self.made) {
-            name.made = *made;
+    /// Sets the paths of the names, which a line has once; `None` if it is damaged: a temporary name stays in its directory.
+    fn with_paths(mut self) -> Option<Self> {
+        let (names, paths) = (&mut self.names, &self.step.file.paths);
+        let is_plain = |name: &StepName| name.temporary.starts_with(TEMPORARY) && !name.temporary.contains('/');
+        let is_whole = !paths.is_empty() && names.len() == paths.len() && names.iter().all(is_plain);
+        for (name, path) in names.iter_mut().zip(paths) {
+            name.path.clone_from(path);
         }
+        is_whole.then_some(self)
     }
 
     /// The place that one of its paths names. Fails if the volume that it was on is not mounted there.
     pub fn place(&self, path: &Path, directories: &Directories) -> io::Result<DirEntryHandle> {
         let is_kept = *path == self.step.keep.path;
         let volume = if is_kept { &self.keep_volume } else { &self.volume };
-        directories.place_on(path, volume.as_deref())
+        directories.place_on(path, volume)
+    }
+
+    /// How many names of the file the step is not about.
+    pub fn links_elsewhere(&self) -> u64 {
+        self.old.links.saturating_sub(self.names.len() as u64)
     }
 
     /// The file that was acted on.
@@ -236,21 +270,36 @@ impl StepRecord {
     pub fn kept(&self) -> KnownFile {
         KnownFile::new(self.step.keep.state.id(), self.keep_born_ns)
     }
+
+    /// Whether a file has the size and the time of the one that was acted on.
+    pub fn is_as_old(&self, found: &StatFacts) -> bool {
+        let was = &self.step.file.state;
+        (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns)
+    }
+
+    /// Whether a file has the bytes that both files had.
+    ///
+    /// # Errors
+    /// It was stopped before that was known.
+    pub fn has_digest(&self, found: &StatFacts, file: &File, stop: &Stop) -> io::Result<bool> {
+        if found.bytes != self.step.file.state.bytes {
+            return Ok(false);
+        }
+        match digest_of(file, found.bytes, &mut Vec::new(), &|| !stop.is_stopped()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            digest => Ok(digest.is_ok_and(|digest| digest == self.digest)),
+        }
+    }
 }
 
-/// Where a file is in a trash, and the file that says where it was. `temporary` is a name that no other run uses.
-fn in_trash_of(trash: &Path, path: &Path, temporary: &str) -> (PathBuf, PathBuf) {
+/// Where a file is in a trash. `temporary` is a name that no other run uses.
+fn in_trash_of(trash: &Path, path: &Path, temporary: &str) -> PathBuf {
     let own = path.file_name().unwrap_or_default().as_bytes();
     let is_start = |at: &usize| own[*at] & 0xc0 != 0x80;
     let start = (own.len().saturating_sub(TRASHED_NAME_BYTES)..own.len()).find(is_start);
     let mut name = OsString::from(temporary.trim_start_matches('.').to_owned() + "-");
     name.push(OsStr::from_bytes(&own[start.unwrap_or(0)..]));
-    let mut info = name.clone();
-    info.push(".trashinfo");
-    (
-        trash.join(TRASHED_FILES).join(name),
-        trash.join(TRASHED_INFO).join(info),
-    )
+    trash.join(TRASHED_FILES).join(name)
 }
 
 /// Birth time of a file, in ns since 1970, if its file system has it. A new file with the inode number of a removed one was
@@ -288,6 +337,12 @@ impl KnownFile {
 
     pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self::new(StatFacts::of(file)?.id(), born_ns(file)))
+    }
+
+    /// Whether a name leads to this file.
+    pub fn is_at(&self, place: &DirEntryHandle, called: &OsStr) -> bool {
+        let opened = place.opened(called);
+        opened.is_some_and(|(found, file)| self.is(&found, file.as_deref()))
     }
 
     pub fn is_open(&self, file: &File) -> bool {
@@ -375,8 +430,6 @@ pub(super) enum JournalLine {
 #[derive(Serialize, Deserialize)]
 pub(super) struct JournalHeader {
     pub version: u64,
-    /// What distinguishes the temporary names of its run from those of others.
-    pub run: String,
     pub machine: Option<String>,
     /// How IDs of users and groups were mapped.
     pub id_maps: Option<String>,
@@ -396,26 +449,18 @@ impl JournalHeader {
 /// A journal that was read.
 pub(super) struct RunRecord {
     pub header: JournalHeader,
-    pub entries: Vec<StepRecord>,
-    /// Outcomes of steps, by their numbers.
-    pub outcomes: BTreeMap<u64, StepOutcome>,
-    /// Files that were made to undo a step, the last one by the last undo.
-    pub restored: BTreeMap<u64, Vec<KnownFile>>,
-    /// Steps that an undo tried, and whether nothing is left to undo.
-    pub undone: BTreeMap<u64, bool>,
+    /// Its steps by their numbers, in the order in which they were done.
+    pub entries: BTreeMap<u64, StepRecord>,
     pub is_complete: bool,
     /// Whether its run was stopped before its end, or killed and then recovered.
     pub is_cut_short: bool,
     /// Whether the last undo restored nothing and failed.
     pub is_tried: bool,
+    /// Whether it ends while an undo restores files: that was killed.
+    pub is_restoring: bool,
 }
 
 impl JournalLine {
-    /// Whether temporary names of its run stay in their directories.
-    fn has_plain_run(&self) -> bool {
-        matches!(self, Self::Journal(header) if !header.run.contains('/'))
-    }
-
     /// Reads a line; `None` if it is cut off.
     pub fn of(text: &[u8]) -> Option<Self> {
         json::read(serde_json::from_slice(text).ok()?).ok()
@@ -424,7 +469,7 @@ impl JournalLine {
 
 impl RunRecord {
     /// The version of its form.
-    pub const VERSION: u64 = 1;
+    pub const VERSION: u64 = 2;
 
     /// Reads a journal. Lines that are cut off are skipped: their steps were not begun.
     pub fn of(text: &[u8]) -> io::Result<Self> {
@@ -436,24 +481,22 @@ impl RunRecord {
         }
         if header["version"] != Self::VERSION {
             let why = format!(
-                "it has version {}; this program reads version {}. Use the version of seekless that made it",
+                "it has version {}; this program reads version {}. Use `seekless dupes undo` of the version that made it",
                 header["version"],
                 Self::VERSION
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        let Some(JournalLine::Journal(header)) = JournalLine::of(first).filter(JournalLine::has_plain_run) else {
+        let Some(JournalLine::Journal(header)) = JournalLine::of(first) else {
             return Err(invalid("a journal with a damaged first line"));
         };
         let mut read = Self {
             header,
-            entries: Vec::new(),
-            outcomes: BTreeMap::new(),
-            restored: BTreeMap::new(),
-            undone: BTreeMap::new(),
+            entries: BTreeMap::new(),
             is_complete: false,
             is_cut_short: false,
             is_tried: false,
+            is_restoring: false,
         };
         for line in lines.filter_map(JournalLine::of) {
             read.take(line);
@@ -462,16 +505,27 @@ impl RunRecord {
     }
 
     fn take(&mut self, line: JournalLine) {
+        self.is_restoring = matches!(line, JournalLine::Restoring { .. });
         match line {
             JournalLine::Journal(_) => {}
-            JournalLine::Step(mut entry) => {
-                entry.name(&self.header.action, &self.header.run);
-                self.entries.push(*entry);
+            JournalLine::Step(entry) => {
+                let entry = entry.with_paths();
+                self.entries.extend(entry.map(|entry| (entry.number, entry)));
             }
-            JournalLine::Outcome { step, outcome } => drop(self.outcomes.insert(step, outcome)),
-            JournalLine::Restoring { step, file } => self.restored.entry(step).or_default().push(file),
+            JournalLine::Outcome { step, outcome } => {
+                if let Some(entry) = self.entries.get_mut(&step) {
+                    entry.outcome = Some(outcome);
+                }
+            }
+            JournalLine::Restoring { step, file } => {
+                if let Some(entry) = self.entries.get_mut(&step) {
+                    entry.restored.push(file);
+                }
+            }
             JournalLine::Undone { step, is_undone } => {
-                self.undone.insert(step, is_undone);
+                if let Some(entry) = self.entries.get_mut(&step) {
+                    entry.is_undone = is_undone;
+                }
                 self.is_tried = false;
             }
             JournalLine::Tried => self.is_tried = true,
@@ -484,23 +538,14 @@ impl RunRecord {
 
     /// The steps that may have changed something, the last one first.
     pub fn undoable(&self) -> impl Iterator<Item = &StepRecord> {
-        let has_acted = |entry: &&StepRecord| self.outcomes.get(&entry.number).is_none_or(StepOutcome::has_acted);
-        self.entries.iter().rev().filter(has_acted)
-    }
-
-    /// Whether an undo left nothing to undo of a step.
-    pub fn is_undone(&self, entry: &StepRecord) -> bool {
-        self.undone.get(&entry.number) == Some(&true)
-    }
-
-    /// The files that were made to undo a step.
-    pub fn restored_for(&self, entry: &StepRecord) -> &[KnownFile] {
-        self.restored.get(&entry.number).map_or(&[], Vec::as_slice)
+        let has_acted = |entry: &&StepRecord| entry.outcome.as_ref().is_none_or(StepOutcome::has_acted);
+        self.entries.values().rev().filter(has_acted)
     }
 
     /// The space that all steps freed.
     pub fn gained_bytes(&self) -> u64 {
-        self.outcomes.values().map(StepOutcome::gained_bytes).sum()
+        let outcomes = self.entries.values().filter_map(|entry| entry.outcome.as_ref());
+        outcomes.map(StepOutcome::gained_bytes).sum()
     }
 
     /// Fails for a journal of another machine, and if this one has an ID that cannot be read.
@@ -551,10 +596,19 @@ mod tests {
     fn a_name_in_the_trash_keeps_its_end_and_is_never_too_long() {
         let long = format!("/d/{}.jpg", "\u{e9}".repeat(120));
         for path in ["/d/a.jpg", &long] {
-            let (file, info) = in_trash_of(Path::new("/t"), Path::new(path), ".seekless-dupes-1-0-0");
+            let to = in_trash_of(Path::new("/t"), Path::new(path), ".seekless-dupes-1-0-0");
+            let (made, is_trash) = (0, true);
+            let info = NewPlace {
+                to: to.clone(),
+                made,
+                is_trash,
+            }
+            .info()
+            .unwrap();
             let name = info.file_name().unwrap().to_str().unwrap();
             assert!(name.ends_with(".jpg.trashinfo") && name.len() < 255, "{name}");
-            assert_eq!(file.file_name().unwrap().to_str(), name.strip_suffix(".trashinfo"));
+            assert_eq!(to.file_name().unwrap().to_str(), name.strip_suffix(".trashinfo"));
+            assert_eq!(info.parent(), Some(Path::new("/t/info")));
         }
     }
 

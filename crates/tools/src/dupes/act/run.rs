@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use seekless::files::{FileId, sync_file_system};
 use seekless::update::{StepKind, Watch};
@@ -19,7 +19,7 @@ use super::change::{act, unmake};
 use super::dir_handle::Directories;
 use super::hold::{LockedKeeper, Session};
 use super::journal::{self, RunJournal, Written};
-use super::prove::{ProvenStep, prepare, prepare_directory};
+use super::prove::{ProvenStep, Prover};
 use super::record::JournalLine;
 use super::undo::recover_all;
 use super::{
@@ -67,7 +67,6 @@ pub(crate) fn run_watched(
         session: Session::new(action, options, stop, watch),
         directory,
         journal: OnceLock::new(),
-        name: run_name(),
         ran: Mutex::default(),
         tell,
     };
@@ -89,9 +88,9 @@ pub(crate) fn run_watched(
         done.and(prepared)
     });
     // No file of a step is open any more.
-    for name in run.session.take_unmade() {
+    for new in run.session.take_unmade() {
         // They are empty: nothing is lost if they stay.
-        let _ = unmake(&name, &Directories::default());
+        let _ = unmake(&new, &Directories::default());
     }
     let next = next?;
     for number in next..steps.len() {
@@ -100,19 +99,12 @@ pub(crate) fn run_watched(
     run.end(&written)
 }
 
-/// A string for temporary names, unique to this run.
-fn run_name() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("{:x}-{:x}", std::process::id(), since.as_nanos() as u64)
-}
-
 /// A run at work.
 struct Run<'a> {
     session: Session<'a>,
     /// The directory of journals.
     directory: PathBuf,
     journal: OnceLock<RunJournal>,
-    name: String,
     ran: Mutex<Ran>,
     tell: Tell<'a>,
 }
@@ -189,8 +181,10 @@ impl Run<'_> {
 
     /// Proves that a step may be done.
     fn prepare(&self, number: u64, step: &Step, proving: &mut Proving) -> Result<ProvenStep, StepOutcome> {
+        let session = &self.session;
         if step.file.is_directory {
-            let proven = prepare_directory(number, step, &self.name, &self.session, &proving.directories);
+            let directories = &proving.directories;
+            let proven = Prover { session, directories }.prepare_directory(number, step);
             return proven.map_err(StepOutcome::from);
         }
         let id = step.keep.state.id();
@@ -198,7 +192,8 @@ impl Run<'_> {
             return Err(RefusalReason::IsKept(step.keep.path.clone()).into());
         }
         let kept = proving.keep(id, |directories| self.session.keep(step, directories))?;
-        let prepared = prepare(number, step, &kept, &self.name, &self.session, &proving.directories)?;
+        let directories = &proving.directories;
+        let prepared = Prover { session, directories }.prepare(number, step, &kept)?;
         if *self.session.action != Action::Reflink {
             self.sync_kept(step, &kept.held.file, proving)?;
         }
@@ -223,7 +218,7 @@ impl Run<'_> {
         let journal = if let Some(open) = self.journal.get() {
             open
         } else {
-            let made = RunJournal::make(&self.directory, action, &self.name, watch)?;
+            let made = RunJournal::make(&self.directory, action, watch)?;
             self.journal.get_or_init(|| made)
         };
         for one in prepared {

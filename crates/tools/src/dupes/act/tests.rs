@@ -379,8 +379,8 @@ fn why(outcome: &StepOutcome) -> String {
 
 /// The temporary name of the first name of a step in a journal.
 fn temporary(journal: &str, step: usize) -> String {
-    let header: serde_json::Value = serde_json::from_str(journal.lines().next().unwrap()).unwrap();
-    format!("{TEMPORARY}{}-{step}-0", header["run"].as_str().unwrap())
+    let line: serde_json::Value = serde_json::from_str(journal.lines().nth(1 + step).unwrap()).unwrap();
+    line["names"][0]["temporary"].as_str().unwrap().to_owned()
 }
 
 /// Writes a file that is kept, and several that equal it, with times and attributes of their own.
@@ -1358,7 +1358,7 @@ fn a_long_file_is_not_read_to_its_end_once_undo_or_settling_is_stopped() {
     let steps = sample(&tree);
     tree.does(&Action::Remove, &steps);
     let lines = RunJournal::read_only(&tree.journals()[0].path).unwrap().read().unwrap();
-    let entry = lines.entries.first().unwrap();
+    let entry = lines.entries.values().next().unwrap();
     let file = File::open(tree.path("keep")).unwrap();
     let found = StatFacts::of(&file).unwrap();
     let stop = Stop::default();
@@ -1584,6 +1584,10 @@ fn a_journal_of_another_user_or_machine_or_of_nothing_is_refused() {
         undo::undo(&path, &Stop::default(), &|_| ()).unwrap_err();
         assert_eq!(tree.snapshot(), before);
     }
+    // What has a temporary name is in the directory of the file.
+    fs::write(&path, text.replace(r#""temporary":""#, r#""temporary":"../"#)).unwrap();
+    assert_eq!(tree.undo(), []);
+    assert_eq!(tree.snapshot(), before);
     // A line that is cut off says of a step that was not begun.
     let cut = &text[..text.rfind("\"kind\":\"end\"").unwrap()];
     fs::write(&path, cut).unwrap();
@@ -2222,8 +2226,8 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
     kill_in_first_step(&tree);
     let path = tree.journals()[0].path.clone();
     let text = fs::read_to_string(&path).unwrap();
-    for version in ["2", "0", "\"1\"", "null"] {
-        let text = text.replacen("\"version\":1", &format!("\"version\":{version}"), 1);
+    for version in ["1", "0", "\"2\"", "null"] {
+        let text = text.replacen("\"version\":2", &format!("\"version\":{version}"), 1);
         fs::write(&path, &text).unwrap();
         let before = tree.snapshot();
         let told = tree.settle();
@@ -2233,7 +2237,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
         assert_eq!(*of, path);
         let why = why.to_string();
         assert!(
-            why.contains(&format!("it has version {version}; this program reads version 1")),
+            why.contains(&format!("it has version {version}; this program reads version 2")),
             "{why}"
         );
         for error in [
@@ -2433,4 +2437,21 @@ fn a_journal_without_an_end_is_settled_with_all_its_steps() {
     let [journal] = &tree.journals()[..] else { panic!() };
     assert!(journal.is_interrupted && !journal.is_undone());
     assert_eq!(journal.files, 2);
+}
+
+#[test]
+fn a_file_that_was_moved_on_since_counts_as_moved_when_a_run_without_an_end_is_settled() {
+    let tree = tree();
+    let (steps, to) = (sample(&tree), tree.path("moved"));
+    tree.does(&Action::Move { to: to.clone() }, &steps[..1]);
+    let journal = tree.journals()[0].path.clone();
+    edit_journal(&journal, |line| line["kind"] != "end");
+    fs::rename(moved_to(&to, &steps[0].file.paths[0]), tree.path("moved/on")).unwrap();
+    let sum = RecoveredAct::Run {
+        done: 1,
+        left: 0,
+        failed: 0,
+    };
+    assert_eq!(tree.settle(), [(journal, sum)]);
+    assert!(is_unrestored(&tree.undo()));
 }

@@ -20,10 +20,12 @@ use seekless_sys::{self as sys, Access, Support};
 
 use super::change::unmake;
 use super::dir_handle::{DirEntryHandle, Directories};
-use super::journal::{self, Ending, RunJournal, Written, own};
-use super::name_state::{MovedFile, NameState, Names, WantedName};
+use super::journal::{self, RunJournal, Written, own};
+use super::name_state::{Inverse, NameState, Names};
 use super::prove::{require_changeable_directory, require_undoable};
-use super::record::{JournalLine, KnownFile, OldFile, RunRecord, StepName, StepRecord, digest_of};
+use super::record::{
+    JournalLine, KnownFile, NameChange, NewPlace, OldFile, RunRecord, StepName, StepRecord, digest_of,
+};
 use super::refusal::unless_stopped;
 use super::{
     ActedOn, Action, BATCH, BATCH_BYTES, Error, Ran, RecoveredAct, RefusalReason, StepOutcome, Unwatched, cannot,
@@ -111,7 +113,7 @@ pub fn undo_preview(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result
     let mut remade = HashSet::new();
     let of = lines.undoable().count() as u64;
     for entry in lines.undoable() {
-        let outcome = |name| preview(&names, &lines, entry, name, &mut remade);
+        let outcome = |name| preview(&names, entry, name, &mut remade);
         let outcomes: Vec<_> = entry.names.iter().map(outcome).collect();
         if stop.is_stopped() {
             break;
@@ -154,14 +156,14 @@ pub(super) fn recover_all(
         let Ok(Some(journal)) = RunJournal::open(&path) else {
             continue;
         };
-        let ending = journal.ending();
-        if ending == Ending::Whole {
+        if journal.has_end() {
             continue;
         }
         match journal.read() {
             // Its paths lead elsewhere on another machine, which may share the directory of journals.
             Ok(lines) if lines.require_own().is_err() => {}
-            Ok(lines) if ending == Ending::KilledUndo => {
+            Ok(lines) if !lines.is_complete => recover(&journal, &lines, stop, tell, watch)?,
+            Ok(lines) if lines.is_restoring => {
                 let told = |step: &UndoneStep<'_>| {
                     for (path, undone) in step.names() {
                         match undone {
@@ -170,16 +172,14 @@ pub(super) fn recover_all(
                         }
                     }
                 };
-                let is_begun =
-                    |entry: &StepRecord| lines.restored.contains_key(&entry.number) && !lines.is_undone(entry);
+                let is_begun = |entry: &StepRecord| !entry.restored.is_empty() && !entry.is_undone;
                 undo_steps(&journal, &lines, &is_begun, stop, &told, watch)?;
             }
-            Ok(lines) => recover(&journal, &lines, stop, tell, watch)?,
             Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {
                 let why = RefusalReason::Told(error.source.to_string().into());
                 tell(&path, &RecoveredAct::Failed { why });
             }
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
     }
     Ok(())
@@ -196,7 +196,6 @@ fn undo_steps(
     let directories = Directories::default();
     let mut undoing = Undoing {
         names: Names::of(lines, &directories, stop, watch),
-        lines,
         journal,
         block: Vec::new(),
         written: Written::default(),
@@ -231,7 +230,6 @@ fn undo_steps(
 /// An undo at work.
 struct Undoing<'a> {
     names: Names<'a>,
-    lines: &'a RunRecord,
     journal: &'a RunJournal,
     block: Vec<u8>,
     written: Written,
@@ -244,11 +242,10 @@ struct Undoing<'a> {
 /// A step that is being undone.
 struct Restoring<'e> {
     entry: &'e StepRecord,
-    /// Whether a journal says that it is undone.
-    was_undone: bool,
     /// The outcome of each name, as far as it is known.
     told: Vec<Option<UndoOutcome>>,
-    wanted: Vec<WantedName>,
+    /// The numbers of names that are to be given back, where they are, and how.
+    wanted: Vec<(usize, DirEntryHandle, Inverse)>,
     file: Option<Arc<File>>,
     /// Whether the file already has a temporary name.
     is_named: bool,
@@ -279,58 +276,46 @@ impl Undoing<'_> {
     }
 
     fn make<'e>(&mut self, entry: &'e StepRecord) -> Option<Restoring<'e>> {
-        let action = self.names.action;
+        let action = self.names.action();
         let mut restoring = Restoring {
             entry,
-            was_undone: self.lines.is_undone(entry),
             told: vec![None; entry.names.len()],
             wanted: Vec::new(),
             file: None,
             is_named: false,
         };
-        if !self.lines.outcomes.contains_key(&entry.number) {
+        if entry.outcome.is_none() {
             let why = |name: &StepName| RefusalReason::KilledInStep(name.temporary.clone());
             restoring.told = entry.names.iter().map(|name| Some(failed(why(name)))).collect();
-        } else if entry.step.file.is_directory {
-            if restoring.was_undone {
+        } else if entry.step.file.is_directory || *action == Action::Reflink {
+            if entry.is_undone {
                 return None;
             }
-            let restored = self.restore_directory(entry);
-            restoring.told = vec![Some(restored.map_or_else(failed, |()| UndoOutcome::Restored))];
-        } else if action.moves() || *action == Action::Reflink {
-            // If it was stopped, moving it back says so.
-            let is_there = |name| !matches!(self.names.moved(entry, name, None), Ok(MovedFile::Lost(_)));
-            if restoring.was_undone && !(action.moves() && entry.names.iter().any(is_there)) {
-                return None;
-            }
-            if *action == Action::Reflink {
-                restoring.told.fill(Some(UndoOutcome::Nothing));
-            }
-        } else {
-            self.restore(&mut restoring);
+            let told = if *action == Action::Reflink {
+                UndoOutcome::Nothing
+            } else {
+                let restored = self.restore_directory(entry);
+                restored.map_or_else(failed, |()| UndoOutcome::Restored)
+            };
+            restoring.told.fill(Some(told));
+        } else if !action.moves() {
+            self.find_names(&mut restoring);
+            self.make_file(&mut restoring);
         }
         Some(restoring)
     }
 
-    /// Gives names to what was made for a step. Returns its number, and whether nothing is left to undo. Of a step in which it was
-    /// stopped, nothing is told.
+    /// Gives back the names of a step. Returns its number, and whether nothing is left to undo. Of a step in which it was stopped,
+    /// nothing is told.
     fn finish(&mut self, mut restoring: Restoring<'_>, of: u64, tell: TellUndone<'_>) -> (u64, bool) {
         let entry = restoring.entry;
-        let is_moved = self.names.action.moves();
-        if is_moved && !entry.step.file.is_directory {
-            let back = |name| {
-                Some(
-                    self.move_back(entry, name)
-                        .map_or_else(failed, |()| UndoOutcome::Restored),
-                )
-            };
-            restoring.told = entry.names.iter().map(back).collect();
+        if self.names.action().moves() && !entry.step.file.is_directory {
+            self.find_names(&mut restoring);
         }
-        if restoring.is_stopped() {
-            return (entry.number, false);
+        let has_changed = !restoring.wanted.is_empty() || entry.step.file.is_directory;
+        if !restoring.is_stopped() {
+            self.give_names(&mut restoring);
         }
-        let has_changed = !restoring.wanted.is_empty() || is_moved || entry.step.file.is_directory;
-        self.give_names(&mut restoring);
         if restoring.is_stopped() {
             return (entry.number, false);
         }
@@ -362,7 +347,7 @@ impl Undoing<'_> {
         let place = entry
             .place(path, self.names.directories)
             .map_err(cannot("open its directory"))?;
-        let mut made = self.lines.restored_for(entry).to_vec();
+        let mut made = entry.restored.clone();
         if place.facts().map_err(cannot("stat"))?.is_none() {
             require_changeable_directory(path)?;
             let (temporary, watch) = (OsStr::new(&entry.names[0].temporary), self.names.watch);
@@ -395,38 +380,14 @@ impl Undoing<'_> {
         }
     }
 
-    /// Moves a file back, and removes the directories that were made for it.
-    fn move_back(&self, entry: &StepRecord, name: &StepName) -> Result<(), RefusalReason> {
-        let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-        let place = entry
-            .place(&name.path, self.names.directories)
-            .map_err(cannot("open its directory"))?;
-        match self
-            .names
-            .moved(entry, name, Some(&place))
-            .map_err(unless_stopped("compare"))?
-        {
-            MovedFile::There(there) => {
-                require_undoable(self.names.action, name)?;
-                let moved = there.rename(&there.name, &place, &place.name, self.names.watch);
-                moved.map_err(cannot(format!("move it back from {}", visible_path(to))))?;
-            }
-            MovedFile::Back => {}
-            MovedFile::Lost(why) => return Err(why),
-        }
-        let unmade = cannot("remove the directories that were made for it (undo again to retry)");
-        let of_moved = |why: RefusalReason| RefusalReason::Of(to.to_owned(), why.into());
-        unmake(name, self.names.directories).map_err(unmade).map_err(of_moved)
-    }
-
-    /// Makes a file whose names were removed or replaced by links, unless one of its names still leads to it.
-    fn restore(&mut self, restoring: &mut Restoring<'_>) {
-        let (entry, was_undone) = (restoring.entry, restoring.was_undone);
-        let restored = || Some(UndoOutcome::Restored).filter(|_| !was_undone);
+    /// Finds out what the names of a step lead to, and so which are to be given back.
+    fn find_names(&self, restoring: &mut Restoring<'_>) {
+        let entry = restoring.entry;
+        let restored = || Some(UndoOutcome::Restored).filter(|_| !entry.is_undone);
         for (at, name) in entry.names.iter().enumerate() {
             let known = entry
                 .place(&name.path, self.names.directories)
-                .and_then(|place| Ok((self.now(entry, name, &place)?, place)));
+                .and_then(|place| Ok((undoable(&self.names, entry, name, Some(&place), true)?, place)));
             restoring.told[at] = match known {
                 Ok((NameState::Old, place)) => {
                     restoring.file = restoring.file.take().or_else(|| place.open().ok().map(Arc::new));
@@ -436,20 +397,24 @@ impl Undoing<'_> {
                     restoring.file.get_or_insert(file);
                     restored()
                 }
-                Ok((NameState::Acted(torn), place)) => {
-                    restoring.wanted.push(WantedName { at, place, torn });
+                Ok((NameState::Acted(inverse), place)) => {
+                    restoring.wanted.push((at, place, inverse));
                     None
                 }
                 // It was restored, and is another program's now.
-                Ok((NameState::Other(_) | NameState::Aside(_), _)) | Err(_) if was_undone => None,
-                Ok((NameState::Other(why) | NameState::Aside(why), _)) => Some(failed(why)),
+                _ if entry.is_undone => None,
+                Ok((NameState::Other(why) | NameState::Aside(why) | NameState::Lost(why), _)) => Some(failed(why)),
                 Err(error) => Some(failed(unless_stopped("open its directory")(error))),
             };
         }
-        let (None, Some(WantedName { at, place, .. })) = (&restoring.file, restoring.wanted.first()) else {
+    }
+
+    /// Makes a file whose names were removed or replaced by links, unless one of its names still leads to it.
+    fn make_file(&mut self, restoring: &mut Restoring<'_>) {
+        let (entry, None, Some((at, place, _))) = (restoring.entry, &restoring.file, restoring.wanted.first()) else {
             return;
         };
-        let made = match self.names.action {
+        let made = match self.names.action() {
             Action::Names => self.names.kept_itself(entry).map(|file| (file, false)),
             _ => self.copy(entry, place, &entry.names[*at]),
         };
@@ -460,48 +425,44 @@ impl Undoing<'_> {
                 restoring.file = Some(Arc::new(file));
             }
             Err(why) => {
-                for wanted in restoring.wanted.drain(..) {
-                    restoring.told[wanted.at] = Some(failed(why.clone()));
+                for (at, ..) in restoring.wanted.drain(..) {
+                    restoring.told[at] = Some(failed(why.clone()));
                 }
             }
         }
     }
 
-    /// What a name leads to.
-    fn now(&self, entry: &StepRecord, name: &StepName, place: &DirEntryHandle) -> io::Result<NameState> {
-        // In an append-only directory, links can be made, but not removed again.
-        if self.names.action.makes_links()
-            && let Err(why) = require_changeable_directory(&name.path)
-        {
-            return Ok(NameState::Other(why));
-        }
-        let state = self.names.state(entry, name, place, self.lines.restored_for(entry))?.0;
-        if matches!(state, NameState::Acted(_))
-            && let Err(why) = require_undoable(self.names.action, name)
-        {
-            return Ok(NameState::Other(why));
-        }
-        Ok(state)
-    }
-
-    /// Gives a file its names: they become names of one file again.
+    /// Gives a file its names back: they become names of one file again, or it is moved back name by name.
     fn give_names(&self, restoring: &mut Restoring<'_>) {
-        let (entry, Some(file)) = (restoring.entry, &restoring.file) else {
-            return;
-        };
-        let names = entry.old.links.saturating_sub(entry.names.len() as u64);
-        for wanted in restoring.wanted.drain(..) {
-            let is_named = std::mem::take(&mut restoring.is_named);
-            let given = self.names.give_name(entry, &wanted, file, is_named);
-            restoring.told[wanted.at] = Some(given.map_or_else(failed, |()| UndoOutcome::Restored));
+        let entry = restoring.entry;
+        for (at, place, inverse) in restoring.wanted.drain(..) {
+            let given = match (&inverse, &restoring.file) {
+                (Inverse::MoveBack(there, new), _) => self.move_back(&place, there, new),
+                (_, Some(file)) => {
+                    let is_named = std::mem::take(&mut restoring.is_named);
+                    let name = &entry.names[at];
+                    self.names.at(entry, name, &place).give(&inverse, file, is_named)
+                }
+                (_, None) => continue,
+            };
+            restoring.told[at] = Some(given.map_or_else(failed, |()| UndoOutcome::Restored));
         }
-        if names > 0 && !entry.acted_on().is_open(file) {
-            let restored = restoring
-                .told
-                .iter_mut()
-                .filter(|told| **told == Some(UndoOutcome::Restored));
+        let names = entry.links_elsewhere();
+        let is_another = |file: &Arc<File>| !entry.acted_on().is_open(file);
+        if names > 0 && restoring.file.as_ref().is_some_and(is_another) {
+            let told = restoring.told.iter_mut();
+            let restored = told.filter(|told| **told == Some(UndoOutcome::Restored));
             restored.for_each(|told| *told = Some(UndoOutcome::Apart { names }));
         }
+    }
+
+    /// Moves a file back, and removes the directories that were made for it.
+    fn move_back(&self, place: &DirEntryHandle, there: &DirEntryHandle, new: &NewPlace) -> Result<(), RefusalReason> {
+        let moved = there.rename(&there.name, place, &place.name, self.names.watch);
+        moved.map_err(cannot(format!("move it back from {}", visible_path(&new.to))))?;
+        let unmade = cannot("remove the directories that were made for it (undo again to retry)");
+        let of_moved = |why: RefusalReason| RefusalReason::Of(new.to.clone(), why.into());
+        unmake(new, self.names.directories).map_err(unmade).map_err(of_moved)
     }
 
     /// Makes a copy of the kept file with the metadata of the one that was removed. Returns whether it has the temporary name.
@@ -571,30 +532,57 @@ impl Undoing<'_> {
     }
 }
 
+/// What a name leads to for undo: [`NameState::Other`] if flags keep the name from being given back. With `is_meant`, puts back
+/// first what was left half done.
+fn undoable(
+    names: &Names<'_>,
+    entry: &StepRecord,
+    name: &StepName,
+    place: Option<&DirEntryHandle>,
+    is_meant: bool,
+) -> io::Result<NameState> {
+    let is_flagged = |flagged: Result<(), RefusalReason>| flagged.err().map(NameState::Other);
+    // In an append-only directory, links can be made, but not removed again.
+    if names.action().makes_links()
+        && let Some(other) = is_flagged(require_changeable_directory(&name.path))
+    {
+        return Ok(other);
+    }
+    let state = if is_meant {
+        names.recovered(entry, name, place)?.0
+    } else {
+        names.state(entry, name, place)?
+    };
+    let other = match state {
+        NameState::Acted(_) if entry.step.file.is_directory => is_flagged(require_changeable_directory(&name.path)),
+        NameState::Acted(_) => is_flagged(require_undoable(names.action(), name)),
+        _ => None,
+    };
+    Ok(other.unwrap_or(state))
+}
+
 /// What would become of a name; `None` if it is as before: undone, or of a step in which the run was killed. `remade` are directories
 /// that would be made again.
 fn preview(
     names: &Names<'_>,
-    lines: &RunRecord,
     entry: &StepRecord,
     name: &StepName,
     remade: &mut HashSet<PathBuf>,
 ) -> Option<UndoOutcome> {
-    let was_undone = lines.is_undone(entry);
     // Undoing does not look at them.
-    if *names.action == Action::Reflink {
-        return (!was_undone).then_some(UndoOutcome::Nothing);
+    if *names.action() == Action::Reflink {
+        return (!entry.is_undone).then_some(UndoOutcome::Nothing);
     }
     let is_remade = name.path.parent().is_some_and(|above| remade.contains(above));
     let place = match entry.place(&name.path, names.directories) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_remade => Ok(None),
         place => place.map(Some).map_err(cannot("open its directory")),
     };
-    let outcome = place.and_then(|place| preview_at(names, lines, entry, name, place.as_ref()));
+    let outcome = place.and_then(|place| preview_at(names, entry, name, place.as_ref()));
     if entry.step.file.is_directory && outcome.is_ok() {
         remade.insert(name.path.clone());
     }
-    let may_be_old = was_undone || !lines.outcomes.contains_key(&entry.number);
+    let may_be_old = entry.is_undone || entry.outcome.is_none();
     match outcome {
         Err(_) | Ok(None) if may_be_old => None,
         outcome => Some(outcome.map_or_else(failed, |undone| undone.unwrap_or(UndoOutcome::Restored))),
@@ -604,54 +592,31 @@ fn preview(
 /// What undoing would do for a name in a directory, which may have to be made again; `None` if nothing.
 fn preview_at(
     names: &Names<'_>,
-    lines: &RunRecord,
     entry: &StepRecord,
     name: &StepName,
     place: Option<&DirEntryHandle>,
 ) -> Result<Option<UndoOutcome>, RefusalReason> {
-    let (action, keep) = (names.action, &entry.step.keep);
-    let is_there = || place.is_some_and(|place| matches!(place.facts(), Ok(Some(_))));
-    if entry.step.file.is_directory {
-        if is_there() {
-            return Ok(None);
-        }
-        return require_changeable_directory(&name.path).map(|()| Some(UndoOutcome::Restored));
+    let state = undoable(names, entry, name, place, false);
+    match state.map_err(cannot("stat"))? {
+        NameState::Old | NameState::Restored(_) => return Ok(None),
+        NameState::Other(why) | NameState::Aside(why) | NameState::Lost(why) => return Err(why),
+        NameState::Acted(Inverse::MoveBack(..)) => return Ok(Some(UndoOutcome::Restored)),
+        NameState::Acted(_) if entry.step.file.is_directory => return Ok(Some(UndoOutcome::Restored)),
+        NameState::Acted(_) => {}
     }
-    if action.moves() {
-        let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-        return match names.moved(entry, name, place).map_err(cannot("compare"))? {
-            MovedFile::Back => Ok(None),
-            MovedFile::Lost(why) => Err(why),
-            MovedFile::There(_) if is_there() => Err(RefusalReason::Several(vec![
-                RefusalReason::NameTaken,
-                RefusalReason::NowAt(to.to_owned()),
-            ])),
-            MovedFile::There(_) => require_undoable(action, name).map(|()| Some(UndoOutcome::Restored)),
-        };
-    }
-    if action.makes_links() {
-        require_changeable_directory(&name.path)?;
-    }
-    if let Some(place) = place {
-        let state = names.state_now(entry, name, place, lines.restored_for(entry));
-        match state.map_err(cannot("stat"))? {
-            NameState::Old | NameState::Restored(_) => return Ok(None),
-            NameState::Other(why) | NameState::Aside(why) => return Err(why),
-            NameState::Acted(_) => require_undoable(action, name)?,
-        }
-    }
-    if *action == Action::Names {
+    if *names.action() == Action::Names {
         return names.kept_itself(entry).map(|_| Some(UndoOutcome::Restored));
     }
-    let of_kept = of_kept(&keep.path);
+    let was = &entry.step.keep.state;
+    let of_kept = of_kept(&entry.step.keep.path);
     let kept = names.kept(entry).map_err(cannot("open")).map_err(&of_kept)?;
     let found = StatFacts::of(&kept).map_err(cannot("stat")).map_err(&of_kept)?;
-    let is_as_old = (found.bytes, found.modified_ns) == (keep.state.bytes, keep.state.modified_ns);
+    let is_as_old = (found.bytes, found.modified_ns) == (was.bytes, was.modified_ns);
     let has_digest = || entry.has_digest(&found, &kept, names.stop);
     if !is_as_old && !has_digest().map_err(cannot("compare"))? {
         return Err(of_kept(RefusalReason::ChangedSince));
     }
-    Ok(Some(match entry.old.links.saturating_sub(entry.names.len() as u64) {
+    Ok(Some(match entry.links_elsewhere() {
         0 => UndoOutcome::Restored,
         names => UndoOutcome::Apart { names },
     }))
@@ -668,16 +633,15 @@ fn recover(
     let directories = Directories::default();
     let mut recovering = Recovering {
         names: Names::of(lines, &directories, stop, watch),
-        lines,
         written: Written::default(),
         tell,
     };
     let mut ran = Ran::default();
     let (mut waiting, mut changed) = (Vec::new(), Vec::new());
-    for entry in &lines.entries {
+    for entry in lines.entries.values() {
         // Before the end of a journal, an outcome may be of a change that a power cut lost.
-        let told = lines.outcomes.get(&entry.number);
-        let outcome = match recovering.step(entry, told) {
+        let told = entry.outcome.as_ref();
+        let outcome = match recovering.step(entry) {
             Ok(outcome) => outcome,
             // Perhaps its directory was removed since.
             Err(error) if told.is_some() && ![CrossesDevices, Interrupted].contains(&error.kind()) => {
@@ -720,43 +684,43 @@ fn recover(
 
 struct Recovering<'a> {
     names: Names<'a>,
-    lines: &'a RunRecord,
     written: Written,
     tell: TellRecovered<'a>,
 }
 
 impl Recovering<'_> {
     /// Recovers a step, which has an outcome unless the run was killed in it.
-    fn step(&mut self, entry: &StepRecord, told: Option<&StepOutcome>) -> io::Result<StepOutcome> {
-        let mut is_done = *self.names.action == Action::Reflink;
+    fn step(&mut self, entry: &StepRecord) -> io::Result<StepOutcome> {
+        let told = entry.outcome.as_ref();
+        let mut is_done = *self.names.action() == Action::Reflink;
         let (mut old, mut acted, mut troubles) = (None, Vec::new(), Vec::new());
         for (at, name) in entry.names.iter().enumerate() {
-            match self.name(entry, name, told)? {
+            match self.name(entry, name)? {
                 (_, true) => {
                     (self.tell)(&name.path, &RecoveredAct::PutBack);
                     old.get_or_insert(at);
                 }
                 (NameState::Old, false) => _ = old.get_or_insert(at),
-                (NameState::Acted(None), false) => acted.push(at),
+                (NameState::Acted(Inverse::Name), false) => acted.push(at),
                 (NameState::Aside(why), false) => {
                     (self.tell)(&name.path, &RecoveredAct::Failed { why: why.clone() });
                     troubles.push(why);
                 }
+                // It may have been moved on since.
+                (NameState::Lost(_), false) => is_done |= told.is_some(),
                 _ => is_done = true,
             }
         }
         let is_partly_meant = matches!(told, Some(StepOutcome::Failed { .. }));
         match old {
             // All names of a file are acted on, or none.
-            Some(old) if self.names.action.is_undone_by_copying() && !is_partly_meant && !acted.is_empty() => {
+            Some(old) if self.names.action().is_undone_by_copying() && !is_partly_meant && !acted.is_empty() => {
                 let directories = self.names.directories;
                 let file = entry.place(&entry.names[old].path, directories)?.open()?;
-                for at in acted {
-                    let path = &entry.names[at].path;
-                    let place = entry.place(path, directories)?;
-                    let wanted = WantedName { at, place, torn: None };
-                    match self.names.give_name(entry, &wanted, &file, false) {
-                        Ok(()) => (self.tell)(path, &RecoveredAct::PutBack),
+                for name in acted.into_iter().map(|at| &entry.names[at]) {
+                    let place = entry.place(&name.path, directories)?;
+                    match self.names.at(entry, name, &place).give(&Inverse::Name, &file, false) {
+                        Ok(()) => (self.tell)(&name.path, &RecoveredAct::PutBack),
                         Err(why) => troubles.push(why),
                     }
                 }
@@ -770,52 +734,23 @@ impl Recovering<'_> {
         Ok(StepOutcome::Failed { why })
     }
 
-    /// Whether the run may have removed the directory of a path once that was empty.
-    fn is_emptied(&self, path: &Path) -> bool {
-        let emptied = self.lines.entries.iter().filter(|entry| entry.step.file.is_directory);
-        let mut directories = emptied.flat_map(|entry| &entry.step.file.paths);
-        directories.any(|directory| path.starts_with(directory))
+    /// What a name leads to, and whether that was just put back.
+    fn name(&mut self, entry: &StepRecord, name: &StepName) -> io::Result<(NameState, bool)> {
+        let may_be_gone = || matches!(name.change, NameChange::Moved(_)) || self.is_emptied(&name.path);
+        let place = match entry.place(&name.path, self.names.directories) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && may_be_gone() => None,
+            place => Some(place?),
+        };
+        if let Some(place) = &place {
+            self.written.note(place, false);
+        }
+        self.names.recovered(entry, name, place.as_ref())
     }
 
-    /// What a name leads to, and whether that was just put back.
-    fn name(
-        &mut self,
-        entry: &StepRecord,
-        name: &StepName,
-        told: Option<&StepOutcome>,
-    ) -> io::Result<(NameState, bool)> {
-        const ACTED: (NameState, bool) = (NameState::Acted(None), false);
-        let (action, directories, stop) = (self.names.action, self.names.directories, self.names.stop);
-        let found = |path: &Path| match entry.place(path, directories) {
-            // A run that was killed may have removed the directory, too, or not yet made it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            place => place.map(Some),
-        };
-        if let Some(to) = &name.moved_to {
-            // It may have been moved on since.
-            let is_at = |place: &DirEntryHandle| entry.acted_on().is_at(place, &place.name);
-            let is_moved = |place: &DirEntryHandle| Ok(is_at(place) || entry.is_moved_to(action, place, stop)?);
-            if found(to)?.as_ref().map_or(io::Result::Ok(false), is_moved)?
-                || told.is_some() && !found(&name.path)?.as_ref().is_some_and(is_at)
-            {
-                return Ok(ACTED);
-            }
-            // They are empty: nothing is lost if they stay.
-            let _ = unmake(name, directories);
-        }
-        let place = match found(&name.path)? {
-            Some(place) => place,
-            None if entry.step.file.is_directory || self.is_emptied(&name.path) => return Ok(ACTED),
-            None => entry.place(&name.path, directories)?,
-        };
-        self.written.note(&place, false);
-        if entry.step.file.is_directory && place.facts()?.is_none() {
-            return Ok(ACTED);
-        }
-        if entry.step.file.is_directory || action.moves() {
-            return Ok((NameState::Old, false));
-        }
-        self.names.state(entry, name, &place, &[])
+    /// Whether the run may have removed a directory, or that of a path, once it was empty.
+    fn is_emptied(&self, path: &Path) -> bool {
+        let mut steps = self.names.lines.entries.values().map(|entry| &entry.step.file);
+        steps.any(|file| file.is_directory && file.paths.iter().any(|directory| path.starts_with(directory)))
     }
 }
 
