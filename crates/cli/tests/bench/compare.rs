@@ -59,10 +59,8 @@ fn is_wrong(contest: &Contest, name: &str) -> bool {
 #[test]
 fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
     let place = Place::new();
-    place.file("pairs.toml", PAIRS.as_bytes());
-    let ended = place.succeeds("bench --tables --notes pairs.toml --rounds 1 --drop file");
+    let (ended, run) = place.measured(PAIRS, "--rounds 1 --drop file");
     assert_contains(&ended.stdout, &["it has a copy made"]);
-    let run = place.only_run();
     assert_eq!(run.contests.len(), 11);
     for contest in &run.contests[..10] {
         let is_equal = contest.differ == Differ::None;
@@ -129,32 +127,5 @@ fn the_experiments_of_2009_and_2012_run_in_small() {
         "cmp-2012-stdin",
     ] {
         assert!(labels.clone().any(|label| label == program), "{program}");
-    }
-}
-
-#[test]
-fn what_only_root_may_set_is_set_or_its_contest_says_why_not() {
-    let place = Place::new();
-    place.file(
-        "ahead.toml",
-        br#"
-name = "ahead"
-about = "What does read-ahead do?"
-
-[[contest]]
-operation = "read"
-methods = ["read/sync"]
-sizes = ["1M"]
-read-ahead-kib = [0, 256]
-"#,
-    );
-    place.succeeds("bench --tables --notes ahead.toml --rounds 1");
-    let first = place.only_run();
-    for contest in &first.contests {
-        match &contest.entries[0].status {
-            Status::Measured => assert!(first.trials.iter().any(|trial| trial.valid)),
-            Status::Unavailable { why } => println!("skipped: {why}"),
-            other => panic!("{other:?}"),
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! Experiments of the user's own: external commands beside methods, and where a file is wrong.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::OsStr;
 
 use seekless_record::{Cache, Contest, Status};
 
@@ -33,10 +32,8 @@ argv = ["false", "{file}"]
 #[test]
 fn external_commands_are_timed_beside_methods_and_fail_alone() {
     let place = Place::new();
-    place.file("mine.toml", CAT.as_bytes());
-    let ended = place.succeeds("bench --tables --notes mine.toml --rounds 2");
+    let (ended, run) = place.measured(CAT, "--rounds 2");
     assert_contains(&ended.stdout, &["  cat ", "failing: failed: "]);
-    let run = place.only_run();
     assert_eq!(run.experiments, ["cat-or-us"]);
     let status = |name: &str| {
         let entry = run.contests[0].entries.iter().find(|entry| entry.name() == name);
@@ -69,9 +66,7 @@ argv = ["sh", "-c", "wc -c < $0 >> runs", "{file}"]
 #[test]
 fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
     let place = Place::new();
-    place.file("counted.toml", COUNTED.as_bytes());
-    place.succeeds("bench --tables --notes counted.toml --rounds 6");
-    let run = place.only_run();
+    let (_, run) = place.measured(COUNTED, "--rounds 6");
     let runs = place.text("runs");
     for (index, contest) in run.contests.iter().enumerate() {
         let (mut recorded, mut first, mut before) = (0, 0, None);
@@ -145,31 +140,6 @@ fn a_document_that_cannot_be_used_is_answered_with_its_place_before_anything_is_
     assert!(place.saved().is_empty());
 }
 
-const FAILING: &str = r#"
-name = "failing"
-about = "Nothing here can be measured"
-
-[[contest]]
-operation = "read"
-sizes = ["1M"]
-
-[[contest.command]]
-name = "failing"
-argv = ["false", "{file}"]
-"#;
-
-#[test]
-fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
-    let place = Place::new();
-    place.bench("").succeeded();
-    place.file("failing.toml", FAILING.as_bytes());
-    place.refuses(
-        "bench --tables --notes failing.toml --rounds 1",
-        &["nothing was measured: command/failing: failed: "],
-    );
-    assert_eq!(place.only_run().experiments, ["read"], "`latest` is the run before");
-}
-
 #[test]
 fn a_command_that_fails_is_a_line_of_the_answer_and_a_contest_without_others_fails() {
     let place = Place::new();
@@ -197,15 +167,11 @@ fn a_command_that_fails_is_a_line_of_the_answer_and_a_contest_without_others_fai
             &[&failed("1 MiB")],
         );
     }
-}
-
-#[test]
-fn an_experiment_may_have_a_name_that_is_not_utf_8() {
-    let place = Place::new();
-    let name = OsString::from_vec(b"caf\xe9.toml".to_vec());
-    place.file(&name, CAT.as_bytes());
-    place.succeeds(("bench --rounds 1", &[name]));
-    assert_eq!(place.only_run().experiments, ["cat-or-us"]);
+    // Where nothing could be measured, nothing is saved.
+    place.file("none.toml", [head, &contest("1M", "false")].concat().as_bytes());
+    let told = "nothing was measured: command/one: failed: ";
+    place.refuses("bench none.toml --rounds 1", &[told]);
+    assert_eq!(place.saved().len(), 2);
 }
 
 #[test]
@@ -235,13 +201,10 @@ fn contests_with_other_programs_run_with_small_files() {
             place.file(format!("{name}/file"), name.as_bytes());
             text = text.replace(&format!("tree = \"{tree}\""), &format!("tree = \"{name}\""));
         }
-        place.file("peers.toml", text.as_bytes());
         // Dropping all caches would disturb the tests beside this one.
         let dropping = if text.contains("\"cold\"") { "--drop file" } else { "" };
-        let words = "bench --tables --notes peers.toml --rounds 1 --size 64K";
-        let ended = place.succeeds((words, dropping));
+        let (ended, run) = place.measured(&text, ("--rounds 1 --size 64K", dropping));
         assert_contains(&ended.stdout, &["memory"]);
-        let run = place.only_run();
         for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
             match &entry.status {
                 Status::Failed { why } => panic!("{}: {why}", entry.name()),
@@ -322,8 +285,7 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
     place.hard_link("mine/one", "mine/again");
     std::os::unix::fs::symlink("one", place.path("mine/link")).unwrap();
     let before = place.content();
-    place.file("tree.toml", TREE.as_bytes());
-    let ended = place.succeeds("bench --tables --notes tree.toml --rounds 2 --size 64K --drop file");
+    let (ended, run) = place.measured(TREE, "--rounds 2 --size 64K --drop file");
     let path = place.path("mine").canonicalize().unwrap();
     let title = format!("read {}, 3 files, 14.6 KiB, warm", path.display());
     let shown: String = ended.stdout.split_whitespace().collect();
@@ -333,11 +295,10 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
     assert!(rows.all(|row| !row.contains("B/s")), "a rate: {}", ended.stdout);
     let listed = place.text("listed");
     assert_eq!(listed.lines().count(), 8, "{listed}");
-    for name in ["listed", "tree.toml"] {
+    for name in ["listed", "experiment.toml"] {
         std::fs::remove_file(place.path(name)).unwrap();
     }
     assert!(place.content() == before, "the directory has changed");
-    let run = place.only_run();
     for (index, contest) in run.contests.iter().enumerate() {
         assert_eq!(contest.tree.as_deref().map(std::path::Path::new), Some(&*path));
         assert_eq!((contest.files, contest.size_bytes), (3, 5000));
@@ -416,9 +377,8 @@ fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
         assert!(refusal.contains(why), "{tree}: {refusal}");
     }
     let other = "[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"1M\"]\n";
-    place.file("tree.toml", format!("{TREE}{other}").as_bytes());
-    place.succeeds("bench --tables --notes tree.toml --rounds 1");
-    let contests = place.only_run().contests.into_iter();
-    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].status, Status::Unavailable { .. }));
+    let (_, run) = place.measured(&format!("{TREE}{other}"), "--rounds 1");
+    let contests = run.contests.into_iter();
+    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].status, Status::Unavailable(_)));
     assert_eq!(is_unavailable.collect::<Vec<_>>(), [true, true, false]);
 }

@@ -176,8 +176,9 @@ fn a_later_signal_removes_the_test_files_of_a_run_that_cannot_end() {
 #[test]
 fn no_number_of_signals_leaves_a_test_directory() {
     let mut rng = fastrand::Rng::with_seed(7);
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 6] = [
         &["bench", "read", "copy", "--quiet", "--size", "16M", "--budget", "20s"],
+        &["bench", "sustained", "--size", "64M", "--work", "50000"],
         &["storage", "."],
         &["methods"],
         &["update", "file", "--from", "updates", "--safety", "replace"],
@@ -216,19 +217,6 @@ fn no_number_of_signals_leaves_a_test_directory() {
             let is_saved = ended.stderr.contains("interrupted; what was measured is saved");
             assert!(!is_saved || saved.len() == 1, "{}", ended.stderr);
         }
-    }
-}
-
-#[test]
-fn what_is_stopped_before_its_first_trial_leaves_nothing() {
-    for words in ["bench read --rounds 1 --size 64M", "methods"] {
-        let place = Place::new();
-        let child = place.start(words);
-        wait_for("the directory is made", || !scratch_directories(&place).is_empty());
-        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-        Ended::of(child).ended_with(143);
-        assert!(place.content().is_empty(), "{:?}", place.content().keys());
-        assert!(place.saved().iter().all(|run| !run.trials.is_empty()));
     }
 }
 

@@ -34,10 +34,7 @@ sizes = ["1000001"]
 #[test]
 fn a_fragmented_file_is_in_many_extents_or_not_available() {
     let place = Place::new();
-    place.file("fragmented.toml", FRAGMENTED.as_bytes());
-    let arguments = "bench --tables --notes fragmented.toml --rounds 2";
-    let ended = place.succeeds(arguments);
-    let run = place.only_run();
+    let (ended, run) = place.measured(FRAGMENTED, "--rounds 2");
     let (dense, of_dense) = contest(&run, None, Cache::Cold);
     let (fragmented, of_fragmented) = contest(&run, Some("fragmented"), Cache::Cold);
     if let Status::Unavailable { why } = &fragmented.entries[0].status {
@@ -74,12 +71,8 @@ fn valid<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'a Trial> {
 #[test]
 fn files_get_their_layout_and_holes_come_from_no_device() {
     let place = Place::new();
-    place.file("sparse.toml", SPARSE.as_bytes());
-    let csv = place.path("run.csv");
-    let ended =
-        place.succeeds("bench --tables --notes sparse.toml --rounds 2 --export-csv run.csv --export-markdown run.md");
+    let (ended, run) = place.measured(SPARSE, "--rounds 2 --export-csv run.csv --export-markdown run.md");
     assert_contains(&ended.stdout, &["read 8 MiB, cold, 7M hole, 1M data"]);
-    let run = place.only_run();
     assert_eq!(run.contests.len(), 6);
     let in_memory = run.storages[0].file_system == "tmpfs";
     for layout in [Some("7M hole, 1M data"), Some("7M zeros, 1M data"), None] {
@@ -104,10 +97,8 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
             assert!(trial.resident_after.unwrap_or(1.0) > 0.9, "{trial:?}");
         }
     }
-    let csv = std::fs::read_to_string(csv).unwrap();
-    assert_contains(&csv, &["\"7M hole, 1M data\""]);
-    let page = place.text("run.md");
-    assert_contains(&page, &["## read 8 MiB, warm, 7M hole, 1M data"]);
+    assert_contains(&place.text("run.csv"), &["\"7M hole, 1M data\""]);
+    assert_contains(&place.text("run.md"), &["## read 8 MiB, warm, 7M hole, 1M data"]);
 }
 
 #[test]
@@ -117,15 +108,12 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
         "\"read/mmap\"",
         "\"read/mmap,holes=skip\", \"read/sync,block=64K,holes=skip\"",
     );
-    place.file("sparse.toml", skipping.as_bytes());
-    let arguments = "bench --tables --notes sparse.toml --rounds 2 --cache warm --export-csv run.csv";
-    let ended = place.succeeds(arguments);
+    let (ended, run) = place.measured(&skipping, "--rounds 2 --cache warm --export-csv run.csv");
     assert_contains(&ended.stdout, &["7M hole, 1M data, holes skipped"]);
     let (_, apart) = ended.stdout.split_once("holes skipped").expect("its table");
     let table: Vec<&str> = apart.lines().skip(1).take(2).collect();
     let skips = |row: &&str| row.contains("holes=skip") && !row.contains("B/s");
     assert!(table.iter().all(skips), "{table:?}");
-    let run = place.only_run();
     for (index, contest) in run.contests.iter().enumerate() {
         let is_sparse = contest.layout.as_deref() == Some("7M hole, 1M data");
         assert!(is_sparse || !contest.holes_skipped, "{contest:?}");
@@ -196,10 +184,7 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
     }
     let place = Place::new();
     let over = SPARSE.replace("\"cold\", ", "\"cold\", \"over\", ");
-    place.file("sparse.toml", over.as_bytes());
-    let words = "bench --tables --notes sparse.toml --rounds 1 --dir";
-    place.succeeds((words, &[directory.path()]));
-    let run = place.only_run();
+    let (_, run) = place.measured(&over, ("--rounds 1 --dir", &[directory.path()]));
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
     assert!(trials.is_empty());
     let (over, _) = contest(&run, Some("7M hole, 1M data"), Cache::Over);

@@ -114,13 +114,16 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
         format!("{lines}{{\"offset\": {}, \"hex\": \"2a\"}}\n", n * 100_000)
     });
     place.file("updates", updates.as_bytes());
-    let explained = || {
-        let how = "update file --from updates --durability through --explain";
-        place.succeeds(how).stderr
+    let explained = |method: &str| {
+        let how = "update file --from updates --durability through --explain --method";
+        place.succeeds((how, method)).stderr
     };
-    let before = explained();
-    assert_contains(&before, &[": a write costs "]);
-    assert_lacks(&before, &["sitting"]);
+    for method in ["auto", "update/planned"] {
+        let before = explained(method);
+        assert_contains(&before, &[": a write costs "]);
+        // Assumed costs are 2 microseconds and a flush of a millisecond.
+        assert_lacks(&before, &["sitting", " 1002.0 "]);
+    }
     bench(&place);
     let profile = json(&place, "profile show --json");
     if profile["costs"].is_null() {
@@ -128,7 +131,7 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
     }
     let shown = place.succeeds("profile").stdout;
     assert_contains(&shown, &["\nUpdates  with fsync, those up to "]);
-    let by_profile = explained();
+    let by_profile = explained("auto");
     let start = "by 1 sitting on this storage, ";
     assert_contains(&by_profile, &[start, " old: a write costs ", "byte, from the profile"]);
     assert_lacks(&by_profile, &["measured"]);

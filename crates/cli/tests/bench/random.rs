@@ -38,12 +38,9 @@ fn trials(run: &Run, contest: usize) -> impl Iterator<Item = &seekless_record::T
 #[test]
 fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
     let place = Place::new();
-    place.file("scattered.toml", RANDOM.as_bytes());
-    let arguments = "bench --tables --notes scattered.toml --rounds 4 --report run.html";
-    let ended = place.succeeds(arguments);
+    let (ended, run) = place.measured(RANDOM, "--rounds 4 --report run.html");
     let title = "4 KiB at random, depth 1";
     assert_contains(&ended.stdout, &[title, "p99.9", "IOPS"]);
-    let run = place.only_run();
     let kinds: Vec<_> = run
         .contests
         .iter()
@@ -88,11 +85,9 @@ fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
 fn a_given_file_is_read_at_random_and_its_answers_are_checked() {
     let place = Place::new();
     let (reads, _) = RANDOM.split_once("[[contest]]\noperation = \"write\"").unwrap();
-    place.file("scattered.toml", reads.as_bytes());
     let bytes = (0..3 << 20).map(|at: u32| (at.wrapping_mul(at) >> 7) as u8);
     place.file("given", &bytes.collect::<Vec<u8>>());
-    place.succeeds("bench --tables --notes scattered.toml --file given --rounds 1");
-    let run = place.only_run();
+    let (_, run) = place.measured(reads, "--file given --rounds 1");
     let random = run.trials.iter().filter(|trial| trial.latency.is_some());
     assert!(random.clone().count() >= 3 && random.clone().all(|trial| trial.valid));
 }

@@ -23,10 +23,8 @@ methods = ["scan/sync", "scan/sync,threads=3", "scan/io_uring,threads=2", "scan/
 #[test]
 fn a_scan_reads_all_files_in_one_trial_and_its_times_are_kept_for_the_storage() {
     let place = Place::new();
-    place.file("small.toml", SCANS.as_bytes());
-    let ended = place.succeeds("bench --tables small.toml --rounds 3 --report run.html");
+    let (ended, run) = place.measured(SCANS, "--rounds 3 --report run.html");
     assert_contains(&ended.stdout, &["scan 150 x 4 KiB, warm"]);
-    let run = place.only_run();
     assert_eq!(run.contests.len(), 4);
     assert!(run.trials.len() >= 4 * 3 * 2, "{} trials", run.trials.len());
     for trial in &run.trials {
@@ -60,8 +58,7 @@ methods = ["scan/sync,threads=3", "scan/sync,threads=5"]
 #[test]
 fn tools_read_small_files_as_was_measured_on_their_storage() {
     let place = Place::new();
-    place.file("cold.toml", COLD.as_bytes());
-    place.succeeds("bench cold.toml --rounds 1 --quiet");
+    place.measured(COLD, "--rounds 1 --quiet");
     for (tree, files) in [("one", 300_u16), ("other", 300), ("few", 3)] {
         for file in 0..files {
             place.file(format!("{tree}/{file}"), &file.to_le_bytes().repeat(2048));

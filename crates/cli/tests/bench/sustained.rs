@@ -2,11 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use seekless_record::{Run, Status, Trial};
 
 use crate::common::place::{Ended, Mount, Place, assert_contains, assert_lacks, wait_for};
@@ -97,30 +95,21 @@ fn targets(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn ctrl_c_removes_all_of_it_at_once_and_what_a_kill_leaves_the_next_run_removes() {
-    for signal in [Signal::INT, Signal::KILL] {
-        let place = Place::new();
-        let mut command = place.command();
-        let child = command.args(SLOW.split(' ')).process_group(0).spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        wait_for("some files are written", || targets(&place.directory()).len() > 2);
-        if signal == Signal::INT {
-            kill_process_group(pid, signal).unwrap();
-            assert_eq!(Ended::of(child).code, Some(130));
-        } else {
-            kill_process(pid, signal).unwrap();
-            assert_eq!(Ended::of(child).code, None);
-            let count = || targets(&place.directory()).len();
-            wait_for("the trial ends with the run", || {
-                let before = count();
-                std::thread::sleep(std::time::Duration::from_millis(300));
-                count() == before
-            });
-            assert!(targets(&place.directory()).len() > 2);
-            place.bench("").succeeded();
-        }
-        assert!(place.content().is_empty(), "{:?}", place.content().keys());
-    }
+fn sustained_write_that_was_killed_ends_and_its_files_go_by_the_next_run() {
+    let place = Place::new();
+    let mut child = place.start(SLOW);
+    let count = || targets(&place.directory()).len();
+    wait_for("some files are written", || count() > 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for("the trial ends with the run", || {
+        let before = count();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        count() == before
+    });
+    assert!(count() > 2);
+    place.bench("").succeeded();
+    assert!(place.content().is_empty(), "{:?}", place.content().keys());
 }
 
 /// A group of processes whose writes to a device are held to a rate.

@@ -29,14 +29,11 @@ vmstat = { us = 46.5, sy = 48, id = 6, wa = 0, cs = 3155, in = 163, bi = 218.5 }
 
 fn bench(work_ns_per_kib: &str) -> (String, Run, String, String) {
     let place = Place::new();
-    place.file("mail.toml", MAIL.as_bytes());
-    let words = "bench --tables --notes mail.toml --rounds 1 --work";
-    let exports = "--export-csv run.csv --export-markdown run.md --report run.html";
-    let ended = place.succeeds((words, work_ns_per_kib, exports));
-    let text = |name: &str| std::fs::read_to_string(place.path(name)).expect("an export");
-    let page = text("run.html");
+    let exports = "--export-csv run.csv --export-markdown run.md --report run.html --rounds 1 --work";
+    let (ended, run) = place.measured(MAIL, (exports, work_ns_per_kib));
+    let page = place.text("run.html");
     assert!(page.contains("The whole system meanwhile"), "no table in the report");
-    (ended.stdout, place.saved().remove(0), text("run.csv"), text("run.md"))
+    (ended.stdout, run, place.text("run.csv"), place.text("run.md"))
 }
 
 #[test]

@@ -39,8 +39,7 @@ methods = ["update/sync,order=as-given,fsync", "update/planned,fsync"]
 #[test]
 fn every_draw_is_measured_checked_and_beside_its_prediction() {
     let place = Place::new();
-    place.file("draws.toml", DRAWS.as_bytes());
-    let ended = place.succeeds("bench --tables draws.toml --rounds 2 --export-columns columns.tsv");
+    let (ended, run) = place.measured(DRAWS, "--rounds 2 --export-columns columns.tsv");
     let exported = place.text("columns.tsv");
     let lines: Vec<&str> = exported.lines().collect();
     assert_eq!(
@@ -61,7 +60,6 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
         &ended.stdout,
         &["4 of every 400 bytes, shuffled", "  planned: update/sync"],
     );
-    let run = place.only_run();
     for trial in &run.trials {
         let contest = &run.contests[trial.contest];
         let method = &contest.entries[trial.entry].name();
@@ -102,15 +100,13 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
             other => panic!("{}: {other:?}", entry.name()),
         }
     }
-    assert!(place.content().keys().all(|path| path.ends_with("draws.toml")));
+    assert!(place.content().keys().all(|path| path.ends_with("experiment.toml")));
 }
 
 #[test]
 fn a_run_that_was_changed_by_hand_is_no_other_trial() {
     let place = Place::new();
-    place.file("draws.toml", DRAWS.as_bytes());
-    place.succeeds("bench draws.toml --rounds 1");
-    let mut run = place.only_run();
+    let (_, mut run) = place.measured(DRAWS, "--rounds 1");
     let path = fs::read_dir(place.directory().join("../data/seekless/runs")).unwrap();
     let path = path
         .map(|entry| entry.unwrap().path())

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use seekless_cli::{Call, Streams};
 use seekless_record::Run;
 use seekless_sys::Directory;
-use serde_json::Value;
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
@@ -312,6 +312,20 @@ impl Place {
         self.call(arguments).refused_with(told);
     }
 
+    /// Runs a command for a path, which must fail for this reason, and for the file `file`, which must be done all the same.
+    #[track_caller]
+    pub fn goes_on_after(&self, words: &str, path: &str, reason: &str) {
+        let ended = self.run((words, &[path, "file", "--jsonl"])).ended_with(2);
+        let told = &ended.stderr;
+        let is_told = told.starts_with(&format!("seekless: {path}: {reason}"));
+        assert!(is_told && told.matches("seekless: ").count() == 1, "{told}");
+        let all = ended.json_lines();
+        assert_fields(&all[0], &json!({"kind": "failed", "path": path}));
+        assert!(all[0]["reason"].as_str().unwrap().starts_with(reason), "{}", all[0]);
+        assert_eq!(all[1]["path"], "file");
+        assert_fields(all.last().unwrap(), &json!({"files": 1, "failed": 1}));
+    }
+
     /// Runs the command to its end, with this on standard input.
     pub fn run_fed(&self, arguments: impl Words, input: &[u8]) -> Ended {
         self.run_as("seekless", arguments, input)
@@ -335,6 +349,14 @@ impl Place {
     /// Runs a small measurement: reading one megabyte by one method, once.
     pub fn bench(&self, arguments: impl Words) -> Ended {
         self.run((SMALL_BENCH, "read/sync,block=128K", arguments))
+    }
+
+    /// Measures an experiment, which is written into `experiment.toml`, with tables and notes and these options.
+    #[track_caller]
+    pub fn measured(&self, experiment: &str, options: impl Words) -> (Ended, Run) {
+        self.file("experiment.toml", experiment.as_bytes());
+        let ended = self.succeeds(("bench --tables --notes experiment.toml", options));
+        (ended, self.only_run())
     }
 
     /// The runs that were saved.

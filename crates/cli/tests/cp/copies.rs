@@ -15,7 +15,6 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, mknodat};
 use seekless_sys::Directory;
 
-use crate::common::disks::set_modified;
 use crate::common::place::{Ended, Mount, Place, is_long, is_root, set_mode, wait_for};
 
 /// What unfinished files are called.
@@ -128,15 +127,8 @@ fn the_last_word_says_which_existing_files_are_replaced() {
 fn names_that_cannot_be_written_are_an_error() {
     let place = Place::new();
     place.file("a", b"a");
-    let full = File::options().write(true).open("/dev/full").unwrap();
-    let ended = place
-        .command()
-        .args(["cp", "-v", "a", "b"])
-        .stdout(full)
-        .output()
-        .unwrap();
-    assert_eq!(ended.status.code(), Some(1));
-    assert_eq!(fs::read(place.path("b")).unwrap(), b"a");
+    let ended = place.run_full("cp -v a b").unwrap();
+    assert_eq!((ended.code, place.text("b").as_str()), (Some(1), "a"));
 }
 
 #[test]
@@ -244,23 +236,6 @@ fn streams_are_read_and_written_where_they_are_named() {
     Ended::interrupted(waiting);
 }
 
-#[test]
-fn names_that_are_missing_become_names_of_the_copy_that_stays() {
-    for missing in ["a b", "b c", "a c"] {
-        let place = Place::new();
-        place.directories("s");
-        set_modified(&place.file("s/a", b"bytes"), 1);
-        place.hard_link("s/a", "s/b");
-        place.hard_link("s/a", "s/c");
-        place.succeeds("cp -T s d");
-        missing
-            .split(' ')
-            .for_each(|name| fs::remove_file(place.path(format!("d/{name}"))).unwrap());
-        place.succeeds("cp -u -T s d");
-        assert_eq!(fs::metadata(place.path("d/a")).unwrap().nlink(), 3, "without {missing}");
-    }
-}
-
 /// Copies `tree` to `copy` and kills that at many moments; each time, whatever has its name is whole.
 fn kill_often(place: &Place, copy: &Path) {
     let copy_all = || -> Child {
@@ -305,17 +280,10 @@ fn killed_copies_leave_no_file_that_is_not_whole() {
     let place = Place::new();
     make_tree(&place.path("tree"), 12, 80, [0o755, 0o644]);
     kill_often(&place, &place.path("copy"));
-}
-
-#[test]
-fn killed_copies_leave_no_file_that_is_not_whole_without_unnamed_files() {
-    let place = Place::new();
-    make_tree(&place.path("tree"), 10, 80, [0o755, 0o644]);
-    let [behind, mounted] = ["behind", "mounted"].map(|name| place.path(name));
-    fs::create_dir(&behind).unwrap();
-    fs::create_dir(&mounted).unwrap();
-    if let Some(_mount) = Mount::bindfs(&behind, &mounted, &[]) {
-        kill_often(&place, &mounted.join("copy"));
+    place.directories("behind mounted");
+    // It has no unnamed files.
+    if let Some(_mount) = Mount::bindfs(&place.path("behind"), &place.path("mounted"), &[]) {
+        kill_often(&place, &place.path("mounted/copy"));
     }
 }
 
@@ -543,31 +511,4 @@ fn a_named_source_that_is_swapped_for_a_link_is_not_followed() {
         .filter(|path| path.symlink_metadata().is_ok() && !path.parent().unwrap().ends_with("precious"))
         .collect();
     assert!(followed.is_empty(), "{followed:?}");
-}
-
-#[test]
-fn a_file_that_grows_all_the_time_is_told() {
-    let place = Place::new();
-    let log = place.file("log", &b"line\n".repeat(4_000_000));
-    let is_over = AtomicBool::new(false);
-    let ended = thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut log = File::options().append(true).open(&log).unwrap();
-            while !is_over.load(Ordering::Relaxed) {
-                log.write_all(b"line\n").unwrap();
-                thread::sleep(Duration::from_micros(50));
-            }
-        });
-        thread::sleep(Duration::from_millis(20));
-        // By blocks that are shared, a copy is of one moment, but the file changes nonetheless.
-        let ended = place.run("cp log copy");
-        is_over.store(true, Ordering::Relaxed);
-        ended
-    });
-    ended.failed_with(1, &["changed during both attempts"]);
-    assert!(
-        fs::read(&log)
-            .unwrap()
-            .starts_with(&fs::read(place.path("copy")).unwrap())
-    );
 }

@@ -66,23 +66,11 @@ fn holes_are_kept_as_asked_on(kind: &str) {
 }
 
 #[test]
-fn blocks_are_shared_as_asked_on_xfs() {
-    blocks_are_shared_as_asked_on("xfs");
-}
-
-#[test]
-fn blocks_are_shared_as_asked_on_btrfs() {
-    blocks_are_shared_as_asked_on("btrfs");
-}
-
-#[test]
-fn holes_are_kept_as_asked_on_xfs() {
-    holes_are_kept_as_asked_on("xfs");
-}
-
-#[test]
-fn holes_are_kept_as_asked_on_btrfs() {
-    holes_are_kept_as_asked_on("btrfs");
+fn blocks_are_shared_and_holes_kept_as_asked() {
+    for kind in ["xfs", "btrfs"] {
+        blocks_are_shared_as_asked_on(kind);
+        holes_are_kept_as_asked_on(kind);
+    }
 }
 
 /// A tree that FUSE shows, which does not number files reliably.

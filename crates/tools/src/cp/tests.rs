@@ -195,25 +195,32 @@ fn a_directory_that_becomes_a_link_meanwhile_is_not_followed() {
 
 #[test]
 fn a_file_that_changes_all_the_time_is_told() {
-    let place = tempfile::tempdir().unwrap();
-    let from = place.path().join("from");
-    fs::create_dir(&from).unwrap();
-    let log = File::create(from.join("log")).unwrap();
-    log.set_len(64 << 20).unwrap();
-    log.write_all_at(&vec![1; 32 << 20], 0).unwrap();
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut at = 0;
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                log.write_all_at(b"more", at).unwrap();
-                at = (at + 4096) % (60 << 20);
-            }
+    for is_growing in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        let log = File::create(from.join("log")).unwrap();
+        log.set_len(64 << 20).unwrap();
+        log.write_all_at(&vec![1; 32 << 20], 0).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let watch = Slow::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut at = if is_growing { 64 << 20 } else { 0 };
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    log.write_all_at(b"more", at).unwrap();
+                    at = if is_growing { at + 4 } else { (at + 4096) % (60 << 20) };
+                }
+            });
+            // By blocks that are shared, a copy is of one moment, but the file changes nonetheless.
+            let summary = copied(&from, &to, &watch);
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!((summary.changed, summary.failures), (1, 1), "{summary:?}");
         });
-        let summary = copy(&from, &place.path().join("to"), &CpOptions::default());
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!((summary.changed, summary.failures), (1, 1), "{summary:?}");
-    });
+        assert!(watch.failures.lock().unwrap()[0].contains("changed during both attempts"));
+        let copied = fs::read(to.join("log")).unwrap();
+        assert!(!is_growing || fs::read(from.join("log")).unwrap().starts_with(&copied));
+    }
 }
 
 #[test]
@@ -577,6 +584,8 @@ fn names_that_a_kill_left_apart_become_names_of_one_file_or_are_told() {
     let apart = [("x/a", "bytes"), ("y/b", "bytes")];
     for (existing, left, names, not_preserved) in [
         (Existing::ReplacedIfOlder, &apart[..], 2, 0),
+        (Existing::ReplacedIfOlder, &apart[..1], 2, 0),
+        (Existing::ReplacedIfOlder, &apart[1..], 2, 0),
         (Existing::Kept, &apart, 1, 1),
         (Existing::Kept, &apart[..1], 2, 0),
         (Existing::Kept, &apart[1..], 2, 0),
