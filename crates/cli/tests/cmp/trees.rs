@@ -160,17 +160,6 @@ fn explaining_says_how_many_were_at_work() {
     ended.warns("threads listed directories ahead");
 }
 
-#[test]
-fn files_of_one_size_are_counted() {
-    let place = Place::new();
-    for name in ["a", "b", "c"] {
-        place.file(name, &vec![u8::from(name == "c"); 1 << 20]);
-    }
-    let ended = place.succeeds("cmp --same-size . --jsonl");
-    let object = &ended.json_lines()[0];
-    assert_eq!((&object["pairs"], &object["equal_pairs"]), (&2.into(), &1.into()));
-}
-
 /// A directory with a dozen files and three directories like it, to this depth.
 fn nested(place: &Place, path: &str, levels: u32) {
     fs::create_dir(place.path(path)).unwrap();

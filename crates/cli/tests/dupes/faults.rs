@@ -215,43 +215,6 @@ fn what_lies_behind_the_end_of_a_device_is_named_and_everything_else_is_found() 
     assert!(expected.iter().all(|what| met.contains(*what)), "{met:?}");
 }
 
-#[test]
-fn few_descriptors_are_enough_for_deep_trees_and_large_files() {
-    let place = Place::new();
-    let mut deep = place.directory();
-    for level in 0..200 {
-        deep.push("d");
-        fs::create_dir(&deep).unwrap();
-        fs::write(deep.join("file"), bytes(level % 7, 9000)).unwrap();
-    }
-    for (name, seed) in [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("e", 2), ("f", 3)] {
-        fs::write(place.path(format!("large {name}")), bytes(seed, LARGE_BYTES + 5)).unwrap();
-    }
-    for number in 0..150 {
-        fs::write(place.path(format!("many {number}")), bytes(number % 2, 20_000)).unwrap();
-    }
-    let all = search(&place, &["."]);
-    let mut read = Read::default();
-    Read::below(&place.directory(), &place.directory(), &mut read);
-    assert_eq!((all.code, &all.groups), (Some(0), &read.groups()));
-    for limit in &[20, 64, 24, 32, 48][..long_or(5, 2)] {
-        for options in [
-            &["dupes", "--json", "."][..],
-            &["dupes", "--json", "--paranoid", "."],
-            &["dupes", "--json", "--dirs", "."],
-        ] {
-            let ended = place.run_with_few_files(*limit, options);
-            assert_eq!(ended.code, Some(0), "{limit} {options:?}");
-            assert_eq!(ended.stderr, "", "{limit} {options:?}");
-            if options[2] != "--dirs" {
-                assert_eq!(Seen::of(&ended).groups, all.groups, "{limit} {options:?}");
-            }
-            let by_bytes = ended.stdout.matches("\"proof\":\"bytes\"").count();
-            assert!(options[2] != "--paranoid" || by_bytes == all.groups.len(), "{limit}");
-        }
-    }
-}
-
 /// Searches again and again while another thread, which begins a moment earlier, changes something until it is to stop.
 fn searched_while<T>(change: impl FnOnce(&AtomicBool) + Send, runs: usize, search: impl Fn(usize) -> T) -> Vec<T> {
     let stop = AtomicBool::new(false);
@@ -601,57 +564,6 @@ fn directories_that_are_moved_or_removed_meanwhile_are_no_failures() {
             };
             let names: BTreeSet<String> = group.iter().flatten().cloned().collect();
             assert!(names.is_superset(&expected));
-        }
-    }
-    println!("told: {told:?}");
-}
-
-#[test]
-fn large_files_that_shrink_and_grow_meanwhile_are_told_and_others_are_compared() {
-    const LENGTH: u64 = LARGE_BYTES as u64 * 2;
-    let place = Place::new();
-    let tree = place.path("tree");
-    fs::create_dir(&tree).unwrap();
-    let path = |number: u64, name: &str| tree.join(format!("{number} {name}"));
-    // Pairs, and some of three; of each, the last changes.
-    let (threes, pairs) = (&["a", "b", "changing"][..], &["a", "changing"][..]);
-    for (number, names) in (0..6)
-        .zip([threes, pairs].into_iter().cycle())
-        .chain([(7, &["a", "b"][..])])
-    {
-        for name in names {
-            fs::write(path(number, name), bytes(number, LARGE_BYTES * 2)).unwrap();
-        }
-    }
-    let modes = [&[][..], &["--paranoid"], &["--cache", "--cache-file", "cache"]];
-    let change = |stop: &AtomicBool| {
-        let mut random = fastrand::Rng::with_seed(5);
-        while !stop.load(Ordering::Relaxed) {
-            let number = random.u64(..6);
-            let file = File::options().write(true).open(path(number, "changing")).unwrap();
-            file.set_len(random.u64(..LENGTH)).unwrap();
-            std::thread::sleep(Duration::from_micros(random.u64(..3000)));
-            // As it was, and of its size again.
-            file.write_all_at(&bytes(number, LARGE_BYTES * 2), 0).unwrap();
-            std::thread::sleep(Duration::from_millis(random.u64(..40)));
-        }
-    };
-    let ended = searched_while(change, long_or(18, 3), |run| {
-        place.run(("dupes --json tree", modes[run % 3]))
-    });
-    let mut told = BTreeSet::new();
-    for ended in &ended {
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        let seen = Seen::of(ended);
-        for number in [0, 2, 4, 7] {
-            let names = ["a", "b"].map(|name| Names::from([format!("tree/{number} {name}")]));
-            let is_there = |group: &&BTreeSet<Names>| names.iter().all(|names| group.contains(names));
-            let group = seen.groups.iter().find(is_there).unwrap();
-            assert!(group.len() == 2 || group.contains(&Names::from([format!("tree/{number} changing")])));
-        }
-        for (path, reason) in self::told(&seen) {
-            assert!(path.ends_with(" changing"), "{path}: {reason}");
-            told.insert(reason.to_owned());
         }
     }
     println!("told: {told:?}");

@@ -143,32 +143,6 @@ fn a_file_is_not_replaced_where_the_kernel_has_no_leases() {
 }
 
 #[test]
-fn two_files_of_an_overlay_on_fuse_with_one_number_are_two() {
-    let place = Place::new();
-    place.directories("one two fuse mount upper work source/1 source/2");
-    let mut mounts = Vec::new();
-    for (image, to) in [("one", "source/1"), ("two", "source/2")] {
-        let file = place.file(format!("{image}.img"), b"");
-        let Some(mount) = Mount::image("ext4", 16 << 20, &file, &place.path(to)) else {
-            return;
-        };
-        mounts.push(mount);
-    }
-    place.file("source/1/f", &[1; 5000]);
-    place.file("source/2/f", &[2; 5000]);
-    let Some(fuse) = Mount::bindfs(&place.path("source"), &place.path("fuse"), &[]) else {
-        return;
-    };
-    let layers = ["fuse", "upper", "work"].map(|name| place.path(name));
-    let Some(_overlay) = Mount::overlay([&layers[0], &layers[1], &layers[2]], &place.path("mount")) else {
-        return;
-    };
-    place.fails(1, "cmp -s mount/1/f mount/2/f");
-    place.run("dupes mount").says("0 groups");
-    drop(fuse);
-}
-
-#[test]
 fn kept_digests_of_another_file_system_on_the_same_device_are_not_trusted() {
     if !is_root() || !prepared("mksquashfs", &["-version".as_ref()]) {
         return println!("skipped: there is no mksquashfs");

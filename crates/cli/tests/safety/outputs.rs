@@ -176,6 +176,8 @@ fn no_command_changes_files_through_a_link_that_another_user_planted() {
         "update open/file --from changes",
         "update open/directory/victim --from changes",
         "update open/directory/victim --from changes --safety replace",
+        "update open/file --from changes --safety journal",
+        "update open/file --recover",
         "holes dig open/file",
         "holes dig open/directory/victim",
         "holes punch --yes open/file 0 32K",

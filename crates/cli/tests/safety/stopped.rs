@@ -15,7 +15,7 @@ const SHARED_BYTES: u64 = 8 << 30;
 const OWN_BYTES: u64 = 128 << 20;
 
 /// Command lines for the file `f` of the trees `one` and `other`. Those that change a file come last.
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 32] = [
     "cmp one/f other/f",
     "cmp -l one/f other/f",
     "cmp -r one other",
@@ -42,6 +42,7 @@ const COMMANDS: [&str; 31] = [
     "dupes --cache --cache-file digests one other",
     "dupes catalogue --digest all -o catalogue one",
     "bench read --file one/f --rounds 3",
+    "bench read --file one/f --cache warm --methods read/sync,block=1M --rounds 1",
     "bench read --size 1G --rounds 3",
     "update other/f --from updates",
     "update other/f --safety replace --from updates",

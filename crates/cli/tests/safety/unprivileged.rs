@@ -3,8 +3,10 @@
 use std::fs::{self};
 use std::os::unix::fs::MetadataExt;
 
+use seekless_record::Status;
+
 use crate::common::disks::{attribute, list_with_mask};
-use crate::common::place::{SMALL_BENCH, assert_contains, is_root, set_mode};
+use crate::common::place::{SMALL_BENCH, is_root, set_mode};
 use crate::common::unprivileged::{Common, NOBODY};
 
 #[test]
@@ -88,18 +90,14 @@ fn a_group_that_cannot_be_kept_gives_no_other_group_its_rights() {
 }
 
 #[test]
-fn measuring_needs_no_privilege() {
-    let common = Common::new();
-    let small = "bench --size 1M --rounds 1 --methods */sync,block=1M*";
-    let ended = common.run(&format!("{small} --dir open")).succeeded();
-    assert_contains(&ended.stdout, &["1 MiB, cold"]);
-}
-
-#[test]
 fn what_only_root_may_do_is_not_done_and_says_why() {
     let common = Common::new();
     let emptied = common.run("bench --dir open --drop system");
     emptied.refused_with(&["needs root"]);
     let limited = common.run((SMALL_BENCH, "read/mmap --dir open --cache over"));
     limited.refused_with(&["nothing was measured: read/mmap: not available: "]);
+    let ahead = common.run("bench read-ahead --size 1M --rounds 1 --dir open --json");
+    let run = seekless_record::from_json(ahead.succeeded().stdout.as_bytes()).unwrap();
+    let mut entries = run.contests.iter().flat_map(|contest| &contest.entries);
+    assert!(entries.any(|entry| matches!(entry.status, Status::Unavailable(_))));
 }
