@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 
-use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, prepared, set_mode, words};
+use crate::common::place::{Place, assert_contains, prepared, set_mode};
 
 fn is_run(bytes: &[u8]) -> bool {
     seekless_record::from_json(bytes).is_ok()
@@ -23,18 +23,6 @@ fn a_regular_file_is_replaced_and_whoever_reads_the_old_one_keeps_it() {
     assert!(is_run(&fs::read(&path).unwrap()));
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
     assert_eq!(place.content().len(), 1, "something was left beside it");
-}
-
-#[test]
-fn a_link_stays_a_link_whether_its_target_is_there_or_not() {
-    let place = Place::new();
-    place.directories("elsewhere");
-    symlink("elsewhere/run.json", place.path("link")).unwrap();
-    for _ in 0..2 {
-        place.bench("--export-json link").succeeded();
-        assert!(fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
-        assert!(is_run(&place.read("elsewhere/run.json")));
-    }
 }
 
 #[test]
@@ -73,19 +61,6 @@ fn a_fifo_is_written_to_where_somebody_reads_it_and_refused_where_nobody_does() 
     drop(writer);
     assert!(is_run(&reader.join().unwrap()));
     assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo());
-}
-
-#[test]
-fn standard_output_may_be_named() {
-    let place = Place::new();
-    let out = File::create(place.path("out")).unwrap();
-    let mut command = place.command();
-    command
-        .args(words(SMALL_BENCH))
-        .args(["*/sync*", "--export-json", "/dev/stdout"]);
-    Ended::by(command.stdout(out)).succeeded();
-    let text = place.text("out");
-    assert_contains(&text, &["\"trials\": ["]);
 }
 
 #[test]

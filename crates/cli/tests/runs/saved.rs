@@ -63,22 +63,6 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
 }
 
 #[test]
-fn a_measured_run_is_shown_again_as_it_was() {
-    let place = Place::new();
-    let measured = place.bench("").succeeded().stdout;
-    let shown = place.call("runs show --tables --notes latest").succeeded().stdout;
-    let result = measured.split("\n\nSaved").next().unwrap();
-    assert!(shown.contains(result), "{shown}\n---\n{measured}");
-    let id = &place.saved()[0].id;
-    assert!(shown.starts_with(&format!("Run      {id}\n")), "{shown}");
-    let by_prefix = place
-        .call(&["runs", "show", "--tables", "--notes", &id[..12]])
-        .succeeded()
-        .stdout;
-    assert_eq!(by_prefix, shown);
-}
-
-#[test]
 fn what_a_new_kernel_changed_is_told_with_intervals() {
     let place = Place::new();
     two(&place);
@@ -228,17 +212,6 @@ fn an_export_with_names_says_so() {
     let ended = place.call("runs export latest").succeeded();
     assert_contains(&ended.stderr, &["--anonymous"]);
     assert_eq!(seekless_record::from_json(ended.stdout.as_bytes()).unwrap(), full());
-}
-
-#[test]
-fn an_export_goes_to_no_directory_and_over_no_run() {
-    let place = Place::new();
-    let own = kept(&place, &full());
-    let before = fs::read(&own).unwrap();
-    place.refuses("runs export latest -o .", &["is a directory"]);
-    let export = ["runs", "export", "--anonymous", "latest", "-o", own.to_str().unwrap()];
-    place.refuses(&export, &["is the same file as"]);
-    assert_eq!(fs::read(own).unwrap(), before);
 }
 
 #[test]

@@ -228,34 +228,6 @@ fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_file_as_before_or_is_told_exactly() {
-    let place = Place::new();
-    let small = place.path("small");
-    let Some(_mount) = Mount::tmpfs(&small, "size=1M") else {
-        return;
-    };
-    let before = vec![7; 300_000];
-    let mut changes = Vec::new();
-    for offset in (0..3_000_000).step_by(1000) {
-        writeln!(changes, "{{\"offset\": {offset}, \"text\": \"updated\"}}").unwrap();
-    }
-    place.file("changes", &changes);
-    for safety in ["in-place", "journal", "replace"] {
-        let path = place.file("small/file", &before);
-        let words = "update small/file --grow --from changes --method update/sync --safety";
-        let ended = place.fails(2, (words, safety));
-        ended.warns("No space left");
-        if safety == "in-place" {
-            ended.warns("of 3000 writes");
-        } else {
-            assert!(fs::read(&path).unwrap() == before, "{safety}");
-            ended.warns("file is unchanged");
-        }
-        assert_eq!(fs::read_dir(&small).unwrap().count(), 1, "{safety}");
-    }
-}
-
-#[test]
 fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
     let place = Place::new();
     let Some(mount) = Mount::tmpfs(&place.path("mounted"), "size=1M") else {
@@ -275,22 +247,6 @@ fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
 }
 
 #[test]
-fn blocks_that_cannot_be_allocated_are_no_partial_update() {
-    let place = Place::new();
-    // It has no fallocate.
-    let Some(_mount) = Mount::ramfs(&place.path("mounted")) else {
-        return;
-    };
-    let path = place.file("mounted/file", b"precious");
-    place.file("changes", b"{\"offset\": 100, \"text\": \"x\"}\n");
-    let words = "update mounted/file --grow --from changes --method update/sync,preallocate=allocate";
-    let sentence = place.run(words).refused();
-    assert_contains(&sentence, &["has no fallocate"]);
-    assert_lacks(&sentence, &["of 1 writes"]);
-    assert_eq!(fs::read(&path).unwrap(), b"precious");
-}
-
-#[test]
 fn a_directory_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.path("full"), "size=64K") else {
@@ -301,22 +257,4 @@ fn a_directory_that_takes_no_file_is_no_reason_not_to_write_in_place() {
     let ended = place.succeeds("update full/file --from good --explain");
     ended.warns("these costs are assumed");
     assert_eq!(fs::read(&path).unwrap()[..2], [b'x', 7]);
-}
-
-#[test]
-fn a_plan_is_made_of_measured_costs_by_whichever_name_it_is_asked_for() {
-    let place = Place::new();
-    place.file("numbers", &vec![1; 4_000_000]);
-    // At distances at which the cost of a write decides whether they share one.
-    let updates: String = (0..40).fold(String::new(), |lines, n| {
-        format!("{lines}{{\"offset\": {}, \"hex\": \"2a\"}}\n", n * 100_000)
-    });
-    place.file("changes", updates.as_bytes());
-    for method in ["auto", "update/planned"] {
-        let told = place.succeeds((THROUGH, "--method", method)).json();
-        let why = told["why"].as_str().unwrap();
-        // Assumed costs are 2 microseconds and a flush of a millisecond.
-        assert!(why.starts_with("a write costs "), "{method}: {why}");
-        assert_lacks(why, &[" 1002.0 "]);
-    }
 }

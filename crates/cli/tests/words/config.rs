@@ -108,24 +108,3 @@ fn a_file_that_another_user_may_have_written_is_refused() {
     fs::create_dir(&path).unwrap();
     place.refuses("runs", &["not a regular file"]);
 }
-
-#[test]
-fn color_is_as_the_option_the_environment_or_the_file_says_in_this_order() {
-    let place = Place::new();
-    write(&place, "color = \"always\"\n");
-    let is_colored = |arguments: &[&str], variable: Option<&str>| {
-        let mut command = place.command();
-        command
-            .args(arguments)
-            .env_remove("CLICOLOR")
-            .env_remove("CLICOLOR_FORCE");
-        command.envs(variable.map(|variable| (variable, "1")));
-        Ended::by(&mut command).succeeded().stdout.contains('\x1b')
-    };
-    assert!(is_colored(&["--help"], None) && is_colored(&["cmp", "--help"], None));
-    assert!(!is_colored(&["--help"], Some("NO_COLOR")));
-    assert!(!is_colored(&["--color", "never", "--help"], None));
-    write(&place, "color = \"never\"\n");
-    assert!(!is_colored(&["--help"], None));
-    assert!(is_colored(&["--help"], Some("CLICOLOR_FORCE")));
-}

@@ -145,7 +145,6 @@ fn json_is_one_document_in_every_command() {
         "dupes --dirs .",
         "dupes empty",
         "holes fill -r empty",
-        "dupes --quiet ODD gone .",
         "dupes --unique .",
         "dupes act --dry-run --plan plan",
         "dupes act --plan gone --yes",

@@ -93,11 +93,13 @@ fn no_progress_is_shown_of_what_is_quick_or_to_be_silent() {
 }
 
 #[test]
-fn the_option_beats_the_environment_and_the_terminal() {
+fn color_goes_by_option_then_environment_then_config() {
     let place = Place::new();
     let run = |name: &str, value: &str, arguments: &[&str]| {
         let mut command = place.command();
-        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(variable);
+        }
         let output = command.env(name, value).args(arguments).output().unwrap();
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
@@ -123,6 +125,23 @@ fn the_option_beats_the_environment_and_the_terminal() {
         assert!(is_colored(&Terminal::run(100, &place, &with("auto"))), "{arguments:?}");
         let plain = Terminal::run(100, &place, &with("never"));
         assert!(!is_colored(&plain), "{arguments:?}");
+    }
+    for (configured, arguments, variable, is_colored) in [
+        ("always", "--help", "A", true),
+        ("always", "cmp --help", "A", true),
+        ("always", "--help", "NO_COLOR", false),
+        ("always", "--color never --help", "A", false),
+        ("never", "--help", "A", false),
+        ("never", "--help", "CLICOLOR_FORCE", true),
+    ] {
+        let text = format!("color = \"{configured}\"\n");
+        place.file("../config/seekless/config.toml", text.as_bytes());
+        let printed = run(variable, "1", &words(arguments));
+        assert_eq!(
+            printed.contains('\u{1b}'),
+            is_colored,
+            "{configured} {variable}: {printed}"
+        );
     }
     let refused = place.fails(2, "cmp --color sometimes one other");
     refused.warns("invalid --color value 'sometimes'");
