@@ -144,21 +144,6 @@ fn a_method_or_plan_of_another_operation_is_refused_before_anything_is_done() {
 }
 
 #[test]
-fn an_update_of_a_file_that_others_may_write_to_is_made_without_its_gaps() {
-    for directory in directories() {
-        let path = file_of(&directory, "file", &vec![0; 100_000]);
-        let batch = batch_of((0..100_000).step_by(1000), b"here");
-        let other = File::options().write(true).open(&path).unwrap();
-        let done = seekless::update(&path, batch).unwrap();
-        drop(other);
-        assert_eq!(done.written_bytes, 400, "{}", done.method);
-        let found = fs::read(&path).unwrap();
-        assert_eq!(found.chunks(1000).filter(|part| part.starts_with(b"here")).count(), 100);
-        assert_eq!(found.len(), 100_000);
-    }
-}
-
-#[test]
 fn a_job_gives_an_update_its_safety_lets_it_grow_only_when_told_and_undoes_it_when_it_is_ended() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"0123");

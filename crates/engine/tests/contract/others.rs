@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -403,29 +403,6 @@ fn what_stands_beside_a_file_is_made_in_the_directory_that_was_opened() {
             fs::remove_dir_all(&theirs).unwrap();
             fs::remove_file(&ours).unwrap();
         }
-    }
-}
-
-#[test]
-fn a_link_that_another_user_planted_in_a_directory_open_to_all_is_not_followed() {
-    for directory in directories() {
-        let path = file_of(&directory, "file", &sample(10_000));
-        let open = directory.path().join("open");
-        fs::create_dir(&open).unwrap();
-        set_mode(&open, 0o1777);
-        let link = open.join("link");
-        let planted = symlink(&path, &link).and_then(|()| lchown(&link, Some(1234), None));
-        if planted.is_err() {
-            println!("skipped: no links of others in {open:?}");
-            continue;
-        }
-        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
-            let error = commit(&link, &updates(&[0]), &by("update/sync", safety));
-            let error = full_text(&error.unwrap_err());
-            assert!(error.contains("Permission denied"), "{error}");
-            assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
-        }
-        assert!(recover(&link).is_err());
     }
 }
 

@@ -14,36 +14,6 @@ fn measure(simulation: &mut Simulation, medians: &[f64], rounds: u32) -> Vec<Sam
     measured(simulation, medians, rounds, NOISE)
 }
 
-fn is_slower(standing: Option<&Standing>) -> bool {
-    standing.is_some_and(|standing| standing.verdict == RankVerdict::Slower)
-}
-
-/// The A/A test, simulated: the drift of the rounds, three times the noise, must not show.
-#[test]
-fn two_equal_methods_tie_at_least_95_percent_of_the_time() {
-    let mut simulation = Simulation::new(2);
-    for rounds in 6..=12 {
-        let runs = if crate::is_long() { 1_000 } else { 200 };
-        let ties = (0..runs)
-            .filter(|_| {
-                let standings = standings(&measure(&mut simulation, &[1.0, 1.0], rounds));
-                !standings.iter().any(|standing| is_slower(standing.as_ref()))
-            })
-            .count();
-        assert!(ties * 100 >= runs * 95, "{rounds} rounds: {ties} of {runs}");
-    }
-}
-
-#[test]
-fn a_method_1_3_times_as_slow_is_no_tie_after_8_rounds() {
-    let mut simulation = Simulation::new(3);
-    let runs = if crate::is_long() { 1_000 } else { 300 };
-    let told = (0..runs)
-        .filter(|_| is_slower(standings(&measure(&mut simulation, &[1.0, 1.3], 8))[1].as_ref()))
-        .count();
-    assert!(told * 100 >= runs * 80, "{told} of {runs}");
-}
-
 /// Three rounds of twenty equal methods and a slow one.
 #[test]
 fn early_drops_spare_the_equal_and_take_the_slow() {
