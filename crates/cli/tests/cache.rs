@@ -31,7 +31,7 @@ fn on_disk() -> Option<Place> {
 }
 
 #[test]
-fn explaining_says_what_it_was_to_take_and_took() {
+fn cache_explain_shows_predicted_and_measured_time() {
     let place = Place::new();
     place.file("file", &vec![1; 1_000_000]);
     for (action, why) in [("show", "file it holds"), ("drop", "to drop"), ("warm", "is read")] {
@@ -50,7 +50,7 @@ fn explaining_says_what_it_was_to_take_and_took() {
 }
 
 #[test]
-fn a_file_is_dropped_warmed_and_shown() {
+fn cache_drops_warms_and_shows_a_file() {
     let Some(place) = on_disk() else { return };
     let path = place.file("file", &vec![7; 1_000_000]);
     // Dirty pages are written back and dropped.
@@ -69,7 +69,7 @@ fn a_file_is_dropped_warmed_and_shown() {
 }
 
 #[test]
-fn a_directory_is_a_total_unless_all_of_it_is_asked_for() {
+fn cache_show_sums_a_directory_unless_all_or_top() {
     let place = Place::new();
     for n in 0..30 {
         place.file(format!("inner/{n}"), &vec![1; 5000 * n]);
@@ -93,7 +93,7 @@ fn a_directory_is_a_total_unless_all_of_it_is_asked_for() {
 }
 
 #[test]
-fn a_path_that_is_missing_or_no_file_is_named_and_the_rest_is_done() {
+fn cache_names_paths_that_fail_and_does_the_rest() {
     let place = Place::new();
     place.file("file", &vec![1; 100_000]);
     assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
@@ -113,7 +113,7 @@ fn a_path_that_is_missing_or_no_file_is_named_and_the_rest_is_done() {
 }
 
 #[test]
-fn a_file_that_somebody_maps_keeps_its_pages_and_is_counted() {
+fn cache_drop_counts_mapped_files_that_keep_pages() {
     let Some(place) = on_disk() else { return };
     let file = File::open(place.file("mapped", &vec![1; 100_000])).unwrap();
     place.file("free", &vec![1; 100_000]);
@@ -132,7 +132,7 @@ fn a_file_that_somebody_maps_keeps_its_pages_and_is_counted() {
 }
 
 #[test]
-fn memory_keeps_its_files_and_says_so() {
+fn cache_drop_says_that_a_tmpfs_keeps_its_files() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.directory(), "size=16m") else {
         return;
@@ -144,7 +144,7 @@ fn memory_keeps_its_files_and_says_so() {
 }
 
 #[test]
-fn all_of_a_file_system_is_dropped_only_by_one_who_agrees() {
+fn cache_drop_of_a_file_system_needs_consent() {
     let place = Place::new();
     place.refuses("cache drop /", &["/: is the root of a file system; use --yes"]);
     let Some(_mount) = Mount::image("ext4", 16 << 20, &place.path("image"), &place.path("mount")) else {
@@ -172,7 +172,7 @@ fn all_of_a_file_system_is_dropped_only_by_one_who_agrees() {
 }
 
 #[test]
-fn other_file_systems_are_entered_only_where_that_is_asked_for() {
+fn cache_enters_other_file_systems_only_with_the_option() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.path("mount"), "size=1m") else {
         return;
@@ -185,7 +185,7 @@ fn other_file_systems_are_entered_only_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_directory_that_is_bound_into_itself_is_walked_to_an_end() {
+fn cache_walk_of_a_directory_bound_into_itself_ends() {
     let place = Place::new();
     place.directories("tree/inner/again");
     place.file("tree/inner/file", b"bytes");
@@ -202,7 +202,7 @@ fn a_directory_that_is_bound_into_itself_is_walked_to_an_end() {
 }
 
 #[test]
-fn a_file_is_found_by_a_path_that_is_too_long_for_the_system() {
+fn cache_takes_paths_longer_than_the_system_does() {
     let place = Place::new();
     let length = place.deep_file(&[1; 10_000]);
     for action in ["warm", "show", "drop"] {
@@ -215,7 +215,7 @@ fn a_file_is_found_by_a_path_that_is_too_long_for_the_system() {
 }
 
 #[test]
-fn many_directories_are_walked_with_few_files_open() {
+fn cache_walks_many_directories_with_few_open_files() {
     let place = Place::new();
     for n in 0..3000 {
         place.file(format!("{}/{n}/file", n / 100), b"");
@@ -225,7 +225,7 @@ fn many_directories_are_walked_with_few_files_open() {
 }
 
 #[test]
-fn what_is_locked_stays_in_memory_until_ctrl_c() {
+fn cache_lock_holds_files_in_memory_until_ctrl_c() {
     let Some(place) = on_disk() else { return };
     place.file("in/file", &vec![1; 1_000_000]);
     place.file("in/empty", b"");
@@ -245,7 +245,7 @@ fn what_is_locked_stays_in_memory_until_ctrl_c() {
 }
 
 #[test]
-fn more_than_fits_into_memory_is_not_warmed_and_more_than_may_be_locked_is_not_locked() {
+fn cache_refuses_more_than_memory_or_the_lock_limit() {
     let place = Place::new();
     place.sparse("huge", 1 << 43);
     place.refuses("cache warm huge", &["8.00 TiB", "--force"]);
@@ -260,7 +260,7 @@ fn more_than_fits_into_memory_is_not_warmed_and_more_than_may_be_locked_is_not_l
 }
 
 #[test]
-fn pages_of_a_block_device_are_shown_beside_files() {
+fn cache_show_counts_pages_of_a_block_device() {
     let place = Place::new();
     let Some(_disk) = common::disks::disk(&place, "ext4") else {
         return;
@@ -282,7 +282,7 @@ fn pages_of_a_block_device_are_shown_beside_files() {
 }
 
 #[test]
-fn warming_that_is_stopped_says_how_far_it_came() {
+fn cache_warm_that_is_stopped_says_how_far_it_came() {
     let Some(place) = on_disk() else { return };
     let path = place.sparse("large", 3 << 30);
     let child = place.start("cache warm --force large");
@@ -293,7 +293,7 @@ fn warming_that_is_stopped_says_how_far_it_came() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
+fn cache_show_names_unreadable_files_and_does_the_rest() {
     let common = Common::new();
     let path = |name: &str| common.directory().join("open").join(name);
     for name in ["secret", "plain"] {
@@ -315,7 +315,7 @@ fn a_file_that_may_not_be_read_is_named_and_the_rest_goes_on() {
 }
 
 #[test]
-fn what_the_kernel_does_not_tell_is_unknown() {
+fn cache_show_says_unknown_where_the_kernel_does_not_tell() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root, to have a file that is another's");
         return;
@@ -331,7 +331,7 @@ fn what_the_kernel_does_not_tell_is_unknown() {
 }
 
 #[test]
-fn dropping_all_of_the_system_s_cache_needs_root_and_says_so() {
+fn cache_drop_system_needs_root() {
     let common = Common::new();
     common
         .run("cache drop --system")

@@ -155,7 +155,7 @@ fn check_identity(run: &Run) {
 }
 
 #[test]
-fn every_method_of_the_linux_lists_runs_or_says_why_not() {
+fn methods_2014_run_on_each_file_system_or_say_why_not() {
     for directory in directories() {
         let mut found = Found::default();
         let mut file_system = String::new();

@@ -25,7 +25,7 @@ fn with_holes() -> Option<Place> {
 }
 
 #[test]
-fn a_file_is_shown_dug_filled_and_punched() {
+fn holes_show_dig_fill_and_punch_a_file() {
     let Some(place) = with_holes() else { return };
     let mut bytes = vec![7; 1 << 20];
     bytes[200_000..900_000].fill(0);
@@ -61,7 +61,7 @@ fn a_file_is_shown_dug_filled_and_punched() {
 }
 
 #[test]
-fn data_is_punched_only_by_one_who_agrees() {
+fn holes_punch_of_data_needs_consent() {
     let Some(place) = with_holes() else { return };
     let bytes = vec![7; 100_000];
     let path = place.file("file", &bytes);
@@ -102,7 +102,7 @@ fn begin_digging(place: &Place, path: &Path) -> Child {
 }
 
 #[test]
-fn who_wants_to_open_the_file_ends_the_digging() {
+fn holes_dig_ends_when_another_process_opens_the_file() {
     let Some(place) = with_holes() else { return };
     let bytes = every_other_block();
     let path = place.file("file", &bytes);
@@ -119,7 +119,7 @@ fn who_wants_to_open_the_file_ends_the_digging() {
 }
 
 #[test]
-fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
+fn holes_dig_refuses_a_file_that_another_dig_holds() {
     let Some(place) = with_holes() else { return };
     let bytes = every_other_block();
     let path = place.file("file", &bytes);
@@ -135,7 +135,7 @@ fn a_second_job_at_a_file_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn a_flag_that_keeps_a_file_from_being_changed_is_named() {
+fn holes_dig_names_the_flag_that_protects_a_file() {
     let place = Place::new();
     place.file("file", &vec![0; 100_000]);
     let set = |flag: &str| prepared("chattr", &[flag.as_ref(), place.path("file").as_os_str()]);
@@ -151,7 +151,7 @@ fn a_flag_that_keeps_a_file_from_being_changed_is_named() {
 }
 
 #[test]
-fn runs_of_zeros_that_are_too_short_are_not_denied() {
+fn holes_dig_min_counts_runs_of_zeros_that_are_too_short() {
     let place = Place::new();
     let mut bytes = vec![0; 800_000];
     bytes.iter_mut().step_by(12 << 10).for_each(|byte| *byte = 1);
@@ -165,7 +165,7 @@ fn runs_of_zeros_that_are_too_short_are_not_denied() {
 }
 
 #[test]
-fn a_full_output_is_told_with_what_was_done() {
+fn holes_with_a_full_output_say_what_was_done() {
     let Some(place) = with_holes() else { return };
     place.file("file", &vec![0; 100_000]);
     for (words, done) in [
@@ -184,7 +184,7 @@ fn a_full_output_is_told_with_what_was_done() {
 }
 
 #[test]
-fn directories_need_a_word_and_are_summed_up() {
+fn holes_of_directories_need_recursive_and_are_summed() {
     let Some(place) = with_holes() else { return };
     place.files("one inner/two", &vec![0; 100_000]);
     place.hard_link("one", "again");
@@ -196,7 +196,7 @@ fn directories_need_a_word_and_are_summed_up() {
 }
 
 #[test]
-fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
+fn holes_take_paths_longer_than_the_system_does() {
     let Some(place) = with_holes() else { return };
     place.deep_file(&vec![0; 100_000]);
     for words in ["holes dig --verify -r .", "holes show --scan -r ."] {
@@ -207,7 +207,7 @@ fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
 }
 
 #[test]
-fn a_path_that_cannot_be_worked_on_does_not_keep_the_rest() {
+fn holes_name_paths_that_fail_and_do_the_rest() {
     let Some(place) = with_holes() else { return };
     place.directories("directory");
     for (path, reason) in [
@@ -224,7 +224,7 @@ fn a_path_that_cannot_be_worked_on_does_not_keep_the_rest() {
 }
 
 #[test]
-fn the_summary_of_several_files_has_their_sums() {
+fn holes_summary_has_the_sums_of_its_files() {
     let Some(place) = with_holes() else { return };
     let sum = |words: &str| place.run(("holes", words, "--jsonl")).json_lines().pop().unwrap();
     for (name, blocks) in [("one", 10), ("other", 20)] {
@@ -249,7 +249,7 @@ fn the_summary_of_several_files_has_their_sums() {
 }
 
 #[test]
-fn ranges_and_kinds_that_make_no_sense_are_refused() {
+fn holes_punch_refuses_impossible_ranges_and_kinds() {
     let place = Place::new();
     place.file("file", b"bytes");
     for (words, expected) in [
@@ -270,7 +270,7 @@ fn ranges_and_kinds_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
+fn holes_dig_of_a_file_that_cannot_be_written_names_its_owner() {
     let common = Common::new();
     let path = common.directory().join("open/file");
     fs::write(&path, vec![0; 100_000]).unwrap();
@@ -281,7 +281,7 @@ fn a_file_of_another_or_one_that_may_not_be_written_is_an_error_with_advice() {
 }
 
 #[test]
-fn a_file_that_would_lose_its_set_user_id_bit_is_left_alone() {
+fn holes_leave_set_user_id_files_alone() {
     let common = Common::new();
     let path = common.directory().join("open/file");
     fs::write(&path, vec![0; 100_000]).unwrap();
@@ -301,7 +301,7 @@ fn a_file_that_would_lose_its_set_user_id_bit_is_left_alone() {
 }
 
 #[test]
-fn a_file_system_without_holes_says_so() {
+fn holes_dig_on_ramfs_says_that_there_are_no_holes() {
     let place = Place::new();
     let Some(_mount) = Mount::ramfs(&place.path("mount")) else {
         return;
@@ -311,7 +311,7 @@ fn a_file_system_without_holes_says_so() {
 }
 
 #[test]
-fn holes_that_do_not_fit_stay_holes() {
+fn holes_fill_without_room_leaves_the_holes() {
     let place = Place::new();
     let directory = place.path("small");
     fs::create_dir(&directory).unwrap();

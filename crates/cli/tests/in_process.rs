@@ -53,7 +53,7 @@ fn nothing() -> File {
 }
 
 #[test]
-fn many_calls_in_one_process_print_what_the_program_prints() {
+fn in_process_calls_print_what_the_program_prints() {
     let place = two_trees();
     for (line, input, code) in [
         ("seekless cmp ./one/a ./one/a", "", 0),
@@ -95,7 +95,7 @@ fn many_calls_in_one_process_print_what_the_program_prints() {
 }
 
 #[test]
-fn calls_of_several_threads_take_turns() {
+fn in_process_calls_of_several_threads_take_turns() {
     let place = &two_trees();
     let lines = [
         "seekless cmp -l ./one/a ./two/a",
@@ -117,7 +117,7 @@ fn calls_of_several_threads_take_turns() {
 }
 
 #[test]
-fn output_that_nobody_reads_ends_a_call_and_not_the_process() {
+fn in_process_call_with_unread_output_does_not_end_the_process() {
     let place = two_trees();
     let [one, two, top] = ["one/a", "two/a", ""].map(|name| place.path(name).display().to_string());
     // A shell shows a program that SIGPIPE ended as 141; cmp is one.
@@ -131,7 +131,7 @@ fn output_that_nobody_reads_ends_a_call_and_not_the_process() {
 }
 
 #[test]
-fn help_and_tables_are_as_wide_as_the_terminal_of_the_call() {
+fn in_process_help_and_tables_fit_the_terminal_of_the_call() {
     let place = Place::new();
     for line in [
         "cmp --help --color never",
@@ -156,7 +156,7 @@ fn help_and_tables_are_as_wide_as_the_terminal_of_the_call() {
 }
 
 #[test]
-fn the_configuration_of_one_call_is_not_that_of_the_next() {
+fn in_process_calls_read_the_configuration_each_time() {
     let place = Place::new();
     let help = || compare(&place, "seekless bench --help", "");
     let plain = help();
@@ -172,7 +172,7 @@ fn the_configuration_of_one_call_is_not_that_of_the_next() {
 }
 
 #[test]
-fn a_bench_starts_the_program_that_its_call_names() {
+fn in_process_bench_starts_the_program_that_the_call_names() {
     let place = Place::new();
     let file = place.file("file", &vec![1; 1 << 20]).display().to_string();
     let words = "bench read --rounds 1 --methods read/sync,block=1M --file";

@@ -60,7 +60,7 @@ fn is_tie(contest: &Contest) -> bool {
 }
 
 #[test]
-fn one_method_under_two_names_ties_and_nothing_costs_nothing() {
+fn bench_itself_ties_one_method_and_times_nothing_as_nothing() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let run = run(directory.path().to_owned());
     assert_eq!(run.contests.len(), CONTESTS);

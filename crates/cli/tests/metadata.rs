@@ -7,7 +7,7 @@ use common::place::{Place, is_root};
 
 /// Root drops the metadata of small files with all caches of the system. Afterwards it has to come from the device, too.
 #[test]
-fn the_metadata_of_small_cold_files_is_cold_for_root() {
+fn bench_cold_metadata_of_small_files_is_cold_for_root() {
     let bytes_read = |drop: &str| {
         let place = Place::new();
         let small = "bench read --size 4K --cache cold --rounds 5 --methods read/sync,block=16K";
@@ -50,7 +50,7 @@ argv = ["sh", "-c", 'echo >> runs', "{tree}"]
 
 /// Dropping all caches drops the programs, too. They are read again before a warm trial of them is timed.
 #[test]
-fn a_program_that_was_dropped_runs_once_untimed_before_a_warm_trial() {
+fn bench_runs_dropped_programs_untimed_before_warm_trials() {
     let place = Place::new();
     place.file("counted.toml", COUNTED.as_bytes());
     place.succeeds("bench counted.toml --rounds 3");

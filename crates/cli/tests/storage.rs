@@ -60,7 +60,7 @@ fn findmnt(column: &str, directory: &Path) -> Option<String> {
 }
 
 #[test]
-fn file_system_mount_and_device_are_those_of_findmnt_and_losetup() {
+fn storage_agrees_with_findmnt_and_losetup() {
     for directory in directories() {
         let found = storage(directory.path());
         let Some(file_system) = findmnt("FSTYPE", directory.path()) else {
@@ -126,7 +126,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn features_are_those_that_are_known_and_that_other_programs_find() {
+fn storage_features_are_the_known_ones_and_those_of_programs() {
     for directory in directories() {
         let found = storage(directory.path());
         let state = |name: &str| {
@@ -218,7 +218,7 @@ fn ours(action: &str, directory: &Path) -> ((u64, u64), Value) {
 }
 
 #[test]
-fn residency_over_ten_thousand_files_is_that_of_vmtouch_and_dropped_is_dropped() {
+fn cache_residency_of_ten_thousand_files_is_that_of_vmtouch() {
     for directory in directories() {
         if vmtouch(directory.path()).is_none() {
             return;

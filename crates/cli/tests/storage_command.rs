@@ -18,7 +18,7 @@ fn state<'a>(described: &'a Value, name: &str) -> (&'a str, &'a Value) {
 }
 
 #[test]
-fn a_directory_a_file_and_no_path_at_all_have_the_same_storage() {
+fn storage_of_a_file_its_directory_and_no_path_is_the_same() {
     let place = Place::new();
     place.file("file", b"bytes");
     let all = described(place.call("storage --json . file file"));
@@ -35,7 +35,7 @@ fn a_directory_a_file_and_no_path_at_all_have_the_same_storage() {
 }
 
 #[test]
-fn memory_is_told_from_a_disk() {
+fn storage_of_a_tmpfs_has_no_device_and_its_features() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64m") else {
         return;
@@ -56,7 +56,7 @@ fn memory_is_told_from_a_disk() {
 }
 
 #[test]
-fn where_nothing_can_be_written_features_are_unknown_and_the_rest_is_shown() {
+fn storage_without_write_access_has_unknown_features() {
     let common = Common::new();
     let one = described(common.run("storage shut --json")).remove(0);
     assert!(!one["file_system"].as_str().unwrap().is_empty());
@@ -68,7 +68,7 @@ fn where_nothing_can_be_written_features_are_unknown_and_the_rest_is_shown() {
 }
 
 #[test]
-fn a_full_file_system_is_no_end() {
+fn storage_of_a_full_file_system_has_unknown_features() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.directory(), "size=64k") else {
         return;
@@ -81,7 +81,7 @@ fn a_full_file_system_is_no_end() {
 }
 
 #[test]
-fn a_path_that_leads_to_no_storage_is_named_and_the_rest_is_described() {
+fn storage_names_paths_that_fail_and_does_the_rest() {
     let place = Place::new();
     assert!(prepared("mkfifo", &[place.path("fifo").as_os_str()]));
     for (path, reason) in [
@@ -105,7 +105,7 @@ fn a_path_that_leads_to_no_storage_is_named_and_the_rest_is_described() {
 }
 
 #[test]
-fn a_block_device_is_shown_with_what_lies_on_it_and_nothing_is_tried() {
+fn storage_of_a_block_device_shows_what_is_on_it() {
     let place = Place::new();
     let (image, directory) = (place.path("image"), place.path("mounted"));
     let Some(_mount) = Mount::image("ext4", 64 << 20, &image, &directory) else {
@@ -126,7 +126,7 @@ fn a_block_device_is_shown_with_what_lies_on_it_and_nothing_is_tried() {
 }
 
 #[test]
-fn stopped_while_features_are_tried_it_leaves_nothing() {
+fn storage_stopped_leaves_nothing() {
     let place = Place::new();
     // Many paths, so that it takes long enough.
     let child = place.command().arg("storage").args([".."; 200]).spawn().unwrap();
@@ -138,7 +138,7 @@ fn stopped_while_features_are_tried_it_leaves_nothing() {
 }
 
 #[test]
-fn features_are_tried_beside_a_file_whose_overlay_gives_it_another_number_than_its_directory() {
+fn storage_of_an_overlay_file_with_another_device_number() {
     use std::os::unix::fs::MetadataExt;
     let place = Place::new();
     place.directories("lower upper work mount");

@@ -6,7 +6,7 @@ use seekless_record::Target;
 use crate::common::place::{Place, assert_contains};
 
 #[test]
-fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checked() {
+fn bench_commit_ranks_appends_by_block_and_number_of_writers() {
     let place = Place::new();
     let ended = place.succeeds("bench --tables --notes commit --size 256K --rounds 1");
     let title = "write 64 appends, each durable, 4 KiB by 4 writers";
@@ -48,7 +48,7 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
 }
 
 #[test]
-fn large_blocks_are_appended_a_few_times_and_that_is_said() {
+fn bench_commit_says_that_large_blocks_are_few() {
     let place = Place::new();
     let words =
         "bench commit --block 64M --methods write/sync,block=64M,write-through --notes --budget 5s --most-written 2G";

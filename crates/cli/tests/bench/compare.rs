@@ -57,7 +57,7 @@ fn is_wrong(contest: &Contest, name: &str) -> bool {
 }
 
 #[test]
-fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
+fn bench_compare_fails_entries_with_wrong_verdicts() {
     let place = Place::new();
     let (ended, run) = place.measured(PAIRS, "--rounds 1 --drop file");
     assert_contains(&ended.stdout, &["it has a copy made"]);
@@ -84,7 +84,7 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
 }
 
 #[test]
-fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
+fn bench_compare_other_puts_second_files_elsewhere_and_resumes() {
     let place = Place::new();
     place.directories("there");
     let arguments = "bench --tables --notes compare --size 64K --drop file --budget 2s --other there";
@@ -101,7 +101,7 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
 }
 
 #[test]
-fn the_experiments_of_2009_and_2012_run_in_small() {
+fn bench_preload_2009_and_cmp_2012_run_with_small_files() {
     let place = Place::new();
     for name in ["preload-2009", "cmp-2012"] {
         let words = "--tables --notes --size 64K --drop file --rounds 1 --report page.html";

@@ -20,7 +20,7 @@ fn elsewhere(place: &Place) -> Option<tempfile::TempDir> {
 }
 
 #[test]
-fn copies_go_to_the_other_storage_and_what_cannot_cross_is_left_out_with_the_reason() {
+fn bench_copy_to_omits_methods_that_cannot_cross_storages() {
     let place = Place::new();
     let Some(other) = elsewhere(&place) else { return };
     let to = other.path().to_str().unwrap();

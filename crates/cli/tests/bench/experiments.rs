@@ -30,7 +30,7 @@ argv = ["false", "{file}"]
 "#;
 
 #[test]
-fn external_commands_are_timed_beside_methods_and_fail_alone() {
+fn bench_times_external_commands_beside_methods() {
     let place = Place::new();
     let (ended, run) = place.measured(CAT, "--rounds 2");
     assert_contains(&ended.stdout, &["  cat ", "failing: failed: "]);
@@ -64,7 +64,7 @@ argv = ["sh", "-c", "wc -c < $0 >> runs", "{file}"]
 "#;
 
 #[test]
-fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
+fn bench_discards_first_trial_of_small_warm_rounds() {
     let place = Place::new();
     let (_, run) = place.measured(COUNTED, "--rounds 6");
     let runs = place.text("runs");
@@ -85,7 +85,7 @@ fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
 }
 
 #[test]
-fn holes_2003_runs_with_small_files() {
+fn bench_holes_2003_runs_with_small_files() {
     let place = Place::new();
     let arguments = "bench --tables --notes holes-2003 --rounds 1 --size 8M --export-markdown run.md";
     let ended = place.succeeds(arguments);
@@ -121,7 +121,7 @@ fn holes_2003_runs_with_small_files() {
 }
 
 #[test]
-fn a_document_that_cannot_be_used_is_answered_with_its_place_before_anything_is_made() {
+fn bench_names_line_and_column_of_bad_experiments() {
     let place = Place::new();
     let misspelt = |word: &str, as_word: &str| CAT.replace(word, as_word).into_bytes();
     for (text, told) in [
@@ -141,7 +141,7 @@ fn a_document_that_cannot_be_used_is_answered_with_its_place_before_anything_is_
 }
 
 #[test]
-fn a_command_that_fails_is_a_line_of_the_answer_and_a_contest_without_others_fails() {
+fn bench_fails_contests_whose_commands_all_fail() {
     let place = Place::new();
     let contest = |size: &str, first: &str| {
         format!(
@@ -175,7 +175,7 @@ fn a_command_that_fails_is_a_line_of_the_answer_and_a_contest_without_others_fai
 }
 
 #[test]
-fn contests_with_other_programs_run_with_small_files() {
+fn bench_peers_run_with_small_files() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/peers");
     for file in std::fs::read_dir(directory).expect("the experiments") {
         let path = file.expect("an entry").path();
@@ -241,7 +241,7 @@ same-output = true
 "#;
 
 #[test]
-fn commands_that_must_print_the_same_fail_where_they_do_not() {
+fn bench_same_output_fails_commands_that_print_something_else() {
     let place = Place::new();
     place.file("printing.toml", PRINTING.as_bytes());
     place.run("bench --tables --notes printing.toml --rounds 2");
@@ -275,7 +275,7 @@ argv = ["sh", "-c", 'find "$0" | sort > "$1" && cp "$1" listed', "{tree}", "{tar
 "#;
 
 #[test]
-fn commands_read_an_existing_directory_which_stays_as_it_is() {
+fn bench_tree_reads_an_existing_directory_and_leaves_it() {
     let place = Place::new();
     place.directories("mine/below");
     for name in ["mine/one", "mine/.two", "mine/below/three"] {
@@ -320,7 +320,7 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
 
 /// A plain file stands in for the system's, in a mount namespace of the command's own.
 #[test]
-fn all_caches_of_the_system_are_dropped_before_cold_trials_of_small_files_and_not_by_asking_whether_they_may_be() {
+fn bench_drops_system_caches_only_before_cold_small_files() {
     let mount = ["-m", "mount", "--bind", "/dev/null", "/proc/sys/vm/drop_caches"].map(OsStr::new);
     if !prepared("unshare", &mount) {
         println!("skipped: mounting over the system's file needs root");
@@ -360,7 +360,7 @@ fn all_caches_of_the_system_are_dropped_before_cold_trials_of_small_files_and_no
 }
 
 #[test]
-fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
+fn bench_tree_that_cannot_be_measured_is_unavailable() {
     let place = Place::new();
     place.directories("empty");
     place.file("file", b"no directory");

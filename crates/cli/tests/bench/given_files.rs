@@ -13,7 +13,7 @@ use crate::common::place::{Ended, Place, assert_contains, assert_lacks, prepared
 const READ: &str = "bench --tables --notes --rounds 1 --methods */sync* --file";
 
 #[test]
-fn a_given_file_is_read_and_nothing_is_written() {
+fn bench_file_reads_a_given_file_and_writes_nothing() {
     let place = Place::new();
     let path = place.file("big", &vec![7; 3 << 20]);
     set_mode(&path, 0o444);
@@ -30,7 +30,7 @@ fn a_given_file_is_read_and_nothing_is_written() {
 }
 
 #[test]
-fn a_small_given_file_of_any_length_is_read_as_a_whole_also_within_a_budget() {
+fn bench_file_reads_small_files_of_any_length_whole() {
     for (bytes, words) in [
         (1, "read --budget 1s"),
         (500_000, "read --budget 1s"),
@@ -54,7 +54,7 @@ fn a_small_given_file_of_any_length_is_read_as_a_whole_also_within_a_budget() {
 
 /// Reads of a file that is not on the device as it is read say nothing about the device.
 #[test]
-fn a_run_of_a_file_with_holes_reserved_or_compressed_blocks_speaks_for_itself_only() {
+fn bench_file_with_holes_or_compression_stays_out_of_sittings() {
     let place = Place::new();
     fs::File::create(place.path("holes")).unwrap().set_len(8 << 20).unwrap();
     assert!(prepared(
@@ -93,7 +93,7 @@ fn a_run_of_a_file_with_holes_reserved_or_compressed_blocks_speaks_for_itself_on
 }
 
 #[test]
-fn names_that_are_not_utf_8_work() {
+fn bench_takes_names_that_are_not_utf_8() {
     let place = Place::new();
     let odd = |name: &str| OsString::from_vec([name.as_bytes(), b"-\xff\n "].concat());
     place.file(odd("file"), &vec![7; 1 << 20]);
@@ -118,7 +118,7 @@ fn names_that_are_not_utf_8_work() {
 }
 
 #[test]
-fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
+fn bench_file_reads_parts_of_a_large_sparse_file() {
     let place = Place::new();
     place.sparse("large", 200 << 30);
     let before = names(&place);
@@ -143,7 +143,7 @@ fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
 }
 
 #[test]
-fn a_file_that_changes_during_the_run_ends_it_with_an_error_that_names_it() {
+fn bench_file_that_changes_during_the_run_is_named() {
     type Change = fn(&std::path::Path);
     let shrunk: Change = |path| resize(path, 5000);
     let removed: Change = |path| fs::remove_file(path).unwrap();

@@ -110,14 +110,14 @@ fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io:
 }
 
 #[test]
-fn a_signal_stops_a_run_that_is_saved_and_reported() {
+fn bench_saves_and_reports_a_run_that_a_signal_stops() {
     for (signal, code) in [(Signal::HUP, 129), (Signal::INT, 130), (Signal::TERM, 143)] {
         stops_cleanly(signal, code, kill_process);
     }
 }
 
 #[test]
-fn a_signal_that_reaches_all_processes_or_comes_twice_at_once_is_one() {
+fn bench_takes_a_signal_to_the_group_or_twice_as_one() {
     for _ in 0..if is_long() { 3 } else { 1 } {
         // Ctrl+C of a terminal.
         stops_cleanly(Signal::INT, 130, kill_process_group);
@@ -128,7 +128,7 @@ fn a_signal_that_reaches_all_processes_or_comes_twice_at_once_is_one() {
 
 /// As nohup and scripts with a trap ask.
 #[test]
-fn signals_that_are_ignored_at_the_start_stay_ignored() {
+fn bench_ignores_signals_that_were_ignored_at_its_start() {
     let place = Place::new();
     let mut stuck = Stuck::by(&place, place.command_after("trap '' INT HUP"));
     for signal in [Signal::INT, Signal::HUP] {
@@ -149,7 +149,7 @@ fn twice(pid: Pid, signal: Signal) -> rustix::io::Result<()> {
 }
 
 #[test]
-fn a_later_signal_removes_the_test_files_of_a_run_that_cannot_end() {
+fn bench_removes_test_files_at_a_later_signal() {
     let place = Place::new();
     // It waits until its first words are read; its directory exists.
     let (unread, mut stderr) = std::io::pipe().unwrap();
@@ -174,7 +174,7 @@ fn a_later_signal_removes_the_test_files_of_a_run_that_cannot_end() {
 }
 
 #[test]
-fn no_number_of_signals_leaves_a_test_directory() {
+fn signals_in_any_number_leave_no_test_directory() {
     let mut rng = fastrand::Rng::with_seed(7);
     let commands: [&[&str]; 6] = [
         &["bench", "read", "copy", "--quiet", "--size", "16M", "--budget", "20s"],
@@ -221,7 +221,7 @@ fn no_number_of_signals_leaves_a_test_directory() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_by_the_next() {
+fn bench_removes_what_a_killed_run_left() {
     let place = Place::new();
     let mut stuck = Stuck::start(&place);
     stuck.child.kill().unwrap();
@@ -237,7 +237,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
 }
 
 #[test]
-fn two_runs_in_one_directory_leave_each_other_alone() {
+fn bench_leaves_another_run_in_the_directory_alone() {
     let place = Place::new();
     let stuck = Stuck::start(&place);
     let before = place.content();

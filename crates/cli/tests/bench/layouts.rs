@@ -32,7 +32,7 @@ sizes = ["1000001"]
 "#;
 
 #[test]
-fn a_fragmented_file_is_in_many_extents_or_not_available() {
+fn layout_fragmented_has_many_extents_or_is_unavailable() {
     let place = Place::new();
     let (ended, run) = place.measured(FRAGMENTED, "--rounds 2");
     let (dense, of_dense) = contest(&run, None, Cache::Cold);
@@ -69,7 +69,7 @@ fn valid<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'a Trial> {
 }
 
 #[test]
-fn files_get_their_layout_and_holes_come_from_no_device() {
+fn layout_holes_are_cached_and_come_from_no_device() {
     let place = Place::new();
     let (ended, run) = place.measured(SPARSE, "--rounds 2 --export-csv run.csv --export-markdown run.md");
     assert_contains(&ended.stdout, &["read 8 MiB, cold, 7M hole, 1M data"]);
@@ -102,7 +102,7 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
 }
 
 #[test]
-fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
+fn layout_ranks_methods_that_skip_holes_apart() {
     let place = Place::new();
     let skipping = SPARSE.replace(
         "\"read/mmap\"",
@@ -136,7 +136,7 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
 }
 
 #[test]
-fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
+fn layout_and_memory_scale_with_the_size() {
     let place = Place::new();
     let over = SPARSE
         .replace("cache = [\"cold\", \"warm\"]", "cache = [\"over\"]\nmemory = \"512M\"")
@@ -169,7 +169,7 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
 }
 
 #[test]
-fn where_nothing_is_cold_a_sparse_file_is_not_either() {
+fn layout_sparse_on_tmpfs_is_never_cold() {
     let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
         println!("skipped: there is no /dev/shm");
         return;

@@ -50,7 +50,7 @@ fn waiting(place: &Place, pid: u32) -> Child {
 }
 
 #[test]
-fn a_second_bench_waits_until_the_first_ends_even_if_that_is_killed() {
+fn bench_waits_for_another_bench_and_for_a_killed_one() {
     let place = Place::new();
     let first = Endless::start(&place);
     place
@@ -66,7 +66,7 @@ fn a_second_bench_waits_until_the_first_ends_even_if_that_is_killed() {
 
 /// What is said before, such as what earlier runs conclude, is lost; the run is not.
 #[test]
-fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
+fn bench_goes_on_with_a_full_standard_error() {
     if !std::path::Path::new("/dev/full").exists() {
         println!("skipped: there is no /dev/full");
         return;
@@ -96,7 +96,7 @@ fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
 }
 
 #[test]
-fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
+fn bench_like_measures_a_named_run_again() {
     let place = Place::new();
     place.directories("elsewhere");
     let words = "bench copy --size 64K --size 1M --rounds 1 --cache warm";
@@ -129,7 +129,7 @@ fn a_run_is_found_by_its_name_and_the_same_is_measured_again() {
 }
 
 #[test]
-fn a_name_is_one_of_a_file_and_commands_of_others_are_not_run() {
+fn bench_name_is_a_file_name_and_like_runs_only_own_commands() {
     let place = Place::new();
     for name in ["", "a/b", "a b", "ü", &"x".repeat(61)] {
         place

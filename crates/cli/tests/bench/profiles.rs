@@ -24,7 +24,7 @@ fn json(place: &Place, words: impl Words) -> Value {
 }
 
 #[test]
-fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
+fn bench_regret_tells_what_earlier_plans_cost() {
     let place = Place::new();
     let how = "bench read --methods read/mmap --methods read/sync,block=1M --size 64K --size 128K";
     let bench = |rounds| {
@@ -43,7 +43,7 @@ fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
 }
 
 #[test]
-fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
+fn profile_has_what_bench_measured_and_advise_uses_it() {
     let place = Place::new();
     place.fails(2, "profile").warns("nothing was measured on this storage");
     let before = place.succeeds("advise read . --size 512K").stdout;
@@ -88,7 +88,7 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
 }
 
 #[test]
-fn a_profile_of_many_machines_is_used_where_nothing_was_measured_and_says_on_how_many_it_rests() {
+fn profile_of_many_machines_is_used_where_none_was_measured() {
     let (place, other) = (Place::new(), Place::new());
     bench(&place);
     let profile = place.succeeds(&["profile", "export"]).stdout;
@@ -106,7 +106,7 @@ fn a_profile_of_many_machines_is_used_where_nothing_was_measured_and_says_on_how
 }
 
 #[test]
-fn updates_are_planned_by_the_costs_that_a_run_measured() {
+fn profile_costs_plan_updates() {
     let place = Place::new();
     place.file("file", &vec![1; 4_000_000]);
     // At distances at which the cost of a write decides whether they share one.
@@ -145,7 +145,7 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
 }
 
 #[test]
-fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
+fn advise_without_profile_names_the_bench_that_settles_it() {
     let place = Place::new();
     place.file("file", &vec![7; 8 << 20]);
     for (words, next, all) in [
@@ -178,7 +178,7 @@ fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
 }
 
 #[test]
-fn updates_are_planned_for_their_number_and_size() {
+fn advise_update_plans_by_number_and_size_of_updates() {
     let place = Place::new();
     place.file("file", &vec![7; 8 << 20]);
     let advice = |words: &str| json(&place, ("advise update file --warm --json", words));
@@ -207,7 +207,7 @@ fn updates_are_planned_for_their_number_and_size() {
 }
 
 #[test]
-fn advice_prints_a_program_of_its_method_or_says_why_not() {
+fn advise_code_prints_the_program_of_its_method_or_why_not() {
     let place = Place::new();
     place.file("file", b"bytes");
     let program = place.succeeds("advise read file --code python").stdout;
@@ -222,7 +222,7 @@ fn advice_prints_a_program_of_its_method_or_says_why_not() {
 }
 
 #[test]
-fn settings_of_a_storage_are_told_with_what_measures_them() {
+fn advise_settings_name_what_measures_them() {
     let place = Place::new();
     let settings = json(&place, "advise . --settings --json");
     let settings = settings.as_array().unwrap();
@@ -239,7 +239,7 @@ fn settings_of_a_storage_are_told_with_what_measures_them() {
 }
 
 #[test]
-fn a_profile_goes_with_its_runs_and_by_its_name() {
+fn profile_goes_with_its_runs_or_by_its_name() {
     let place = Place::new();
     bench(&place);
     let list = json(&place, "profile list --json");
@@ -273,7 +273,7 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
 }
 
 #[test]
-fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so() {
+fn profile_import_is_borrowed_by_a_storage_of_the_same_kind() {
     let (place, other) = (Place::new(), Place::new());
     bench(&place);
     place.succeeds("profile export -o lent.json");
@@ -317,7 +317,7 @@ fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so()
 }
 
 #[test]
-fn a_damaged_profile_is_named_left_alone_and_planned_without() {
+fn profile_that_is_damaged_is_named_and_left_alone() {
     let place = Place::new();
     bench(&place);
     let list = json(&place, "profile list --json");
@@ -341,7 +341,7 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
 }
 
 #[test]
-fn a_comparison_says_by_what_it_was_planned() {
+fn profile_is_named_by_cmp_explain() {
     let place = Place::new();
     let methods = "--methods compare/sync,block=1M --methods compare/mmap";
     let how = "bench compare --size 16M --cache cold --rounds 1 --quiet";

@@ -36,7 +36,7 @@ fn trials(run: &Run, contest: usize) -> impl Iterator<Item = &seekless_record::T
 }
 
 #[test]
-fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
+fn bench_random_access_is_ranked_apart_timed_and_checked() {
     let place = Place::new();
     let (ended, run) = place.measured(RANDOM, "--rounds 4 --report run.html");
     let title = "4 KiB at random, depth 1";
@@ -82,7 +82,7 @@ fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
 }
 
 #[test]
-fn a_given_file_is_read_at_random_and_its_answers_are_checked() {
+fn bench_random_access_of_a_given_file_is_checked() {
     let place = Place::new();
     let (reads, _) = RANDOM.split_once("[[contest]]\noperation = \"write\"").unwrap();
     let bytes = (0..3 << 20).map(|at: u32| (at.wrapping_mul(at) >> 7) as u8);
@@ -93,7 +93,7 @@ fn a_given_file_is_read_at_random_and_its_answers_are_checked() {
 }
 
 #[test]
-fn block_depth_threads_and_mix_replace_what_the_experiment_has() {
+fn bench_random_options_replace_those_of_the_experiment() {
     let place = Place::new();
     let bench = "bench --tables --notes random --size 4M --rounds 1 --block 8K --depth 4 --threads 4";
     let ended = place.succeeds(&format!("{bench} --mix 70/30"));

@@ -62,7 +62,7 @@ read-ahead-kib = [4]
 }
 
 #[test]
-fn a_window_is_put_back_when_a_signal_ends_the_run_and_by_the_next_run_after_it_was_killed() {
+fn read_ahead_window_is_restored_after_a_signal_or_a_kill() {
     let place = Place::new();
     let Some(_disk) = disk(&place, "ext4") else { return };
     let device = &device(&place.path("disk"));

@@ -44,7 +44,7 @@ fn waiting(run: &Run) -> usize {
 }
 
 #[test]
-fn a_run_is_gone_on_with_until_all_is_measured_and_keeps_what_it_had() {
+fn resume_measures_the_rest_and_keeps_the_trials() {
     let place = Place::new();
     let before = begun(&place);
     assert!(waiting(&before) > 0, "the budget was enough for all");
@@ -77,7 +77,7 @@ fn a_run_is_gone_on_with_until_all_is_measured_and_keeps_what_it_had() {
 }
 
 #[test]
-fn a_killed_run_goes_on_from_what_was_saved_meanwhile() {
+fn resume_continues_a_killed_run_from_its_checkpoint() {
     let place = Place::new();
     place.file("sizes.toml", SIZES.as_bytes());
     let arguments = ["bench", "sizes.toml", "--budget", "60s", "--checkpoint", "1s"];
@@ -97,7 +97,7 @@ fn a_killed_run_goes_on_from_what_was_saved_meanwhile() {
 }
 
 #[test]
-fn a_run_that_was_interrupted_again_keeps_both_parts() {
+fn resume_that_is_interrupted_keeps_both_parts() {
     let place = Place::new();
     let before = begun(&place);
     let child = place.start("bench --resume latest --checkpoint 1s");
@@ -119,7 +119,7 @@ fn changed(place: &Place, run: &Run, change: impl FnOnce(&mut Run)) -> PathBuf {
 }
 
 #[test]
-fn what_would_measure_under_other_conditions_is_refused_and_nothing_is_touched() {
+fn resume_under_other_conditions_is_refused() {
     let place = Place::new();
     let run = begun(&place);
     let refused = |change: fn(&mut Run)| {
@@ -141,7 +141,7 @@ fn what_would_measure_under_other_conditions_is_refused_and_nothing_is_touched()
 }
 
 #[test]
-fn a_run_that_read_a_file_goes_on_with_that_file_and_no_other() {
+fn resume_of_a_given_file_takes_no_other_file() {
     let place = Place::new();
     let file = place.file("mine", &vec![7; 5 << 20]);
     let arguments = "bench read --file mine --rounds 1 --methods read/sync*";

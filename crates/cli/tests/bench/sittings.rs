@@ -25,7 +25,7 @@ fn yesterday(place: &Place) {
 }
 
 #[test]
-fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
+fn sittings_are_combined_in_tables_and_reports() {
     let place = Place::new();
     let small = "--size 1M --methods read/mmap";
     let first = place.succeeds(&format!("{BENCH} {small}"));
@@ -71,7 +71,7 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
 
 /// The last screen, `runs show`, the report and the next bench say what all sittings conclude; `runs` what those up to each run do.
 #[test]
-fn every_place_gives_the_same_answer_to_the_same_question() {
+fn sittings_have_one_answer_in_every_place() {
     let place = Place::new();
     let bench =
         "bench read --cache warm --rounds 8 --size 4M --methods read/sync,block=16K --methods read/sync,block=128K";
@@ -116,7 +116,7 @@ fn every_place_gives_the_same_answer_to_the_same_question() {
 }
 
 #[test]
-fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
+fn sittings_keep_the_sizes_of_the_first_and_name_damaged_runs() {
     let place = Place::new();
     place.succeeds(BENCH);
     let first = place.only_run();
@@ -144,7 +144,7 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
 }
 
 #[test]
-fn a_set_that_nobody_is_told_of_is_not_started() {
+fn sittings_are_not_started_without_output_or_log() {
     let place = Place::new();
     let told = place.run_full("bench read --size 64K --rounds 1 --sittings 1");
     assert_eq!(told.unwrap().code, Some(2));
@@ -173,7 +173,7 @@ fn background(told: &str) -> Pid {
 }
 
 #[test]
-fn sittings_are_measured_in_the_background_and_end_when_told_to() {
+fn sittings_run_in_the_background_until_told_to_end() {
     // Not a disk, so no other process uses it.
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("skipped: there is no /dev/shm");

@@ -21,7 +21,7 @@ methods = ["scan/sync", "scan/sync,threads=3", "scan/io_uring,threads=2", "scan/
 "#;
 
 #[test]
-fn a_scan_reads_all_files_in_one_trial_and_its_times_are_kept_for_the_storage() {
+fn bench_scan_reads_all_files_in_a_trial_and_keeps_its_times() {
     let place = Place::new();
     let (ended, run) = place.measured(SCANS, "--rounds 3 --report run.html");
     assert_contains(&ended.stdout, &["scan 150 x 4 KiB, warm"]);
@@ -56,7 +56,7 @@ methods = ["scan/sync,threads=3", "scan/sync,threads=5"]
 "#;
 
 #[test]
-fn tools_read_small_files_as_was_measured_on_their_storage() {
+fn scan_profile_plans_dupes_cmp_cache_and_holes() {
     let place = Place::new();
     place.measured(COLD, "--rounds 1 --quiet");
     for (tree, files) in [("one", 300_u16), ("other", 300), ("few", 3)] {

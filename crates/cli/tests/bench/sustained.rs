@@ -26,7 +26,7 @@ fn trial(run: &Run) -> Option<&Trial> {
 }
 
 #[test]
-fn all_is_written_once_checked_told_and_removed() {
+fn bench_sustained_writes_once_checks_and_removes() {
     let place = Place::new();
     let ended = place.succeeds("bench --tables --notes sustained --size 64M --report run.html");
     let run = place.only_run();
@@ -65,7 +65,7 @@ fn all_is_written_once_checked_told_and_removed() {
 }
 
 #[test]
-fn it_ends_with_the_time_and_says_so() {
+fn bench_sustained_ends_with_the_budget() {
     let place = Place::new();
     let ended = place.succeeds((SLOW, "--budget 2s"));
     let run = place.only_run();
@@ -95,7 +95,7 @@ fn targets(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn sustained_write_that_was_killed_ends_and_its_files_go_by_the_next_run() {
+fn bench_sustained_killed_ends_and_the_next_run_cleans_up() {
     let place = Place::new();
     let mut child = place.start(SLOW);
     let count = || targets(&place.directory()).len();
@@ -153,7 +153,7 @@ impl Drop for Held {
 }
 
 #[test]
-fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
+fn bench_sustained_finds_where_a_disk_becomes_slower() {
     let place = Place::new();
     let directory = place.path("disk");
     let Some(_mount) = Mount::image("ext4", 400 << 20, &place.path("image"), &directory) else {

@@ -37,7 +37,7 @@ fn bench(work_ns_per_kib: &str) -> (String, Run, String, String) {
 }
 
 #[test]
-fn a_trial_shows_the_columns_of_vmstat_beside_the_published_ones() {
+fn vmstat_columns_stand_beside_published_ones() {
     // 0.2 s, of which each is spent in the program.
     let (stdout, run, csv, page) = bench("25000");
     if !cfg!(target_os = "linux") {
@@ -66,7 +66,7 @@ fn a_trial_shows_the_columns_of_vmstat_beside_the_published_ones() {
 }
 
 #[test]
-fn a_short_trial_has_no_part_of_the_processors_time_and_says_so() {
+fn vmstat_columns_are_omitted_for_short_trials() {
     let (stdout, run, ..) = bench("0");
     for trial in run.trials.iter().filter(|trial| trial.seconds < 0.1) {
         let system = trial.system.unwrap_or_default();

@@ -37,7 +37,7 @@ methods = ["update/sync,order=as-given,fsync", "update/planned,fsync"]
 "#;
 
 #[test]
-fn every_draw_is_measured_checked_and_beside_its_prediction() {
+fn bench_update_checks_every_draw_and_shows_predictions() {
     let place = Place::new();
     let (ended, run) = place.measured(DRAWS, "--rounds 2 --export-columns columns.tsv");
     let exported = place.text("columns.tsv");
@@ -104,7 +104,7 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
 }
 
 #[test]
-fn a_run_that_was_changed_by_hand_is_no_other_trial() {
+fn bench_update_fails_runs_that_were_changed_by_hand() {
     let place = Place::new();
     let (_, mut run) = place.measured(DRAWS, "--rounds 1");
     let path = fs::read_dir(place.directory().join("../data/seekless/runs")).unwrap();

@@ -23,7 +23,7 @@ fn run(place: &Place, words: &str) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn cmp_speaks_as_seekless_cmp_and_ends_as_cmp_also_with_options_of_freebsd() {
+fn cmp_prints_and_exits_as_cmp_with_options_of_freebsd() {
     let place = place();
     place.file("longer", b"abc\ndef\nghi\n");
     symlink("one", place.path("link")).unwrap();
@@ -64,7 +64,7 @@ fn cmp_speaks_as_seekless_cmp_and_ends_as_cmp_also_with_options_of_freebsd() {
 }
 
 #[test]
-fn cmp_json_is_one_object_with_s_too() {
+fn cmp_json_is_one_object() {
     let place = place();
     for (words, code, verdict) in [
         ("--json one other", 1, "differ"),
@@ -80,7 +80,7 @@ fn cmp_json_is_one_object_with_s_too() {
 }
 
 #[test]
-fn cmp_explains_how_it_compared() {
+fn cmp_explain_names_method_and_time() {
     let place = place();
     for (words, word) in [
         ("--explain one one", ": identity: "),
@@ -115,7 +115,7 @@ fn cmp_explains_how_it_compared() {
 }
 
 #[test]
-fn cmp_counts_lines_of_large_files_for_every_method() {
+fn cmp_counts_lines_of_large_files_by_every_method() {
     let place = Place::new();
     let mut content: Vec<u8> = (0..9 * MIB)
         .map(|n| if n % 61 == 0 { b'\n' } else { n as u8 | 128 })
@@ -155,7 +155,7 @@ fn cmp_counts_lines_of_large_files_for_every_method() {
 }
 
 #[test]
-fn cmp_ends_by_the_signal_where_its_reader_is_gone() {
+fn cmp_ends_by_sigpipe_without_a_reader() {
     let place = Place::new();
     place.file("one", &vec![1; MIB]);
     place.file("other", &vec![2; MIB]);
@@ -166,7 +166,7 @@ fn cmp_ends_by_the_signal_where_its_reader_is_gone() {
 }
 
 #[test]
-fn cmp_of_files_that_change_meanwhile_ends_without_a_crash() {
+fn cmp_of_changing_files_does_not_crash() {
     let place = Place::new();
     let len = 24 * MIB;
     let (one, other) = (place.path("one"), place.path("other"));

@@ -171,7 +171,7 @@ fn make_files(common: &Common, names: &[&str]) {
 }
 
 #[test]
-fn patterns_exclude_the_names_that_they_do_in_diff() {
+fn cmp_exclude_takes_patterns_as_diff() {
     if !has_gnu_diff() {
         return;
     }
@@ -200,7 +200,7 @@ fn patterns_exclude_the_names_that_they_do_in_diff() {
 }
 
 #[test]
-fn trees_are_named_as_they_were_given() {
+fn cmp_trees_prints_roots_as_given() {
     if !has_gnu_diff() {
         return;
     }
@@ -218,7 +218,7 @@ fn trees_are_named_as_they_were_given() {
 }
 
 #[test]
-fn a_file_that_is_missing_is_empty_with_new_file_as_in_diff() {
+fn cmp_new_file_takes_missing_files_as_empty() {
     if !has_gnu_diff() {
         return;
     }
@@ -242,7 +242,7 @@ fn a_file_that_is_missing_is_empty_with_new_file_as_in_diff() {
 }
 
 #[test]
-fn random_trees_differ_in_the_lines_of_diff() {
+fn cmp_trees_prints_random_differences_as_diff() {
     if !has_gnu_diff() {
         return;
     }

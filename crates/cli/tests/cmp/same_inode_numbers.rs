@@ -64,7 +64,7 @@ fn all_differ(place: &Place, one: &str, other: &str, trees: [&str; 2]) {
 }
 
 #[test]
-fn files_of_two_file_systems_below_one_overlay_share_nothing_though_their_extents_lie_at_one_place() {
+fn same_extents_below_an_overlay_prove_no_equality() {
     let place = Place::new();
     let Some(_twins) = twins(&place, "") else { return };
     for (lower, directory, byte) in [("one", "a", b'a'), ("other", "b", b'b')] {
@@ -84,7 +84,7 @@ fn files_of_two_file_systems_below_one_overlay_share_nothing_though_their_extent
 }
 
 #[test]
-fn files_of_two_file_systems_that_fuse_shows_as_one_are_not_one_though_their_numbers_are() {
+fn same_inode_numbers_on_fuse_are_no_identity() {
     let place = Place::new();
     let Some(_twins) = twins(&place, "source/") else { return };
     for (lower, byte) in [("one", b'a'), ("other", b'b')] {

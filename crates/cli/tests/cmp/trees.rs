@@ -23,7 +23,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn differences_are_lines_in_the_order_of_names_and_exit_1() {
+fn cmp_trees_lists_differences_by_name_and_exits_1() {
     let ended = place().run("cmp -r one other");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let expected = [
@@ -36,7 +36,7 @@ fn differences_are_lines_in_the_order_of_names_and_exit_1() {
 }
 
 #[test]
-fn equal_trees_exit_0_and_those_that_are_not_there_2() {
+fn cmp_trees_exits_0_if_equal_and_2_if_missing() {
     let place = place();
     for (words, sentence) in [
         ("cmp -r one one", ""),
@@ -63,7 +63,7 @@ fn equal_trees_exit_0_and_those_that_are_not_there_2() {
 }
 
 #[test]
-fn access_control_lists_with_the_same_entries_in_another_order_are_equal() {
+fn cmp_trees_ignores_the_order_of_access_list_entries() {
     let place = Place::new();
     // user::rw-, user:77:r--, user:78:rw-, group::---, mask::rw-, other::---
     let (user, more) = ((2_u16, 4_u16, 77), (2, 6, 78));
@@ -95,7 +95,7 @@ fn access_control_lists_with_the_same_entries_in_another_order_are_equal() {
 }
 
 #[test]
-fn json_has_an_object_for_each_difference_and_a_summary() {
+fn cmp_trees_jsonl_has_differences_and_a_summary() {
     let objects = place().fails(1, "cmp -r --jsonl one other").json_lines();
     let what: Vec<_> = objects.iter().map(|object| object["what"].as_str()).collect();
     assert_eq!(what, [Some("contents"), Some("target"), Some("only_in"), None]);
@@ -109,7 +109,7 @@ fn json_has_an_object_for_each_difference_and_a_summary() {
 }
 
 #[test]
-fn names_alone_are_for_other_programs() {
+fn cmp_trees_brief_and_zero_print_names_alone() {
     let place = place();
     for words in [&["-rq"][..], &["-r", "--brief"], &["-qr"], &["-r", "-q", "-x", "a"]] {
         let brief = place.run(("cmp", words, "one other"));
@@ -129,7 +129,7 @@ fn names_alone_are_for_other_programs() {
 }
 
 #[test]
-fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
+fn cmp_trees_names_unreadable_entries_and_does_the_rest() {
     let common = Common::new();
     for tree in ["one", "other"] {
         let path = |name: &str| common.directory().join("open").join(tree).join(name);
@@ -155,7 +155,7 @@ fn what_may_not_be_read_is_named_and_the_rest_goes_on() {
 }
 
 #[test]
-fn explaining_says_how_many_were_at_work() {
+fn cmp_trees_explain_counts_threads() {
     let ended = place().run("cmp -r --explain one other");
     ended.warns("threads listed directories ahead");
 }
@@ -172,7 +172,7 @@ fn nested(place: &Place, path: &str, levels: u32) {
 }
 
 #[test]
-fn trees_are_compared_with_few_files_open() {
+fn cmp_trees_with_few_open_files() {
     let place = Place::new();
     for tree in ["one", "other"] {
         nested(&place, tree, 5);
@@ -182,7 +182,7 @@ fn trees_are_compared_with_few_files_open() {
 }
 
 #[test]
-fn what_is_excluded_is_left_out_and_a_bad_pattern_named() {
+fn cmp_trees_exclude_and_bad_patterns() {
     let place = place();
     place.file("patterns", b"new*  \n\nlink\n");
     let fed = place.run_fed(&["cmp", "-rX-", "-x", "inner/file", "one", "other"], b"link\nnew*\n");

@@ -40,7 +40,7 @@ fn why_not_here() -> Option<String> {
 }
 
 #[test]
-fn random_cases_are_answered_as_by_gnus_cmp() {
+fn cmp_answers_random_cases_as_gnu_cmp() {
     if let Some(reason) = why_not_here() {
         println!("skipped: {reason}");
         return;
@@ -81,7 +81,7 @@ fn difference(bench: &Bench, seed: u64) -> Option<String> {
 }
 
 #[test]
-fn the_bench_notices_a_difference() {
+fn cmp_like_gnu_notices_a_difference() {
     if why_not_here().is_some() {
         return;
     }

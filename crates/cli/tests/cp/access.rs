@@ -47,7 +47,7 @@ fn watched(
 }
 
 #[test]
-fn copies_of_private_files_are_never_open_to_others() {
+fn cp_never_opens_private_files_to_others() {
     let place = Place::new();
     make_tree(&place.path("tree"), 30, 40, [0o700, 0o600]);
     fs::set_permissions(place.path("tree"), Permissions::from_mode(0o700)).unwrap();
@@ -104,7 +104,7 @@ fn with_default_list() -> Option<Place> {
 }
 
 #[test]
-fn a_default_list_of_the_target_gives_nobody_rights_to_copies() {
+fn cp_gives_no_rights_by_a_default_list_of_the_target() {
     let Some(place) = with_default_list() else { return };
     // The watch can see such rights.
     place.file("into/own", b"");
@@ -127,7 +127,7 @@ fn has_list(path: &Path, kind: &str) -> bool {
 }
 
 #[test]
-fn files_without_their_lists_are_not_open_to_the_group() {
+fn cp_without_lists_does_not_open_files_to_the_group() {
     let place = Place::new();
     let listed = place.file("listed", b"for 77");
     fs::set_permissions(&listed, Permissions::from_mode(0o600)).unwrap();
@@ -148,7 +148,7 @@ fn files_without_their_lists_are_not_open_to_the_group() {
 }
 
 #[test]
-fn directories_that_exist_are_as_closed_as_their_sources_before_files_come_into_them() {
+fn cp_closes_existing_directories_before_files_come() {
     let place = Place::new();
     make_tree(&place.path("tree"), 10, 60, [0o700, 0o644]);
     make_tree(&place.path("copy"), 10, 0, [0o755, 0o644]);
@@ -167,7 +167,7 @@ fn is_open_to_77(path: &Path) -> bool {
 }
 
 #[test]
-fn directories_that_exist_are_closed_to_their_group_list_and_owner_if_the_source_has_others() {
+fn cp_closes_existing_directories_to_other_groups_and_owners() {
     let Some(place) = Place::of_root() else { return };
     make_tree(&place.path("tree"), 10, 20, [0o750, 0o644]);
     for case in ["group", "list", "owner"] {
@@ -199,7 +199,7 @@ fn directories_that_exist_are_closed_to_their_group_list_and_owner_if_the_source
 }
 
 #[test]
-fn attributes_that_fit_are_given_where_a_list_of_the_target_would_take_their_room() {
+fn cp_makes_room_for_attributes_by_removing_inherited_lists() {
     for has_own_list in [false, true] {
         let place = Place::new();
         // One block, and what is left in the inode.
@@ -233,7 +233,7 @@ fn attributes_that_fit_are_given_where_a_list_of_the_target_would_take_their_roo
 }
 
 #[test]
-fn a_fifo_that_another_user_planted_in_a_directory_open_to_all_gets_no_bytes() {
+fn cp_writes_nothing_to_a_planted_fifo() {
     let Some(place) = Place::of_root() else { return };
     place.file("secret", b"secret");
     place.directories("open");
@@ -263,7 +263,7 @@ fn has_attribute(path: &Path, name: &str) -> bool {
 }
 
 #[test]
-fn programs_that_run_with_rights_of_their_owner_or_group_do_not_run_with_those_of_another() {
+fn cp_drops_set_id_bits_with_the_owner_or_group() {
     if !is_root() {
         return;
     }
@@ -282,7 +282,7 @@ fn programs_that_run_with_rights_of_their_owner_or_group_do_not_run_with_those_o
 }
 
 #[test]
-fn a_list_that_xfs_shows_in_two_forms_is_copied_in_one() {
+fn cp_copies_xfs_access_lists_in_one_form() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "xfs") else { return };
     let listed = place.file("disk/tree/listed", b"for 77");
@@ -307,7 +307,7 @@ fn a_list_that_xfs_shows_in_two_forms_is_copied_in_one() {
 }
 
 #[test]
-fn a_dry_run_removes_no_directory_that_it_cannot_open() {
+fn cp_dry_run_removes_no_directory_that_it_cannot_open() {
     let common = Common::new();
     fs::create_dir_all(common.directory().join("open/tree/shut")).unwrap();
     for name in ["open/tree/shut", "open/tree"] {

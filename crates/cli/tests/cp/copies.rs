@@ -78,7 +78,7 @@ fn check_whole(source: &Path, copy: &Path) -> [usize; 2] {
 }
 
 #[test]
-fn words_that_are_not_done_name_the_command_that_does_it() {
+fn cp_refuses_options_naming_the_command_that_has_them() {
     let place = Place::new();
     place.file("a", b"a");
     for (word, instead) in [
@@ -102,7 +102,7 @@ fn words_that_are_not_done_name_the_command_that_does_it() {
 }
 
 #[test]
-fn the_last_word_says_which_existing_files_are_replaced() {
+fn cp_takes_the_last_of_update_and_no_clobber() {
     let place = Place::new();
     for (words, replaced) in [
         (&["--update=older"][..], "old"),
@@ -124,7 +124,7 @@ fn the_last_word_says_which_existing_files_are_replaced() {
 }
 
 #[test]
-fn names_that_cannot_be_written_are_an_error() {
+fn cp_verbose_to_a_full_device_is_an_error() {
     let place = Place::new();
     place.file("a", b"a");
     let ended = place.run_full("cp -v a b").unwrap();
@@ -132,7 +132,7 @@ fn names_that_cannot_be_written_are_an_error() {
 }
 
 #[test]
-fn a_target_below_a_file_is_an_error_with_one_reason() {
+fn cp_target_below_a_file_is_an_error() {
     let place = Place::new();
     place.file("a", b"a");
     let ended = place.run("cp a a/b");
@@ -141,7 +141,7 @@ fn a_target_below_a_file_is_an_error_with_one_reason() {
 }
 
 #[test]
-fn a_working_directory_that_cannot_be_written_is_named_in_the_error() {
+fn cp_names_the_working_directory_that_takes_no_journal() {
     let place = Place::new();
     place.file("tree/a", b"a");
     let Some(mount) = Mount::tmpfs(&place.path("disk"), "size=1m") else {
@@ -154,7 +154,7 @@ fn a_working_directory_that_cannot_be_written_is_named_in_the_error() {
 }
 
 #[test]
-fn an_empty_name_of_a_target_is_refused() {
+fn cp_refuses_an_empty_target_name() {
     let place = Place::new();
     let source = place.directory().join("..").join("file");
     fs::write(&source, b"file").unwrap();
@@ -170,7 +170,7 @@ fn an_empty_name_of_a_target_is_refused() {
 }
 
 #[test]
-fn what_is_not_a_regular_file_is_not_replaced() {
+fn cp_replaces_no_special_file() {
     let place = Place::new();
     place.file("a", b"a");
     symlink("a", place.path("link")).unwrap();
@@ -199,7 +199,7 @@ fn what_is_not_a_regular_file_is_not_replaced() {
 }
 
 #[test]
-fn streams_are_read_and_written_where_they_are_named() {
+fn cp_reads_and_writes_named_streams() {
     let place = Place::new();
     place.file("a", b"bytes");
     for (name, descriptor) in [("in", 0), ("out", 1)] {
@@ -276,7 +276,7 @@ fn kill_often(place: &Place, copy: &Path) {
 }
 
 #[test]
-fn killed_copies_leave_no_file_that_is_not_whole() {
+fn cp_killed_leaves_no_partial_file() {
     let place = Place::new();
     make_tree(&place.path("tree"), 12, 80, [0o755, 0o644]);
     kill_often(&place, &place.path("copy"));
@@ -288,7 +288,7 @@ fn killed_copies_leave_no_file_that_is_not_whole() {
 }
 
 #[test]
-fn killed_copies_leave_no_link_or_fifo_under_its_name_without_its_owner_and_times() {
+fn cp_killed_leaves_no_link_or_fifo_without_owner_and_times() {
     let Some(place) = Place::of_root() else { return };
     let (count, rounds) = (500, if is_long() { 50 } else { 8 });
     place.directories("tree");
@@ -341,7 +341,7 @@ fn killed_copies_leave_no_link_or_fifo_under_its_name_without_its_owner_and_time
 }
 
 #[test]
-fn a_deep_tree_is_copied_with_few_open_files() {
+fn cp_copies_a_deep_tree_with_few_open_files() {
     // Its path is longer than the system takes.
     const DEPTH: usize = 500;
     let place = Place::new();
@@ -369,7 +369,7 @@ fn a_deep_tree_is_copied_with_few_open_files() {
 }
 
 #[test]
-fn a_long_directory_is_copied_with_few_open_files() {
+fn cp_copies_a_long_directory_with_few_open_files() {
     let place = Place::new();
     let long = place.path("long");
     fs::create_dir(&long).unwrap();
@@ -389,7 +389,7 @@ fn a_long_directory_is_copied_with_few_open_files() {
 }
 
 #[test]
-fn a_target_that_is_swapped_for_a_link_is_not_followed() {
+fn cp_follows_no_link_swapped_for_a_target_directory() {
     let place = Place::new();
     make_tree(&place.path("tree"), 8, 60, [0o755, 0o644]);
     make_tree(&place.path("copy"), 8, 0, [0o755, 0o644]);
@@ -421,7 +421,7 @@ fn a_target_that_is_swapped_for_a_link_is_not_followed() {
 }
 
 #[test]
-fn what_is_moved_to_the_name_of_a_new_fifo_keeps_its_mode_and_owner() {
+fn cp_leaves_mode_and_owner_of_a_file_moved_over_a_new_fifo() {
     let place = Place::new();
     place.directories("tree");
     for number in 0..100 {
@@ -486,7 +486,7 @@ fn what_is_moved_to_the_name_of_a_new_fifo_keeps_its_mode_and_owner() {
 }
 
 #[test]
-fn a_named_source_that_is_swapped_for_a_link_is_not_followed() {
+fn cp_follows_no_link_swapped_for_a_named_source() {
     let place = Place::new();
     place.directories("tree precious");
     place.file("precious/file", b"precious");

@@ -66,7 +66,7 @@ fn holes_are_kept_as_asked_on(kind: &str) {
 }
 
 #[test]
-fn blocks_are_shared_and_holes_kept_as_asked() {
+fn cp_shares_blocks_and_keeps_holes_as_asked() {
     for kind in ["xfs", "btrfs"] {
         blocks_are_shared_as_asked_on(kind);
         holes_are_kept_as_asked_on(kind);
@@ -80,7 +80,7 @@ fn fuse(place: &Place) -> Option<Mount> {
 }
 
 #[test]
-fn links_that_lead_back_end_where_inodes_are_not_reliable() {
+fn cp_ends_at_link_loops_where_inodes_are_unreliable() {
     let place = Place::new();
     let Some(_mount) = fuse(&place) else { return };
     place.directories("behind/tree/sub");
@@ -100,7 +100,7 @@ fn links_that_lead_back_end_where_inodes_are_not_reliable() {
 }
 
 #[test]
-fn hard_links_are_kept_or_told_where_inodes_are_not_reliable() {
+fn cp_keeps_or_tells_hard_links_where_inodes_are_unreliable() {
     let place = Place::new();
     let Some(_mount) = fuse(&place) else { return };
     for (name, kind) in [
@@ -125,7 +125,7 @@ fn hard_links_are_kept_or_told_where_inodes_are_not_reliable() {
 }
 
 #[test]
-fn a_file_is_not_copied_to_itself_where_inodes_are_not_reliable() {
+fn cp_copies_no_file_to_itself_where_inodes_are_unreliable() {
     let place = Place::new();
     let Some(_mount) = fuse(&place) else { return };
     place.file("behind/one", b"one");
@@ -138,7 +138,7 @@ fn a_file_is_not_copied_to_itself_where_inodes_are_not_reliable() {
 }
 
 #[test]
-fn one_file_system_is_copied_to_another_that_is_mounted_in_it() {
+fn cp_copies_a_file_system_to_one_mounted_in_it() {
     let place = Place::new();
     place.directories("root root/sub root/mounted");
     place.file("root/sub/file", b"file");
@@ -152,7 +152,7 @@ fn one_file_system_is_copied_to_another_that_is_mounted_in_it() {
 }
 
 #[test]
-fn files_that_tell_another_size_are_copied_as_they_read() {
+fn cp_copies_files_of_proc_as_they_read() {
     let place = Place::new();
     let mut tried = 0;
     for path in [
@@ -232,7 +232,7 @@ fn unusual_times_are_stored_or_counted(place: &Place, kind: &str) {
 }
 
 #[test]
-fn unusual_times_are_stored_or_counted_and_copied_once() {
+fn cp_stores_or_counts_unusual_times_once() {
     let kinds = [
         "ext2",
         "ext4 -I 128",
@@ -276,7 +276,7 @@ fn ignores_case(place: &Place, kind: &str) -> Option<Mount> {
 }
 
 #[test]
-fn two_sources_with_one_name_in_the_target_are_an_error_each_time() {
+fn cp_of_two_sources_with_one_target_name_fails_each_time() {
     for kind in ["exfat", "lowntfs-3g"] {
         let place = Place::new();
         place.directories("tree tree/D tree/d one");
@@ -352,7 +352,7 @@ fn own_names(top: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_interrupted_copy_does_not_go_on_with_another_snapshot() {
+fn cp_resume_refuses_another_snapshot() {
     let place = Place::new();
     let Some(_disk) = disk(&place, "btrfs") else { return };
     if !btrfs(&place, &["create", "disk/one"]) {
@@ -381,7 +381,7 @@ fn an_interrupted_copy_does_not_go_on_with_another_snapshot() {
 }
 
 #[test]
-fn a_killed_copy_leaves_nothing_after_the_next_one_where_files_have_no_modes() {
+fn cp_killed_leaves_nothing_where_files_have_no_modes() {
     for kind in ["exfat", "ntfs -F -Q"] {
         let place = Place::new();
         let image = place.directory().parent().unwrap().join("image");
@@ -409,7 +409,7 @@ fn a_killed_copy_leaves_nothing_after_the_next_one_where_files_have_no_modes() {
 }
 
 #[test]
-fn a_copy_into_itself_through_a_mount_has_no_files_of_the_copy_in_it() {
+fn cp_into_itself_through_a_mount_omits_its_own_files() {
     let place = Place::new();
     place.directories("tree tree/below");
     place.files("tree/file tree/below/file", b"file");
@@ -423,7 +423,7 @@ fn a_copy_into_itself_through_a_mount_has_no_files_of_the_copy_in_it() {
 }
 
 #[test]
-fn nothing_is_left_in_an_append_only_directory() {
+fn cp_leaves_nothing_in_an_append_only_directory() {
     let place = Place::new();
     place.directories("tree fixed");
     place.files("tree/new tree/file fixed/file", b"file");

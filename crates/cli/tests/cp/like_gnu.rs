@@ -422,7 +422,7 @@ fn difference(case: &Case) -> Option<String> {
 }
 
 #[test]
-fn command_lines_do_what_gnus_cp_does() {
+fn cp_command_lines_do_what_gnu_cp_does() {
     if !is_gnu() {
         return;
     }

@@ -36,7 +36,7 @@ fn searched(place: &Place, paths: &[&str]) -> Ended {
 
 /// A copy of an image has its UUID, and the inode numbers and times of its files.
 #[test]
-fn digests_of_a_drive_are_kept_unless_a_copy_of_it_is_beside_it() {
+fn dupes_cache_keeps_digests_of_a_drive_unless_a_copy_is_near() {
     let place = Place::new();
     let content = bytes(1, 30_000);
     let Some(image) = image(&place, &content) else { return };
@@ -63,7 +63,7 @@ fn digests_of_a_drive_are_kept_unless_a_copy_of_it_is_beside_it() {
 }
 
 #[test]
-fn a_file_of_digests_that_cannot_be_used_is_told_and_the_search_goes_on() {
+fn dupes_cache_that_cannot_be_used_is_told_and_passed_over() {
     let place = Place::new();
     place.files("a b", b"same");
     let failure = || {

@@ -17,7 +17,7 @@ fn filled(place: &Place, files: usize) {
 }
 
 #[test]
-fn a_run_that_is_killed_leaves_the_older_catalogue_and_the_next_one_is_complete() {
+fn catalogue_of_a_killed_run_is_the_older_one() {
     let place = Place::new();
     filled(&place, 60);
     place.succeeds(CATALOGUE);
@@ -37,7 +37,7 @@ fn a_run_that_is_killed_leaves_the_older_catalogue_and_the_next_one_is_complete(
 }
 
 #[test]
-fn one_run_at_a_time_writes_a_catalogue() {
+fn catalogue_is_written_by_one_run_at_a_time() {
     let place = Place::new();
     filled(&place, 400);
     let first = place.start(CATALOGUE);
@@ -53,7 +53,7 @@ fn one_run_at_a_time_writes_a_catalogue() {
 }
 
 #[test]
-fn what_a_catalogue_has_is_told_and_never_acted_on() {
+fn catalogue_matches_are_told_and_never_acted_on() {
     let place = Place::new();
     filled(&place, 8);
     place.succeeds("dupes catalogue files --output c.parquet --host drive");
@@ -80,7 +80,7 @@ fn what_a_catalogue_has_is_told_and_never_acted_on() {
 }
 
 #[test]
-fn paths_in_a_catalogue_are_without_links_and_dots() {
+fn catalogue_paths_have_no_links_and_dots() {
     let place = Place::new();
     filled(&place, 2);
     std::os::unix::fs::symlink("files", place.path("link")).unwrap();
@@ -94,7 +94,7 @@ fn paths_in_a_catalogue_are_without_links_and_dots() {
 }
 
 #[test]
-fn catalogues_of_another_version_or_with_other_columns_are_refused_and_not_called_empty() {
+fn catalogue_of_another_version_or_columns_is_refused() {
     let place = Place::new();
     filled(&place, 2);
     place.succeeds("dupes catalogue files --output c.parquet");

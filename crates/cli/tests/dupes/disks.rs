@@ -99,7 +99,7 @@ fn layered(place: &Place) -> Option<Mount> {
 }
 
 #[test]
-fn an_overlay_has_each_file_once_whatever_layer_it_is_in() {
+fn dupes_of_an_overlay_have_each_file_once() {
     for file_systems in [1, 3] {
         let place = Place::new();
         let mut mounts = Vec::new();
@@ -125,7 +125,7 @@ fn an_overlay_has_each_file_once_whatever_layer_it_is_in() {
 }
 
 #[test]
-fn what_an_overlay_shows_of_its_layers_is_no_duplicate_of_itself() {
+fn dupes_of_an_overlay_and_its_layers_have_each_file_once() {
     let place = Place::new();
     let Some(_mount) = layered(&place) else { return };
     let seen = search(&place, &["merged", "lower1"]);
@@ -145,7 +145,7 @@ fn what_an_overlay_shows_of_its_layers_is_no_duplicate_of_itself() {
 }
 
 #[test]
-fn what_files_share_below_an_overlay_is_no_gain() {
+fn dupes_gain_omits_blocks_shared_below_an_overlay() {
     let place = Place::new();
     let Some(_disk) = disk(&place, "xfs") else { return };
     let names = ["lower", "upper", "work", "merged"].map(|name| place.path("disk").join(name));
@@ -165,7 +165,7 @@ fn what_files_share_below_an_overlay_is_no_gain() {
 }
 
 #[test]
-fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
+fn dupes_without_inode_numbers_list_no_file_twice() {
     for options in &[&[][..], &["-o", "use_ino"]][..long_or(2, 1)] {
         let place = Place::new();
         place.files("source/d/x source/d/y source/copy", &bytes(1, 9000));
@@ -237,7 +237,7 @@ fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
 }
 
 #[test]
-fn what_a_snapshot_holds_is_equal_and_frees_nothing() {
+fn dupes_of_a_snapshot_are_equal_and_free_nothing() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "btrfs") else { return };
     assert!(btrfs(&place, &["create", "disk/one"]));
@@ -268,7 +268,7 @@ fn what_a_snapshot_holds_is_equal_and_frees_nothing() {
 }
 
 #[test]
-fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
+fn dupes_omit_read_only_snapshots_unless_all() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "btrfs") else { return };
     assert!(btrfs(&place, &["create", "disk/one"]));
@@ -293,7 +293,7 @@ fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
 }
 
 #[test]
-fn what_only_looks_like_files_is_never_searched() {
+fn dupes_omit_sysfs() {
     let place = Place::new();
     place.files("tree/a tree/b", b"same");
     let Some(_mount) = Mount::bind(Path::new("/sys/module"), &place.path("tree/sys")) else {
@@ -364,12 +364,12 @@ fn reflinks_on(kind: &str) {
 }
 
 #[test]
-fn reflinks_are_equal_without_being_read_and_free_nothing() {
+fn dupes_of_reflinks_are_equal_unread_and_free_nothing() {
     ["xfs", "btrfs"].into_iter().for_each(reflinks_on);
 }
 
 #[test]
-fn a_reflink_that_was_cut_in_its_last_block_is_not_the_longer_file() {
+fn dupes_of_a_reflink_cut_in_its_last_block_differ() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "btrfs") else { return };
     let content = bytes(1, 99_000);
@@ -450,12 +450,12 @@ fn content_decides_on(kind: &str) {
 }
 
 #[test]
-fn what_is_unwritten_shared_or_dirty_is_equal_where_its_bytes_are() {
+fn dupes_of_unwritten_shared_and_dirty_data_go_by_bytes() {
     ["xfs", "btrfs"].into_iter().for_each(content_decides_on);
 }
 
 #[test]
-fn a_hundred_thousand_names_of_one_file_are_one_file() {
+fn dupes_of_a_hundred_thousand_hard_links_are_one_file() {
     let names_count = long_or(100_000, 10_000);
     let place = Place::new();
     let Some(_mount) = disk(&place, "xfs") else { return };
@@ -481,7 +481,7 @@ fn a_hundred_thousand_names_of_one_file_are_one_file() {
 }
 
 #[test]
-fn bind_mounts_in_each_other_are_searched_to_an_end() {
+fn dupes_of_bind_mounts_in_each_other_end() {
     let place = Place::new();
     place.directories("a/x b/y itself/again");
     place.files("a/file b/file itself/file", b"same");
@@ -544,7 +544,7 @@ fn path_in(value: &Value) -> PathBuf {
 }
 
 #[test]
-fn every_format_tells_odd_names_so_that_they_are_read_back() {
+fn dupes_formats_tell_odd_names_that_read_back() {
     let place = Place::new();
     let odd: [&[u8]; 15] = [
         b"new\nline",

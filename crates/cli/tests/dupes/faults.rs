@@ -71,7 +71,7 @@ fn told(seen: &Seen) -> BTreeMap<&str, &str> {
 }
 
 #[test]
-fn a_block_that_cannot_be_read_leaves_one_file_out_and_the_others_are_compared() {
+fn dupes_leave_out_a_file_with_an_unreadable_block() {
     const MIDDLE: usize = 150_000;
     const BLOCK: usize = 4096;
     let place = Place::new();
@@ -147,7 +147,7 @@ fn a_block_that_cannot_be_read_leaves_one_file_out_and_the_others_are_compared()
 }
 
 #[test]
-fn what_lies_behind_the_end_of_a_device_is_named_and_everything_else_is_found() {
+fn dupes_name_what_is_past_the_end_of_a_device() {
     const IMAGE_BYTES: u64 = 48 << 20;
     let place = Place::new();
     let image = place.directory().parent().unwrap().join("image");
@@ -294,7 +294,7 @@ fn change(tree: &Path, outside: &Path, stop: &AtomicBool, history: &Mutex<Histor
 const CHANGING: usize = 40;
 
 #[test]
-fn files_that_change_meanwhile_are_told_or_in_the_group_of_what_they_held() {
+fn dupes_of_changing_files_are_told_or_by_what_they_held() {
     let place = Place::new();
     let tree = place.path("tree");
     fs::create_dir(&tree).unwrap();
@@ -370,7 +370,7 @@ fn accessed(path: &Path) -> (i64, i64) {
 }
 
 #[test]
-fn the_time_of_access_stays_for_the_owner() {
+fn dupes_keep_times_of_access_for_the_owner() {
     let place = Common::new();
     let open = place.directory().join("open");
     let lengths = [("a", 6000), ("b", 200_000), ("c", LARGE_BYTES + 1)];
@@ -400,7 +400,7 @@ fn the_time_of_access_stays_for_the_owner() {
 }
 
 #[test]
-fn times_of_access_of_directories_and_of_what_names_ignored_files_stay_too() {
+fn dupes_keep_times_of_access_of_directories_and_ignore_files() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.path("tree"), "strictatime,size=8m") else {
         return;
@@ -425,7 +425,7 @@ mod alone {
     use super::*;
 
     #[test]
-    fn the_page_cache_is_left_as_it_was_unless_it_is_to_be_filled() {
+    fn dupes_leave_the_page_cache_as_it_was_unless_keep_cached() {
         let place = Place::new();
         let Some(_mount) = disk(&place, "ext4") else { return };
         let mut paths = Vec::new();
@@ -489,7 +489,7 @@ fn drop_written(path: &Path) {
 }
 
 #[test]
-fn what_was_read_until_ctrl_c_leaves_the_page_cache() {
+fn dupes_stopped_by_ctrl_c_drop_what_they_read() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "ext4") else { return };
     let content = bytes(1, 100 << 20);
@@ -527,7 +527,7 @@ fn move_directories(tree: &Path, stop: &AtomicBool) {
 }
 
 #[test]
-fn directories_that_are_moved_or_removed_meanwhile_are_no_failures() {
+fn dupes_of_directories_that_are_moved_or_removed_do_not_fail() {
     let place = Place::new();
     let tree = place.path("tree");
     let mut expected = BTreeSet::new();
@@ -570,7 +570,7 @@ fn directories_that_are_moved_or_removed_meanwhile_are_no_failures() {
 }
 
 #[test]
-fn a_file_that_loses_what_it_shares_meanwhile_makes_no_others_equal() {
+fn dupes_of_a_file_that_loses_shared_blocks_stay_right() {
     const LENGTH: usize = 256 << 10;
     let place = Place::new();
     let Some(_mount) = disk(&place, "xfs") else { return };

@@ -29,7 +29,7 @@ fn planted() -> Place {
 }
 
 #[test]
-fn text_has_groups_by_the_space_to_gain_and_a_summary() {
+fn dupes_text_has_groups_by_gain_and_a_summary() {
     let place = planted();
     let ended = place.succeeds("dupes one other");
     let blocks = fs::metadata(place.path("one/a")).unwrap().blocks() * 512;
@@ -47,7 +47,7 @@ fn text_has_groups_by_the_space_to_gain_and_a_summary() {
 }
 
 #[test]
-fn csv_has_the_figures_of_every_name_and_ends_its_lines_alike() {
+fn dupes_csv_has_the_figures_of_every_name() {
     let place = Place::new();
     let names: [&[u8]; 5] = [b"a", b"b,c", b"d \"e\"", b"x\ny \xff", b"\r"];
     for directory in ["one", "other"] {
@@ -100,7 +100,7 @@ fn csv_has_the_figures_of_every_name_and_ends_its_lines_alike() {
 }
 
 #[test]
-fn files_without_a_duplicate_are_in_the_order_of_their_first_names_whatever_is_listed_first() {
+fn dupes_unique_is_sorted_by_first_names() {
     let place = Place::new();
     for (number, directory) in ["z", "m", "a"].into_iter().enumerate() {
         place.file(format!("{directory}/{number}"), &vec![1; number + 1]);
@@ -115,7 +115,7 @@ fn files_without_a_duplicate_are_in_the_order_of_their_first_names_whatever_is_l
 }
 
 #[test]
-fn a_list_without_paths_is_an_error_that_names_it() {
+fn dupes_files_from_a_list_without_paths_is_an_error() {
     let place = planted();
     place.file("list", b"\n\n");
     place.file("list0", b"\0");
@@ -139,7 +139,7 @@ fn a_list_without_paths_is_an_error_that_names_it() {
 }
 
 #[test]
-fn paths_come_from_a_file_too() {
+fn dupes_files_from_takes_lines_and_zeros() {
     let place = planted();
     place.file("list", b"one/a\none/b\ngone\n");
     place.file("list0", b"one/long\0other/long, too\0");
@@ -152,7 +152,7 @@ fn paths_come_from_a_file_too() {
 }
 
 #[test]
-fn filters_leave_only_what_they_name() {
+fn dupes_filters_leave_what_they_name() {
     let place = Place::new();
     for (name, bytes) in [
         ("a/x.jpg", 10),
@@ -195,7 +195,7 @@ fn filters_leave_only_what_they_name() {
 }
 
 #[test]
-fn files_are_chosen_by_their_numbers_of_hard_links_as_find_chooses_them() {
+fn dupes_links_counts_hard_links_as_find() {
     let place = Place::new();
     place.files("in/one in/uno in/two in/three", b"same");
     for (name, link) in [("two", "outside"), ("three", "in/drei"), ("three", "in/tres")] {
@@ -224,7 +224,7 @@ fn files_are_chosen_by_their_numbers_of_hard_links_as_find_chooses_them() {
 }
 
 #[test]
-fn names_that_must_be_alike_are_one_condition_more_of_every_search() {
+fn dupes_match_adds_a_condition_to_every_search() {
     let place = Place::new();
     for (name, content) in [
         ("one/a.c", "same"),
@@ -273,7 +273,7 @@ fn names_that_must_be_alike_are_one_condition_more_of_every_search() {
 }
 
 #[test]
-fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
+fn dupes_name_an_unreadable_file_and_compare_the_others() {
     let place = Common::new();
     for (name, mode) in [("a", 0o644), ("b", 0o644), ("c", 0)] {
         let path = place.directory().join("open").join(name);
@@ -287,7 +287,7 @@ fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
 }
 
 #[test]
-fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
+fn dupes_against_makes_references_whatever_else_names_them() {
     let place = Place::new();
     place.files("p/1 b/1 b/below/2", b"same");
     place.hard_link("b/1", "link");
@@ -337,7 +337,7 @@ fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
 }
 
 #[test]
-fn hard_links_that_are_named_one_by_one_are_one_file() {
+fn dupes_of_hard_links_named_one_by_one_are_one_file() {
     let place = planted();
     let lines = |stdout: &str| {
         let lines = stdout.lines().take_while(|line| !line.is_empty());
@@ -365,7 +365,7 @@ fn hard_links_that_are_named_one_by_one_are_one_file() {
 }
 
 #[test]
-fn a_bind_mount_of_the_same_inode_number_is_told_by_one_name_every_time() {
+fn dupes_of_a_bind_mount_have_one_name_every_time() {
     let place = Place::new();
     let mut mounts = Vec::new();
     for name in ["a", "b"] {
@@ -396,7 +396,7 @@ fn a_bind_mount_of_the_same_inode_number_is_told_by_one_name_every_time() {
 }
 
 #[test]
-fn explaining_says_how_files_were_read() {
+fn dupes_explain_says_how_files_were_read() {
     let place = planted();
     let ended = place.succeeds("dupes --explain .");
     let first = ended.stderr.lines().next().unwrap();

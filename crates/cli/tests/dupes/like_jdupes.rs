@@ -42,7 +42,7 @@ fn of_seekless(tree: &str) -> BTreeSet<Group> {
 }
 
 #[test]
-fn what_jdupes_finds_on_this_machine_is_what_is_found() {
+fn dupes_are_those_of_jdupes_on_this_machine() {
     if Command::new("jdupes").arg("-v").output().is_err() {
         println!("skipped: there is no jdupes");
         return;

@@ -3,7 +3,7 @@
 use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, words};
 
 #[test]
-fn all_exports_of_a_run_are_written_at_once_and_nothing_else_is() {
+fn bench_exports_write_all_forms_and_nothing_else() {
     let place = Place::new();
     place
         .bench("--cache both --methods */mmap --export-json a --export-csv b --export-markdown c")
@@ -30,7 +30,7 @@ fn all_exports_of_a_run_are_written_at_once_and_nothing_else_is() {
 }
 
 #[test]
-fn a_budget_is_kept_and_a_seed_is_recorded() {
+fn bench_keeps_its_budget_and_records_the_seed() {
     let place = Place::new();
     let arguments = "bench --tables --notes read write copy --methods */sync* --budget 2s --size 4M --seed 7";
     let start = std::time::Instant::now();
@@ -49,7 +49,7 @@ fn a_budget_is_kept_and_a_seed_is_recorded() {
 }
 
 #[test]
-fn several_storages_stand_side_by_side() {
+fn bench_dirs_stand_side_by_side() {
     let place = Place::new();
     place.directories("one other");
     let ended = place.bench("--cache cold --dir one --dir other").succeeded();
@@ -63,7 +63,7 @@ fn several_storages_stand_side_by_side() {
 }
 
 #[test]
-fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
+fn bench_that_cannot_save_shows_the_run_and_fails() {
     let place = Place::new();
     place.file("occupied", b"no directory");
     let mut command = place.command();

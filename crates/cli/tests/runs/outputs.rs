@@ -11,7 +11,7 @@ fn is_run(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn a_regular_file_is_replaced_and_whoever_reads_the_old_one_keeps_it() {
+fn export_replaces_a_file_and_readers_keep_the_old_one() {
     let place = Place::new();
     let path = place.file("run.json", b"old");
     set_mode(&path, 0o640);
@@ -26,7 +26,7 @@ fn a_regular_file_is_replaced_and_whoever_reads_the_old_one_keeps_it() {
 }
 
 #[test]
-fn a_device_is_written_to_and_stays_a_device() {
+fn export_writes_to_a_device_that_stays_one() {
     let place = Place::new();
     // A null device of our own, so that a failure does no harm.
     if !place.device("device", "c 1 3") {
@@ -39,7 +39,7 @@ fn a_device_is_written_to_and_stays_a_device() {
 }
 
 #[test]
-fn a_fifo_is_written_to_where_somebody_reads_it_and_refused_where_nobody_does() {
+fn export_to_a_fifo_needs_a_reader() {
     let place = Place::new();
     let fifo = place.path("fifo");
     assert!(prepared("mkfifo", &[fifo.as_os_str()]));
@@ -64,7 +64,7 @@ fn a_fifo_is_written_to_where_somebody_reads_it_and_refused_where_nobody_does() 
 }
 
 #[test]
-fn a_dash_is_standard_output_and_nothing_else_goes_there() {
+fn export_to_dash_is_all_of_standard_output() {
     let place = Place::new();
     for (option, begins) in [
         ("--export-json", "{"),
@@ -94,7 +94,7 @@ fn a_dash_is_standard_output_and_nothing_else_goes_there() {
 }
 
 #[test]
-fn a_run_in_json_is_a_run_that_can_be_shown_and_compared() {
+fn export_json_is_a_run_that_runs_show_takes() {
     let place = Place::new();
     let measured = place.bench("--json --quiet").succeeded();
     assert_eq!(measured.stderr, "");
@@ -108,7 +108,7 @@ fn a_run_in_json_is_a_run_that_can_be_shown_and_compared() {
 }
 
 #[test]
-fn outputs_that_cannot_all_be_written_are_refused_before_anything_is_measured() {
+fn exports_that_conflict_are_refused_before_measuring() {
     let place = Place::new();
     place.file("big", &vec![7; 1 << 20]);
     symlink("big", place.path("link")).unwrap();

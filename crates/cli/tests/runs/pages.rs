@@ -19,7 +19,7 @@ fn is_page(path: &PathBuf) -> bool {
 }
 
 #[test]
-fn a_report_lies_beside_each_saved_run_and_its_address_is_told() {
+fn report_lies_beside_each_saved_run() {
     let place = Place::new();
     let page = page_of(&place.bench("").succeeded());
     assert!(is_page(&page), "{}", page.display());
@@ -28,7 +28,7 @@ fn a_report_lies_beside_each_saved_run_and_its_address_is_told() {
 }
 
 #[test]
-fn a_report_that_is_asked_for_goes_where_it_is_wanted_and_nowhere_else() {
+fn report_option_writes_there_and_nowhere_else() {
     let place = Place::new();
     let page = page_of(&place.bench(&["--report", "a page.html"]).succeeded());
     assert!(is_page(&page) && page.ends_with("a page.html"), "{}", page.display());
@@ -37,7 +37,7 @@ fn a_report_that_is_asked_for_goes_where_it_is_wanted_and_nowhere_else() {
 }
 
 #[test]
-fn a_run_is_found_by_its_id_by_the_beginning_of_it_and_by_its_path() {
+fn report_finds_runs_by_id_prefix_and_path() {
     let place = Place::new();
     place.bench("--export-json sent.json").succeeded();
     let id = place.saved()[0].id.clone();
@@ -54,7 +54,7 @@ fn a_run_is_found_by_its_id_by_the_beginning_of_it_and_by_its_path() {
 }
 
 #[test]
-fn what_is_no_run_is_refused_and_nothing_is_written() {
+fn report_refuses_what_is_no_run() {
     let place = Place::new();
     place.bench("--export-json run.json").succeeded();
     let text = place.read("run.json");
@@ -85,7 +85,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn a_page_of_the_user_s_beside_a_run_is_not_replaced() {
+fn report_replaces_no_page_of_the_user() {
     let place = Place::new();
     place.bench("--export-json run.json").succeeded();
     let page = place.file("run.html", b"mine");
@@ -96,7 +96,7 @@ fn a_page_of_the_user_s_beside_a_run_is_not_replaced() {
 }
 
 #[test]
-fn a_report_goes_with_its_run() {
+fn report_is_removed_with_its_run() {
     let place = Place::new();
     let page = page_of(&place.bench("").succeeded());
     let id = place.saved()[0].id.clone();

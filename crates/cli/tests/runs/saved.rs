@@ -41,7 +41,7 @@ fn two(place: &Place) {
 }
 
 #[test]
-fn runs_are_listed_the_last_first_with_what_came_of_them() {
+fn runs_list_has_the_newest_first_with_answers() {
     let place = Place::new();
     assert_contains(&place.call("runs").succeeded().stdout, &["No runs yet"]);
     two(&place);
@@ -63,7 +63,7 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
 }
 
 #[test]
-fn what_a_new_kernel_changed_is_told_with_intervals() {
+fn runs_compare_tells_what_a_new_kernel_changed() {
     let place = Place::new();
     two(&place);
     let told = place.call("runs compare 2026-11-20 latest").succeeded().stdout;
@@ -94,7 +94,7 @@ fn what_a_new_kernel_changed_is_told_with_intervals() {
 }
 
 #[test]
-fn other_machines_and_file_systems_are_compared_only_when_told_to() {
+fn runs_compare_of_other_machines_needs_anyway() {
     let place = Place::new();
     let mut other = later("other", "7.0.1", 1.0);
     other.machine.host = Some("elsewhere".to_owned());
@@ -114,7 +114,7 @@ fn other_machines_and_file_systems_are_compared_only_when_told_to() {
 }
 
 #[test]
-fn runs_without_anything_in_common_and_a_run_with_itself_are_refused() {
+fn runs_compare_refuses_runs_with_nothing_in_common() {
     let place = Place::new();
     let mut other = later("other", "7.0.1", 1.0);
     for contest in &mut other.contests {
@@ -127,7 +127,7 @@ fn runs_without_anything_in_common_and_a_run_with_itself_are_refused() {
 }
 
 #[test]
-fn a_run_that_is_not_there_is_answered_with_the_nearest() {
+fn runs_show_suggests_the_nearest_run() {
     let place = Place::new();
     place.refuses("runs show latest", &["seekless bench"]);
     two(&place);
@@ -141,7 +141,7 @@ fn a_run_that_is_not_there_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn damaged_and_newer_documents_are_named_skipped_and_left_alone() {
+fn runs_skip_damaged_and_newer_documents_and_name_them() {
     let place = Place::new();
     let good = kept(&place, &full());
     let newer = good.with_file_name("newer.json");
@@ -167,7 +167,7 @@ fn damaged_and_newer_documents_are_named_skipped_and_left_alone() {
 }
 
 #[test]
-fn an_anonymous_export_tells_nothing_and_is_imported_apart() {
+fn runs_export_anonymous_tells_no_names_and_imports_apart() {
     let place = Place::new();
     let mut run = full();
     run.machine.host = Some("SECRETHOST".to_owned());
@@ -206,7 +206,7 @@ fn an_anonymous_export_tells_nothing_and_is_imported_apart() {
 }
 
 #[test]
-fn an_export_with_names_says_so() {
+fn runs_export_with_names_says_so() {
     let place = Place::new();
     kept(&place, &full());
     let ended = place.call("runs export latest").succeeded();
@@ -215,7 +215,7 @@ fn an_export_with_names_says_so() {
 }
 
 #[test]
-fn a_strangers_document_is_refused_by_the_field_and_the_others_are_kept() {
+fn runs_import_refuses_bad_fields_and_keeps_other_documents() {
     let place = Place::new();
     place.file("good.json", FULL);
     let text = String::from_utf8(FULL.to_vec()).unwrap();
@@ -250,7 +250,7 @@ fn a_strangers_document_is_refused_by_the_field_and_the_others_are_kept() {
 }
 
 #[test]
-fn a_strangers_document_moves_no_cursor() {
+fn runs_of_strangers_send_nothing_to_the_terminal() {
     let place = Place::new();
     let mut run = full();
     let hostile = "\u{1b}[2J\u{202e}evil";
@@ -292,7 +292,7 @@ fn a_strangers_document_moves_no_cursor() {
 }
 
 #[test]
-fn the_table_ranks_methods_over_own_and_imported_runs() {
+fn runs_table_ranks_own_and_imported_runs() {
     let place = Place::new();
     assert_contains(&place.call("runs table").succeeded().stdout, &["nothing to rank"]);
     two(&place);
@@ -315,7 +315,7 @@ fn the_table_ranks_methods_over_own_and_imported_runs() {
 }
 
 #[test]
-fn only_what_is_named_is_removed_and_nothing_where_one_name_is_wrong() {
+fn runs_remove_takes_only_named_runs_or_none() {
     let place = Place::new();
     two(&place);
     let file = place.file("full.json", FULL);

@@ -51,7 +51,7 @@ ctypes.memmove(at + 4096, b'PRECIOUS', 8)
 }
 
 #[test]
-fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
+fn overlay_file_that_a_program_has_mapped_is_left_alone() {
     let updates = "{\"offset\": 4000, \"text\": \"AAAA\"}\n{\"offset\": 4200, \"text\": \"BBBB\"}\n";
     for command in [
         "holes dig mount/b",
@@ -89,7 +89,7 @@ fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
 }
 
 #[test]
-fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
+fn overlay_file_may_be_mapped_by_processes_that_proc_hides() {
     // Group 0 is shown all processes.
     const SCRIPT: &str = "mount -t proc -o hidepid=2 proc /proc && \
         exec setpriv --regid 65534 --clear-groups --bounding-set=-sys_ptrace -- \"$0\" \"$@\"";
@@ -114,7 +114,7 @@ fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
 }
 
 #[test]
-fn a_file_is_not_replaced_where_the_kernel_has_no_leases() {
+fn update_replace_needs_leases_of_the_kernel() {
     let place = Place::new();
     place.file("changes", b"{\"offset\": 4, \"text\": \"AAAA\"}\n");
     // The call that asks for the lease is the only one that is made to fail.
@@ -143,7 +143,7 @@ fn a_file_is_not_replaced_where_the_kernel_has_no_leases() {
 }
 
 #[test]
-fn kept_digests_of_another_file_system_on_the_same_device_are_not_trusted() {
+fn dupes_cache_trusts_no_other_file_system_on_the_device() {
     if !is_root() || !prepared("mksquashfs", &["-version".as_ref()]) {
         return println!("skipped: there is no mksquashfs");
     }
@@ -167,7 +167,7 @@ fn kept_digests_of_another_file_system_on_the_same_device_are_not_trusted() {
 }
 
 #[test]
-fn a_directory_in_a_rule_means_what_is_below_it_however_it_is_written() {
+fn keep_rule_directory_means_what_is_below_it_however_written() {
     let place = Place::new();
     place.directories("t/keep/in");
     let absolute = place.path("t/keep").canonicalize().unwrap();
@@ -186,7 +186,7 @@ fn a_directory_in_a_rule_means_what_is_below_it_however_it_is_written() {
 }
 
 #[test]
-fn a_rule_or_pattern_that_matches_nothing_is_told_and_stops_acting_without_yes() {
+fn keep_rule_or_pattern_without_match_stops_without_yes() {
     let place = Place::new();
     place.directories("t");
     place.files("t/a t/b", b"same");
@@ -205,7 +205,7 @@ fn a_rule_or_pattern_that_matches_nothing_is_told_and_stops_acting_without_yes()
 }
 
 #[test]
-fn steps_that_gain_nothing_are_left_out_and_counted() {
+fn dupes_act_omits_steps_without_gain_and_counts_them() {
     let place = Place::new();
     place.directories("t/out");
     place.files("t/out/c t/out/d", b"same");
@@ -220,7 +220,7 @@ fn steps_that_gain_nothing_are_left_out_and_counted() {
 }
 
 #[test]
-fn files_that_claim_huge_sizes_are_compared_by_their_data() {
+fn dupes_and_cmp_compare_huge_sparse_files_by_their_data() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.path("t"), "mode=700") else {
         return;
@@ -235,7 +235,7 @@ fn files_that_claim_huge_sizes_are_compared_by_their_data() {
 }
 
 #[test]
-fn a_closed_standard_descriptor_is_an_error() {
+fn closed_standard_descriptors_are_errors() {
     let place = Place::new();
     place.file("empty", b"");
     place.file("file", b"123456");
@@ -259,7 +259,7 @@ fn a_closed_standard_descriptor_is_an_error() {
 }
 
 #[test]
-fn blocks_past_the_end_of_a_file_are_named_and_freed_when_that_is_asked_for() {
+fn holes_past_the_end_are_shown_and_dug_on_request() {
     for kind in ["ext4", "xfs", "btrfs", "tmpfs"] {
         let place = Place::new();
         let at = place.path("mount");
@@ -290,7 +290,7 @@ fn blocks_past_the_end_of_a_file_are_named_and_freed_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_file_that_is_a_mount_point_gets_no_journal_and_is_not_replaced() {
+fn update_of_a_mount_point_takes_neither_journal_nor_replace() {
     let place = Place::new();
     place.file("file", &[7; 9000]);
     place.file("point", b"");

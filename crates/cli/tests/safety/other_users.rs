@@ -11,7 +11,7 @@ use crate::common::place::{Ended, Place, assert_contains, set_mode};
 use crate::common::unprivileged::NOBODY;
 
 #[test]
-fn only_documents_that_nobody_else_can_have_written_are_acted_on() {
+fn plan_that_others_may_have_written_is_not_acted_on() {
     let Some(place) = Place::of_root() else { return };
     place.directories("tree shared sticky");
     place.files("tree/a tree/b", b"same");
@@ -59,7 +59,7 @@ fn only_documents_that_nobody_else_can_have_written_are_acted_on() {
 }
 
 #[test]
-fn a_run_of_another_user_is_not_run_again_and_runs_in_a_shared_directory_are_told() {
+fn run_of_another_user_is_not_repeated_or_resumed() {
     let Some(place) = Place::of_root() else { return };
     let ended = place.bench("--dir .");
     assert!(!ended.stderr.contains("cannot be trusted"), "{}", ended.stderr);
@@ -86,7 +86,7 @@ fn a_run_of_another_user_is_not_run_again_and_runs_in_a_shared_directory_are_tol
 }
 
 #[test]
-fn a_journal_that_cannot_be_trusted_is_named_and_no_earlier_run_is_undone_instead() {
+fn undo_names_an_untrusted_journal_and_undoes_no_earlier_run() {
     let Some(place) = Place::of_root() else { return };
     let remove = |tree: &str| {
         place.files(&format!("{tree}/a {tree}/b"), b"same");
@@ -127,7 +127,7 @@ fn a_journal_that_cannot_be_trusted_is_named_and_no_earlier_run_is_undone_instea
 }
 
 #[test]
-fn kept_digests_are_private_and_no_planted_link_is_followed() {
+fn dupes_cache_is_private_and_follows_no_planted_link() {
     let place = Place::new();
     place.file("tree/a", b"same");
     let search = || place.run("dupes --cache --cache-file kept/digests tree");
@@ -159,7 +159,7 @@ fn let_nobody_write(path: &Path) -> bool {
 }
 
 #[test]
-fn a_journal_of_an_update_that_a_list_lets_others_write_is_refused() {
+fn update_journal_that_a_list_lets_others_write_is_refused() {
     let Some(place) = Place::of_root() else { return };
     let file = place.file("file", &[7; 9000]);
     let journal = place.file(".file.seekless-journal", b"whatever");
@@ -173,7 +173,7 @@ fn a_journal_of_an_update_that_a_list_lets_others_write_is_refused() {
 }
 
 #[test]
-fn an_access_control_list_that_lets_others_write_is_seen() {
+fn access_list_that_lets_others_write_stops_symlinks() {
     let Some(place) = Place::of_root() else { return };
     place.directories("tree tree/keep tree/other");
     place.files("tree/keep/a tree/other/b", b"same");

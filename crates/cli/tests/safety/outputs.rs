@@ -97,7 +97,7 @@ fn path_arguments(command: &Command, words: &str, found: &mut BTreeSet<String>) 
 
 #[test]
 #[cfg_attr(not(all(feature = "catalogue", feature = "sim")), ignore = "needs all commands")]
-fn every_argument_that_is_a_path_is_a_known_output_or_none() {
+fn outputs_and_other_path_arguments_are_all_listed() {
     let mut found = BTreeSet::new();
     path_arguments(&seekless_cli::definition(), "", &mut found);
     let known = OUTPUTS.iter().map(|(command, option, _)| format!("{command} {option}"));
@@ -120,7 +120,7 @@ fn prepared() -> Place {
 
 #[test]
 #[cfg_attr(not(all(feature = "catalogue", feature = "sim")), ignore = "needs all commands")]
-fn no_output_goes_through_a_link_or_into_a_file_that_another_user_planted() {
+fn outputs_follow_no_planted_link_and_take_no_planted_file() {
     if !is_root() {
         return;
     }
@@ -160,7 +160,7 @@ fn no_output_goes_through_a_link_or_into_a_file_that_another_user_planted() {
 }
 
 #[test]
-fn no_command_changes_files_through_a_link_that_another_user_planted() {
+fn commands_change_nothing_through_a_planted_link() {
     if !is_root() {
         return;
     }
@@ -201,7 +201,7 @@ fn no_command_changes_files_through_a_link_that_another_user_planted() {
 
 #[test]
 #[cfg_attr(not(feature = "sim"), ignore = "needs all commands")]
-fn no_output_takes_the_place_of_what_is_read_by_any_of_its_names() {
+fn outputs_replace_no_input_by_any_of_its_names() {
     let place = prepared();
     let saved = |name: &str| {
         let mut saved = place.saved().into_iter();
@@ -245,7 +245,7 @@ fn no_output_takes_the_place_of_what_is_read_by_any_of_its_names() {
 }
 
 #[test]
-fn an_output_that_is_standard_output_or_error_is_not_overwritten_by_what_is_printed_there() {
+fn outputs_to_standard_output_are_not_overwritten() {
     let place = Place::new();
     place.files("tree/a tree/b", b"a");
     for (name, redirection) in [
@@ -267,7 +267,7 @@ fn an_output_that_is_standard_output_or_error_is_not_overwritten_by_what_is_prin
 }
 
 #[test]
-fn checksums_of_copies_replace_no_file_that_is_copied_no_copy_and_no_other_file() {
+fn cp_checksums_replace_no_source_copy_or_other_file() {
     let place = prepared();
     let sum = format!("{}  tree/a\n", "0".repeat(64));
     for (name, bytes) in [
@@ -304,7 +304,7 @@ fn checksums_of_copies_replace_no_file_that_is_copied_no_copy_and_no_other_file(
 }
 
 #[test]
-fn checksums_of_copies_go_to_files_lists_streams_and_standard_output() {
+fn cp_checksums_go_to_files_lists_and_streams() {
     let place = Place::new();
     place.file("tree/a", b"a");
     // The digest of `a`, as b3sum prints it.

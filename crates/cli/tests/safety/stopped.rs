@@ -120,7 +120,7 @@ mod alone {
     use super::*;
 
     #[test]
-    fn every_command_is_gone_soon_after_a_signal_however_large_or_sparse_a_file_is() {
+    fn signal_ends_every_command_soon_however_large_a_file_is() {
         let place = Place::new();
         place.directories("sparse zeros");
         let (sparse, zeros) = (place.path("sparse"), place.path("zeros"));

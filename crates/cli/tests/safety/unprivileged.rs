@@ -10,7 +10,7 @@ use crate::common::place::{SMALL_BENCH, is_root, set_mode};
 use crate::common::unprivileged::{Common, NOBODY};
 
 #[test]
-fn a_directory_that_is_not_writable_is_refused() {
+fn unwritable_directory_is_refused() {
     let common = Common::new();
     for arguments in ["bench --dir shut", "methods --dir shut"] {
         common.run(arguments).refused_with(&["shut", "Permission denied"]);
@@ -24,7 +24,7 @@ fn a_directory_that_is_not_writable_is_refused() {
 }
 
 #[test]
-fn an_unreadable_file_is_refused() {
+fn unreadable_file_is_refused() {
     let common = Common::new();
     for name in ["secret", "secret.toml"] {
         fs::write(common.directory().join(name), b"bytes").unwrap();
@@ -36,7 +36,7 @@ fn an_unreadable_file_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_protected_from_writing_is_neither_replaced_nor_updated() {
+fn write_protected_file_is_neither_replaced_nor_updated() {
     let common = Common::new();
     let path = common.directory().join("open/run.json");
     fs::write(&path, b"old").unwrap();
@@ -52,7 +52,7 @@ fn a_file_that_is_protected_from_writing_is_neither_replaced_nor_updated() {
 }
 
 #[test]
-fn a_copy_of_a_file_that_is_not_writable_keeps_its_attributes() {
+fn cp_of_a_read_only_file_keeps_its_attributes() {
     let common = Common::new();
     let [from, to] = ["open/from", "open/to"].map(|name| common.directory().join(name));
     fs::write(&from, b"bytes").unwrap();
@@ -73,7 +73,7 @@ fn a_copy_of_a_file_that_is_not_writable_keeps_its_attributes() {
 }
 
 #[test]
-fn a_group_that_cannot_be_kept_gives_no_other_group_its_rights() {
+fn export_that_cannot_keep_the_group_drops_its_rights() {
     if !is_root() {
         return;
     }
@@ -90,7 +90,7 @@ fn a_group_that_cannot_be_kept_gives_no_other_group_its_rights() {
 }
 
 #[test]
-fn what_only_root_may_do_is_not_done_and_says_why() {
+fn bench_without_root_says_what_it_cannot_do() {
     let common = Common::new();
     let emptied = common.run("bench --dir open --drop system");
     emptied.refused_with(&["needs root"]);

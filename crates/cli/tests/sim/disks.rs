@@ -16,7 +16,7 @@ use crate::common::place::{Mount, assert_lacks, wait_for};
 use crate::common::simulated::{self, DEVICES, SimulatedDisk, is_there, random};
 
 #[test]
-fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
+fn sim_disk_works_as_a_disk_and_leaves_nothing() {
     let Some(place) = simulated::place() else { return };
     let point = place.path("disk");
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M", "--at", point.to_str().unwrap()]);
@@ -60,7 +60,7 @@ fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
 }
 
 #[test]
-fn a_disk_whose_server_was_killed_is_taken_down_by_the_next_command() {
+fn sim_disk_of_a_killed_server_goes_with_the_next_command() {
     let Some(place) = simulated::place() else { return };
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
     let file = File::create(disk.mount_point.join("open")).unwrap();
@@ -73,7 +73,7 @@ fn a_disk_whose_server_was_killed_is_taken_down_by_the_next_command() {
 }
 
 #[test]
-fn a_disk_whose_start_was_killed_ends_by_itself() {
+fn sim_disk_of_a_killed_start_ends_by_itself() {
     let Some(place) = simulated::place() else { return };
     let backing = place.path("backing");
     let mut start = place.command();
@@ -106,7 +106,7 @@ fn a_disk_whose_start_was_killed_ends_by_itself() {
 }
 
 #[test]
-fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
+fn sim_disks_of_one_model_are_apart_and_backing_files_stay() {
     let Some(place) = simulated::place() else { return };
     let backing = place.path("backing");
     let kept = ["null", "--size", "64M", "--backing", backing.to_str().unwrap()];
@@ -131,7 +131,7 @@ fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
 }
 
 #[test]
-fn benches_on_one_model_are_sittings_on_one_storage_and_other_disks_of_it_are_others() {
+fn sim_model_is_one_storage_for_bench_on_not_for_other_disks() {
     let Some(place) = simulated::place() else { return };
     // No other test measures on it.
     let model = "ssd-2016";
@@ -156,7 +156,7 @@ fn benches_on_one_model_are_sittings_on_one_storage_and_other_disks_of_it_are_ot
 }
 
 #[test]
-fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
+fn sim_disk_with_a_head_reads_duplicates_in_disk_order() {
     let Some(place) = simulated::place() else { return };
     let point = place.path("disk");
     // Far inside, and with long seeks.
@@ -189,7 +189,7 @@ fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
 }
 
 #[test]
-fn on_a_disk_with_a_head_trees_are_read_in_the_order_of_their_places() {
+fn sim_disk_with_a_head_reads_trees_in_disk_order() {
     let Some(place) = simulated::place() else { return };
     let point = place.path("disk");
     let disk = SimulatedDisk::start(&place, &["hdd-nas", "--size", "1T", "--at", point.to_str().unwrap()]);
@@ -225,7 +225,7 @@ fn on_a_disk_with_a_head_trees_are_read_in_the_order_of_their_places() {
 }
 
 #[test]
-fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
+fn sim_disk_larger_than_its_backing_leaves_free_space() {
     let Some(place) = simulated::place() else { return };
     let free = |directory: &Path| {
         let space = rustix::fs::statvfs(directory).unwrap();
@@ -255,7 +255,7 @@ fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
 }
 
 #[test]
-fn what_cannot_be_started_is_refused_and_leaves_nothing() {
+fn sim_start_refuses_impossible_disks_and_leaves_nothing() {
     let Some(place) = simulated::place() else { return };
     place.file("file", b"x");
     let refused = [

@@ -21,7 +21,7 @@ fn backing_of(device: &Path) -> String {
 }
 
 #[test]
-fn a_cut_leaves_a_loop_device_alone_that_is_no_longer_its_own() {
+fn sim_cut_leaves_a_foreign_loop_device_alone() {
     let Some(place) = simulated::place() else { return };
     let disk = SimulatedDisk::start(&place, &["null", "--fs", "none", "--size", "64M"]);
     let image = place.file("image", &random(1 << 20));
@@ -40,7 +40,7 @@ fn a_cut_leaves_a_loop_device_alone_that_is_no_longer_its_own() {
 }
 
 #[test]
-fn cuts_at_the_same_time_come_one_after_another() {
+fn sim_cuts_come_one_after_another() {
     let Some(place) = simulated::place() else { return };
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
     let cut = || place.start(&["sim", "cut", &disk.name, &disk.name]);
@@ -57,7 +57,7 @@ fn cuts_at_the_same_time_come_one_after_another() {
 }
 
 #[test]
-fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
+fn sim_start_refuses_files_of_others() {
     let Some(place) = simulated::place() else { return };
     place.file("other", b"other");
     let used = place.file("used", &random(1 << 20));
@@ -89,7 +89,7 @@ fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
 }
 
 #[test]
-fn of_starts_at_the_same_time_with_one_new_backing_file_the_device_that_runs_keeps_it() {
+fn sim_starts_with_one_backing_file_give_it_to_one_disk() {
     let Some(place) = simulated::place() else { return };
     for round in 0..4 {
         let backing = format!("backing-{round}");
@@ -107,7 +107,7 @@ fn of_starts_at_the_same_time_with_one_new_backing_file_the_device_that_runs_kee
 }
 
 #[test]
-fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_from_users() {
+fn sim_cut_and_force_end_a_slow_or_used_disk() {
     let Some(place) = simulated::place() else { return };
     // Its pages would take minutes.
     let disk = SimulatedDisk::start(&place, &["hdd-2003", "--speed", "0.01x", "--size", "64M"]);
@@ -133,7 +133,7 @@ fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_fro
 }
 
 #[test]
-fn a_disk_of_a_bench_that_was_killed_ends_by_itself_and_one_that_was_interrupted_is_not_resumed() {
+fn sim_disk_of_a_killed_bench_ends_and_is_not_resumed() {
     for signal in [Signal::KILL, Signal::INT] {
         let Some(place) = simulated::place() else { return };
         let bench = place.start("bench --on null read --size 1M --budget 60s --checkpoint 1s");
@@ -170,7 +170,7 @@ fn disk_of(process: u32) -> (String, PathBuf) {
 }
 
 #[test]
-fn a_trace_for_which_there_is_no_room_is_told_and_not_replayed() {
+fn sim_trace_without_room_is_told_and_not_replayed() {
     let Some(place) = simulated::place() else { return };
     let small = place.path("small");
     let Some(_small) = Mount::tmpfs(&small, "size=32K") else {

@@ -79,7 +79,7 @@ impl<'a> CountedDisk<'a> {
 }
 
 #[test]
-fn files_with_kept_digests_are_not_fetched_and_none_stays_in_memory() {
+fn dupes_cache_on_a_head_fetches_only_unknown_files() {
     let Some(place) = simulated::place() else { return };
     let mut disk = CountedDisk::start(&place, "ext4");
     let content = random(2 << 20);
@@ -106,7 +106,7 @@ mod alone {
     use super::*;
 
     #[test]
-    fn of_files_that_share_all_blocks_one_is_fetched() {
+    fn dupes_on_a_head_fetch_one_of_files_that_share_blocks() {
         let Some(place) = simulated::place() else { return };
         if !Path::new("/sbin/mkfs.xfs").exists() && !Path::new("/usr/sbin/mkfs.xfs").exists() {
             return println!("skipped: no mkfs.xfs");
@@ -133,7 +133,7 @@ mod alone {
 }
 
 #[test]
-fn large_files_that_begin_otherwise_are_not_fetched() {
+fn dupes_on_a_head_fetch_no_large_files_that_begin_otherwise() {
     let Some(place) = simulated::place() else { return };
     let mut disk = CountedDisk::start(&place, "ext4");
     let mut content = random(12 << 20);
@@ -150,7 +150,7 @@ fn large_files_that_begin_otherwise_are_not_fetched() {
 }
 
 #[test]
-fn of_files_whose_sizes_differ_the_rest_is_read_only_if_they_begin_alike() {
+fn cmp_trees_on_a_head_reads_the_rest_only_if_beginnings_agree() {
     let Some(place) = simulated::place() else { return };
     let mut disk = CountedDisk::start(&place, "ext4");
     let mut content = random(3 << 20);
@@ -207,7 +207,7 @@ impl Drop for LimitedGroup {
 }
 
 #[test]
-fn the_limit_of_a_memory_group_counts_as_the_available_memory() {
+fn memory_group_limit_counts_as_available_memory() {
     let place = Place::new();
     place.file("small", &random(1 << 20));
     place.file("file", &random(80 << 20));

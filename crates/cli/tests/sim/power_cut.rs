@@ -43,7 +43,7 @@ mod alone {
     use super::*;
 
     #[test]
-    fn what_was_synced_survives_every_cut_and_what_was_not_may_be_lost() {
+    fn sim_cut_keeps_what_was_synced() {
         for file_system in ["ext4", "xfs", "btrfs"] {
             let place = Place::new();
             let Some(disk) = start(&place, file_system, &[]) else {
@@ -70,7 +70,7 @@ mod alone {
 }
 
 #[test]
-fn where_flushes_lie_a_synced_file_is_lost() {
+fn sim_fault_lying_flush_loses_synced_files() {
     for file_system in ["ext4", "xfs", "btrfs"] {
         let place = Place::new();
         let Some(disk) = start(&place, file_system, &["--fault", "lying-flush"]) else {
@@ -83,7 +83,7 @@ fn where_flushes_lie_a_synced_file_is_lost() {
 }
 
 #[test]
-fn a_cut_that_a_fault_begins_is_completed() {
+fn sim_cut_completes_a_cut_of_a_fault() {
     let place = Place::new();
     let Some(disk) = disk_that_loses_power(&place) else {
         return;
@@ -96,7 +96,7 @@ fn a_cut_that_a_fault_begins_is_completed() {
 }
 
 #[test]
-fn while_the_power_is_off_nothing_is_written_below_the_mount_point() {
+fn sim_cut_writes_nothing_below_the_mount_point() {
     let place = Place::new();
     place.directories("point");
     let at = place.path("point");
@@ -135,7 +135,7 @@ fn while_the_power_is_off_nothing_is_written_below_the_mount_point() {
 }
 
 #[test]
-fn a_disk_whose_power_is_gone_can_be_stopped() {
+fn sim_stop_ends_a_disk_without_power() {
     let place = Place::new();
     let Some(disk) = disk_that_loses_power(&place) else {
         return;
@@ -172,7 +172,7 @@ fn while_writing(disk: &SimulatedDisk<'_>, and: impl FnOnce()) {
 }
 
 #[test]
-fn a_fault_that_cannot_happen_to_its_requests_is_refused() {
+fn sim_fault_refuses_requests_that_it_cannot_hit() {
     let reason = "--fault-on: this fault does not happen to such a request";
     Place::new().refuses("sim start null --fault lying-flush --fault-on write", &[reason]);
 }

@@ -16,7 +16,7 @@ fn trace(place: &Place) {
 }
 
 #[test]
-fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not_reproduce() {
+fn sim_show_has_sources_and_published_figures() {
     let place = Place::new();
     let list = place.call("sim show").succeeded().stdout;
     assert_eq!(list.lines().count(), 13, "{list}");
@@ -48,7 +48,7 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
 }
 
 #[test]
-fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
+fn sim_show_virtual_replays_a_trace_and_draws_it() {
     let place = Place::new();
     trace(&place);
     let all = place.call("sim show --virtual trace").succeeded().stdout;
@@ -72,7 +72,7 @@ fn a_recorded_list_is_replayed_on_all_or_some_models_and_drawn() {
 }
 
 #[test]
-fn a_list_that_cannot_be_replayed_is_refused_with_its_line() {
+fn sim_show_virtual_names_the_line_of_a_bad_trace() {
     let place = Place::new();
     trace(&place);
     place.file("wrong", b"# seekless trace 1\n0 raed 0 4096\n");

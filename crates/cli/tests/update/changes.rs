@@ -33,7 +33,7 @@ pub fn good(place: &Place) {
 }
 
 #[test]
-fn a_program_that_loses_its_capabilities_is_named() {
+fn update_names_a_program_that_loses_its_capabilities() {
     let Some(place) = Place::of_root() else { return };
     good(&place);
     let program = place.file("program", b"bytes");
@@ -52,7 +52,7 @@ fn a_program_that_loses_its_capabilities_is_named() {
 }
 
 #[test]
-fn a_dry_run_shows_both_ways_and_changes_nothing() {
+fn update_dry_run_shows_both_ways_and_changes_nothing() {
     let place = Place::new();
     integers(&place);
     let before = place.content();
@@ -73,7 +73,7 @@ fn a_dry_run_shows_both_ways_and_changes_nothing() {
 }
 
 #[test]
-fn the_amplification_is_bounded() {
+fn update_max_amplification_bounds_what_is_written() {
     let place = Place::new();
     integers(&place);
     let bounded = |most: &str, more: &str| {
@@ -102,7 +102,7 @@ fn the_amplification_is_bounded() {
 }
 
 #[test]
-fn every_100th_integer_is_changed_in_a_few_writes_as_is_told_whatever_the_safety() {
+fn update_changes_every_100th_integer_in_few_writes() {
     for safety in ["in-place", "journal", "replace"] {
         let place = Place::new();
         let after = integers(&place);
@@ -127,7 +127,7 @@ fn every_100th_integer_is_changed_in_a_few_writes_as_is_told_whatever_the_safety
 }
 
 #[test]
-fn no_hole_between_updates_is_filled_unless_a_method_is_named() {
+fn update_fills_no_hole_unless_a_method_is_named() {
     use std::os::unix::fs::MetadataExt;
     const UPDATES: u64 = 100;
     let place = Place::new();
@@ -156,7 +156,7 @@ fn no_hole_between_updates_is_filled_unless_a_method_is_named() {
 }
 
 #[test]
-fn updates_come_from_standard_input_and_the_last_wins() {
+fn update_reads_standard_input_and_the_last_wins() {
     let place = Place::new();
     place.file("file", b"0123456789");
     let lines = b"{\"offset\": 2, \"text\": \"first\"}\n{\"offset\": 4, \"base64\": \"bGFzdA==\"}\n{\"offset\": 12, \"text\": \"!\"}";
@@ -165,7 +165,7 @@ fn updates_come_from_standard_input_and_the_last_wins() {
 }
 
 #[test]
-fn bad_input_is_named_and_changes_nothing() {
+fn update_names_bad_input_and_changes_nothing() {
     let place = Place::new();
     place.file("file", b"precious");
     good(&place);
@@ -197,7 +197,7 @@ fn bad_input_is_named_and_changes_nothing() {
 }
 
 #[test]
-fn where_others_have_the_file_open_only_what_changes_is_written_unless_told_otherwise() {
+fn update_of_an_open_file_writes_only_what_changes() {
     let place = Place::new();
     let after = integers(&place);
     let reader = fs::File::open(place.path("numbers")).unwrap();
@@ -212,7 +212,7 @@ fn where_others_have_the_file_open_only_what_changes_is_written_unless_told_othe
 }
 
 #[test]
-fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
+fn update_needs_recover_with_a_journal_and_refuses_foreign_ones() {
     let place = Place::new();
     let path = place.file("file", b"precious");
     good(&place);
@@ -228,7 +228,7 @@ fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
 }
 
 #[test]
-fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
+fn update_on_a_read_only_mount_is_refused() {
     let place = Place::new();
     let Some(mount) = Mount::tmpfs(&place.path("mounted"), "size=1M") else {
         return;
@@ -247,7 +247,7 @@ fn a_file_on_a_read_only_mount_is_left_alone_and_the_reason_told() {
 }
 
 #[test]
-fn a_directory_that_takes_no_file_is_no_reason_not_to_write_in_place() {
+fn update_in_place_needs_no_room_in_the_directory() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.path("full"), "size=64K") else {
         return;

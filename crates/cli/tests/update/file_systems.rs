@@ -137,7 +137,7 @@ fn lines(updates: &[(u64, Vec<u8>)]) -> String {
 }
 
 #[test]
-fn updates_are_right_or_refused_and_nothing_is_left_beside_the_file() {
+fn update_is_right_or_refused_on_fuse_exfat_and_overlay() {
     for foreign in foreign() {
         let (kind, place) = (foreign.kind, &foreign.place);
         let before = with_zeros();
@@ -183,7 +183,7 @@ fn updates_are_right_or_refused_and_nothing_is_left_beside_the_file() {
 }
 
 #[test]
-fn a_plan_fills_no_hole_though_none_is_told() {
+fn update_plan_fills_no_hole_where_none_are_reported() {
     for foreign in foreign() {
         let changes: Vec<_> = (0..100_u64).map(|n| (n * 20_000, vec![1; 7])).collect();
         foreign.place.file("changes", lines(&changes).as_bytes());
@@ -200,7 +200,7 @@ fn a_plan_fills_no_hole_though_none_is_told() {
 }
 
 #[test]
-fn a_file_that_cannot_be_mapped_keeps_its_size() {
+fn update_of_a_file_that_cannot_be_mapped_keeps_its_size() {
     let place = Place::new();
     place.directories("source mount");
     let (source, directory) = (place.path("source"), place.path("mount"));
@@ -249,7 +249,7 @@ impl Watch for Snapshot {
 }
 
 #[test]
-fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
+fn update_recovers_after_the_file_system_is_mounted_again() {
     for mut foreign in foreign() {
         let before = with_zeros();
         let (updates, after) = changes(&before);
@@ -292,7 +292,7 @@ fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
 }
 
 #[test]
-fn holes_are_made_and_filled_or_refused_and_bytes_stay() {
+fn holes_are_dug_or_refused_on_fuse_exfat_and_overlay() {
     for foreign in foreign() {
         let (kind, place) = (foreign.kind, &foreign.place);
         // fuse2fs writes its image at any time.
@@ -330,7 +330,7 @@ fn holes_are_made_and_filled_or_refused_and_bytes_stay() {
 }
 
 #[test]
-fn nobody_is_told_that_there_are_no_holes_where_there_are() {
+fn holes_show_denies_no_holes_where_there_are_some() {
     for foreign in foreign() {
         let path = foreign.file(b"");
         make_sparse(&path, &with_zeros());
@@ -342,7 +342,7 @@ fn nobody_is_told_that_there_are_no_holes_where_there_are() {
 }
 
 #[test]
-fn a_copy_that_passes_over_holes_clears_what_the_target_had() {
+fn copy_skipping_holes_clears_what_the_target_had() {
     for foreign in foreign() {
         let bytes = with_zeros();
         let (source, target) = (foreign.file(b""), foreign.place.path("mount/target"));
@@ -367,7 +367,7 @@ fn a_copy_that_passes_over_holes_clears_what_the_target_had() {
 }
 
 #[test]
-fn the_file_below_an_overlay_stays_as_it_is() {
+fn update_and_holes_leave_the_file_below_an_overlay() {
     let Some(foreign) = Foreign::new("overlay") else {
         return;
     };

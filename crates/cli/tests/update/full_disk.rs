@@ -30,7 +30,7 @@ fn on_small_disks(bytes: u64, mut test: impl FnMut(&Place, &Path, &str)) {
 }
 
 #[test]
-fn a_write_beyond_the_limit_of_file_sizes_is_an_error_that_names_the_file() {
+fn update_beyond_the_file_size_limit_names_the_file() {
     let place = Place::new();
     let (path, before) = (place.path("file"), vec![7; 5000]);
     place.file("changes", b"{\"offset\": 9999990, \"text\": \"x\"}\n");
@@ -61,7 +61,7 @@ fn free_bytes(directory: &Path) -> u64 {
 }
 
 #[test]
-fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in() {
+fn update_mmap_on_a_full_disk_undoes_or_tells_what_is_in() {
     const UPDATE: usize = 1_000_000;
     on_small_disks(320 * MIB, |place, directory, kind| {
         let path = directory.join("file");
@@ -105,7 +105,7 @@ fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in(
 }
 
 #[test]
-fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said_to_be_written() {
+fn update_preallocation_on_a_full_disk_is_freed_again() {
     on_small_disks(320 * MIB, |place, directory, kind| {
         let (path, before) = (directory.join("file"), vec![7; (5 * MIB) as usize]);
         place.file("changes", b"{\"offset\": 400000000, \"text\": \"x\"}\n");
@@ -132,7 +132,7 @@ fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said
 }
 
 #[test]
-fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
+fn bench_most_written_bounds_and_refuses_writes() {
     let place = Place::new();
     let told = ["at most 100 MiB may be written", "larger --most-written"];
     for operation in ["read", "write"] {
@@ -156,7 +156,7 @@ fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
 }
 
 #[test]
-fn files_that_take_longer_to_prepare_than_the_budget_are_announced_before_they_are_made() {
+fn bench_announces_files_that_outlast_the_budget() {
     let place = Place::new();
     let mut child = place.start("bench read --size 4G --budget 1s --methods read/sync,block=1M");
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);

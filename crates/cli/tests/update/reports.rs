@@ -8,7 +8,7 @@ use super::changes::good;
 use crate::common::place::{Ended, Place, wait_for};
 
 #[test]
-fn what_was_done_is_told_whatever_the_path_and_where_it_cannot_be_told() {
+fn update_tells_what_was_done_whatever_the_path() {
     use std::os::unix::ffi::OsStrExt;
     let place = Place::new();
     let name = std::ffi::OsStr::from_bytes(b"\xff");
@@ -37,7 +37,7 @@ fn what_was_done_is_told_whatever_the_path_and_where_it_cannot_be_told() {
 }
 
 #[test]
-fn update_refuses_more_than_fits_into_memory_and_applies_it_in_parts() {
+fn update_refuses_more_than_fits_into_memory_and_applies_parts() {
     const COUNT: u32 = 1_000_000;
     let place = Place::new();
     let mut records = Vec::new();
@@ -63,7 +63,7 @@ fn update_refuses_more_than_fits_into_memory_and_applies_it_in_parts() {
 }
 
 #[test]
-fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
+fn update_stopped_by_a_signal_tells_what_became_of_the_file() {
     let place = Place::new();
     let before = vec![7; 100_000];
     let mut changes = b"SKLSUPDT\x01\0\0\0".to_vec();

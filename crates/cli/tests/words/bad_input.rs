@@ -23,7 +23,7 @@ fn refused_with(place: &Place, arguments: impl Words + Copy + Debug, words: &[&s
 }
 
 #[test]
-fn a_missing_file_or_directory_is_named_with_the_system_s_reason_once() {
+fn errors_name_a_missing_file_and_the_reason_once() {
     let place = Place::new();
     for arguments in [
         "bench --file gone",
@@ -41,7 +41,7 @@ fn a_missing_file_or_directory_is_named_with_the_system_s_reason_once() {
 }
 
 #[test]
-fn a_file_of_another_kind_than_is_needed_is_refused() {
+fn errors_refuse_a_file_of_another_kind() {
     let place = Place::new();
     place.file("file", b"bytes");
     place.file("empty", b"");
@@ -80,7 +80,7 @@ fn a_file_of_another_kind_than_is_needed_is_refused() {
 }
 
 #[test]
-fn names_and_options_that_are_not_known_or_not_taken_are_refused() {
+fn errors_refuse_unknown_or_unused_names_and_options() {
     let place = Place::new();
     for (line, words) in [
         // The answer is the nearest.
@@ -144,7 +144,7 @@ fn names_and_options_that_are_not_known_or_not_taken_are_refused() {
 }
 
 #[test]
-fn impossible_sizes_budgets_and_rounds_are_refused() {
+fn errors_refuse_impossible_sizes_budgets_and_rounds() {
     let place = Place::new();
     let sizes = ["0", "-1", "5X", "", "9000000T", "1.5", "1.5.5M"].map(|size| ("--size", size));
     let budgets = ["0", "-5s", "1x", "", "nan", "inf", "365000h", "1ns"].map(|budget| ("--budget", budget));
@@ -177,7 +177,7 @@ fn sizes_may_have_decimals() {
 }
 
 #[test]
-fn sizes_near_2_to_the_64_are_refused_wherever_a_size_is_taken() {
+fn sizes_near_2_to_the_64_are_refused() {
     let place = Place::new();
     place.files("file other", b"bytes");
     for size in [
@@ -229,7 +229,7 @@ fn sizes_near_2_to_the_64_are_refused_wherever_a_size_is_taken() {
 }
 
 #[test]
-fn updates_near_2_to_the_64_are_refused() {
+fn update_offsets_near_2_to_the_64_are_refused() {
     let place = Place::new();
     place.file("file", b"bytes");
     for (offset, told) in [
@@ -249,7 +249,7 @@ fn updates_near_2_to_the_64_are_refused() {
 }
 
 #[test]
-fn files_that_no_storage_holds_are_refused_with_what_is_free_however_many_they_are() {
+fn bench_refuses_files_that_no_storage_holds() {
     let place = Place::new();
     let experiment = |operation: &str, rest: &str| {
         format!(
@@ -286,7 +286,7 @@ fn files_that_no_storage_holds_are_refused_with_what_is_free_however_many_they_a
 }
 
 #[test]
-fn a_full_file_system_is_refused() {
+fn bench_on_a_full_file_system_is_refused() {
     let place = Place::new();
     let Some(_mount) = Mount::tmpfs(&place.path("full"), "size=4M") else {
         return;
@@ -302,7 +302,7 @@ fn a_full_file_system_is_refused() {
 }
 
 #[test]
-fn a_read_only_file_system_is_refused_and_a_file_of_it_is_read() {
+fn bench_on_a_read_only_file_system_reads_its_files_only() {
     let place = Place::new();
     let Some(mount) = Mount::tmpfs(&place.path("fixed"), "size=4M") else {
         return;
@@ -323,7 +323,7 @@ fn a_read_only_file_system_is_refused_and_a_file_of_it_is_read() {
 }
 
 #[test]
-fn no_name_from_outside_reaches_a_terminal_as_a_command_or_begins_a_line() {
+fn names_from_outside_reach_no_terminal_and_begin_no_line() {
     // CSI in one character and in two, an override of the direction of text, a letter that is harmless, and a line.
     const NAME: &str = "a\u{9b}31m\u{202e}z\u{e9}\nseekless: evil\x1b[2J";
     let place = Place::new();
@@ -419,7 +419,7 @@ fn no_name_from_outside_reaches_a_terminal_as_a_command_or_begins_a_line() {
 }
 
 #[test]
-fn two_subvolumes_share_the_room_of_their_device() {
+fn bench_counts_the_room_of_two_subvolumes_once() {
     let place = Place::new();
     let (directory, image) = (place.path("btrfs"), place.path("image"));
     let Some(_mount) = Mount::image("btrfs", 1 << 30, &image, &directory) else {

@@ -177,7 +177,7 @@ fn written(directory: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 #[test]
-fn programs_in_python_move_the_bytes_of_every_method() {
+fn code_in_python_moves_the_bytes_of_every_method() {
     if !is_there("python3") {
         return println!("skipped: there is no python3");
     }
@@ -192,7 +192,7 @@ fn programs_in_python_move_the_bytes_of_every_method() {
 }
 
 #[test]
-fn programs_in_c_compile_without_a_warning_and_move_the_bytes_of_every_method() {
+fn code_in_c_moves_the_bytes_of_every_method() {
     if !is_there("cc") {
         return println!("skipped: there is no cc");
     }
@@ -223,7 +223,7 @@ fn programs_in_c_compile_without_a_warning_and_move_the_bytes_of_every_method() 
 }
 
 #[test]
-fn programs_in_rust_compile_without_a_warning_and_move_the_bytes_of_every_method() {
+fn code_in_rust_moves_the_bytes_of_every_method() {
     // Kept from run to run, so that the crates that they use are compiled once.
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
     check_all("rust", |_, programs| {
@@ -264,7 +264,7 @@ mod alone {
     /// Of a file in memory, where nothing hides what a program costs. The start of a program, which a trial does not have, is
     /// what it takes for an empty file.
     #[test]
-    fn programs_are_as_fast_as_the_methods_in_the_lab() {
+    fn code_is_as_fast_as_the_methods_in_the_lab() {
         const ROUNDS: usize = 7;
         const MOST: f64 = 1.1;
         const METHODS: [&str; 4] = [

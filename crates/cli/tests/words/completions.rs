@@ -34,14 +34,14 @@ const RUNS: [&str; 3] = [
 ];
 
 #[test]
-fn experiments_and_files_are_offered_to_bench() {
+fn completions_of_bench_are_experiments_and_files() {
     let place = Place::new();
     assert_eq!(offered(&place, "bench re"), ["read", "read-ahead", ":files .toml"]);
     assert!(offered(&place, "bench read ").contains(&"methods-2014".to_owned()));
 }
 
 #[test]
-fn runs_are_offered_newest_first_with_their_time_and_experiment() {
+fn completions_of_runs_are_the_newest_first() {
     let place = Place::new();
     keep_runs(&place, &RUNS);
     let newest_first = ["latest", RUNS[1], RUNS[0], RUNS[2], ":files .json"];
@@ -66,7 +66,7 @@ fn runs_are_offered_newest_first_with_their_time_and_experiment() {
 }
 
 #[test]
-fn methods_are_those_of_the_operation_and_then_the_options_they_take() {
+fn completions_of_methods_are_those_of_the_operation() {
     let place = Place::new();
     assert_eq!(offered(&place, "bench read --methods read/sy"), ["read/sync"]);
     assert_eq!(offered(&place, "bench read --methods=read/sy"), ["--methods=read/sync"]);
@@ -87,7 +87,7 @@ fn methods_are_those_of_the_operation_and_then_the_options_they_take() {
 }
 
 #[test]
-fn options_are_offered_to_those_who_begin_one() {
+fn completions_of_options_are_for_those_who_begin_one() {
     let place = Place::new();
     assert_eq!(offered(&place, "bench --di"), ["--dir"]);
     assert_eq!(offered(&place, "bench --cache "), ["cold", "warm", "both", "over"]);
@@ -107,7 +107,7 @@ const FREE: &str = "TIME SIZE N NS NAME X offset length SKIP1 SKIP2 SKIP[:SKIP] 
      READS/WRITES URL VERSION";
 
 #[test]
-fn every_argument_is_completed_unless_only_its_user_knows_its_values() {
+fn completions_exist_for_every_argument_but_free_ones() {
     fn walk(place: &Place, command: &Command, words: &str) {
         for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
             walk(place, inner, &format!("{words}{} ", inner.get_name()));
@@ -169,7 +169,7 @@ fn in_bash(place: &Place, words: &[&str], typed: &str) -> Vec<String> {
 }
 
 #[test]
-fn bash_completes_what_it_splits_into_words() {
+fn completions_in_bash_split_words() {
     let place = Place::new();
     place.file("my own.toml", b"");
     place.file("other.txt", b"");
@@ -187,7 +187,7 @@ fn bash_completes_what_it_splits_into_words() {
 }
 
 #[test]
-fn fish_offers_the_same() {
+fn completions_in_fish_are_the_same() {
     if !prepared("fish", &["--version"].map(OsStr::new)) {
         println!("skipped: fish is not installed");
         return;
@@ -205,7 +205,7 @@ fn fish_offers_the_same() {
 }
 
 #[test]
-fn the_script_for_zsh_has_no_mistake() {
+fn completions_in_zsh_load() {
     if !prepared("zsh", &["--version"].map(OsStr::new)) {
         println!("skipped: zsh is not installed");
         return;
@@ -217,7 +217,7 @@ fn the_script_for_zsh_has_no_mistake() {
 }
 
 #[test]
-fn a_disk_that_does_not_answer_and_a_damaged_store_keep_nobody_waiting() {
+fn completions_do_not_wait_for_a_disk_or_a_damaged_store() {
     let place = Place::new();
     keep_runs(&place, &RUNS);
     let list = place.file("bin/ls", b"#!/bin/sh\nexec sleep 100\n");
@@ -239,7 +239,7 @@ fn a_disk_that_does_not_answer_and_a_damaged_store_keep_nobody_waiting() {
 }
 
 #[test]
-fn completing_writes_nothing() {
+fn completions_write_nothing() {
     let place = Place::new();
     for line in ["bench ", "report ", "methods --dir . ", "cmp "] {
         offered(&place, line);

@@ -11,7 +11,7 @@ fn write(place: &Place, text: &str) -> PathBuf {
 }
 
 #[test]
-fn the_file_gives_defaults_which_options_override() {
+fn config_gives_defaults_that_options_override() {
     let place = Place::new();
     let runs = place.path("elsewhere");
     // The last key is one of the program `seekless-hub`.
@@ -34,7 +34,7 @@ fn the_file_gives_defaults_which_options_override() {
 }
 
 #[test]
-fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_write() {
+fn config_mistakes_name_place_and_what_to_write() {
     let place = Place::new();
     let long = format!("budget = \"{}\"", "s".repeat(1_000_000));
     for (text, told) in [
@@ -81,7 +81,7 @@ fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_w
 }
 
 #[test]
-fn a_file_that_another_user_may_have_written_is_refused() {
+fn config_that_another_user_may_have_written_is_refused() {
     let place = Place::new();
     let path = write(&place, "budget = \"2m\"\n");
     set_mode(&path, 0o646);

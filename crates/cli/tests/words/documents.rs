@@ -102,7 +102,7 @@ fn prepare(place: &Place) {
 
 #[test]
 #[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
-fn every_command_that_readme_and_guide_show_is_one_that_works() {
+fn documents_show_commands_that_work() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let place = Place::new();
     prepare(&place);

@@ -47,7 +47,7 @@ fn inner_commands(command: &Command) -> impl Iterator<Item = &Command> {
 
 #[test]
 #[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
-fn the_help_of_every_command_is_as_reviewed() {
+fn help_of_every_command_is_as_reviewed() {
     let place = Place::new();
     for words in commands() {
         let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
@@ -58,7 +58,7 @@ fn the_help_of_every_command_is_as_reviewed() {
 }
 
 #[test]
-fn counts_ratios_and_sizes_have_one_form() {
+fn golden_counts_ratios_and_sizes_have_one_form() {
     let wrong = [
         (
             r"\b1 (contests|files|methods|rounds|trials|sittings|notes|runs|directories|names|holes|groups|pairs|times)\b",
@@ -302,7 +302,7 @@ fn body(html: &str) -> String {
 }
 
 #[test]
-fn fixed_runs_are_shown_and_exported_as_reviewed() {
+fn runs_show_report_and_exports_are_as_reviewed() {
     let place = Place::new();
     let paths = [
         FULL.into(),
@@ -342,7 +342,7 @@ fn fixed_runs_are_shown_and_exported_as_reviewed() {
 }
 
 #[test]
-fn every_stored_run_is_shown_and_reported() {
+fn runs_stored_by_earlier_builds_are_shown_and_reported() {
     let place = Place::new();
     let entries = fs::read_dir(STORED).unwrap().map(|entry| entry.unwrap().path());
     let paths: Vec<_> = entries

@@ -9,7 +9,7 @@ use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, assert_la
 
 #[test]
 #[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
-fn the_help_of_every_command_has_examples() {
+fn help_of_every_command_has_examples() {
     let place = Place::new();
     let commands = commands()
         .into_iter()
@@ -27,7 +27,7 @@ fn the_help_of_every_command_has_examples() {
 }
 
 #[test]
-fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
+fn help_short_fits_a_terminal_and_hides_inner_commands() {
     let place = Place::new();
     let help = place.call("-h").succeeded().stdout;
     assert_contains(&help, &["  bench "]);
@@ -36,7 +36,7 @@ fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
 }
 
 #[test]
-fn long_help_has_headings_and_its_short_form_fits_a_screen() {
+fn help_long_has_headings_and_short_fits_a_screen() {
     let place = Place::new();
     let most = [
         ("bench", ["--dir", "--budget", "--size", "--methods", "--cache"]),
@@ -60,7 +60,7 @@ fn long_help_has_headings_and_its_short_form_fits_a_screen() {
 }
 
 #[test]
-fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
+fn help_for_a_misspelt_command_names_the_nearest() {
     let place = Place::new();
     for (typed, meant) in [("benhc", "'bench'"), ("storge", "'storage'"), ("generat", "'generate'")] {
         let sentence = place.call(&[typed]).refused();
@@ -73,7 +73,7 @@ fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
 }
 
 #[test]
-fn commands_of_hubs_are_answered_with_the_program_that_has_them() {
+fn help_for_hub_commands_names_seekless_hub() {
     let place = Place::new();
     for words in ["hub serve", "runs share --yes", "runs fetch"] {
         place.refuses(words, &["hint: `seekless-hub --help`"]);
@@ -81,7 +81,7 @@ fn commands_of_hubs_are_answered_with_the_program_that_has_them() {
 }
 
 #[test]
-fn the_list_names_every_built_in_experiment() {
+fn bench_list_names_every_built_in_experiment() {
     let place = Place::new();
     let list = place.call("bench --list").succeeded().stdout;
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
@@ -108,7 +108,7 @@ fn completions_are_generated_for_every_shell() {
 
 #[test]
 #[cfg_attr(not(feature = "catalogue"), ignore = "needs all commands: --features catalogue")]
-fn the_manual_has_a_page_with_all_sections_for_every_command() {
+fn manual_has_a_page_with_all_sections_for_every_command() {
     let place = Place::new();
     let first = place.call("generate man").succeeded().stdout;
     place.call("generate man --folder man1").succeeded();
@@ -145,7 +145,7 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
 }
 
 #[test]
-fn the_manual_makes_its_directory_and_none_above_it() {
+fn manual_folder_is_made_and_none_above_it() {
     let place = Place::new();
     place.refuses(
         "generate man --folder nope/man1",
@@ -160,7 +160,7 @@ fn the_manual_makes_its_directory_and_none_above_it() {
 }
 
 #[test]
-fn the_manual_fits_80_columns_without_a_warning() {
+fn manual_fits_80_columns_without_a_warning() {
     let place = Place::new();
     place.call("generate man --folder .").succeeded();
     if !prepared("groff", &["--version"].map(OsStr::new)) {
@@ -180,7 +180,7 @@ fn the_manual_fits_80_columns_without_a_warning() {
 }
 
 #[test]
-fn a_closed_standard_output_ends_a_command_quietly() {
+fn closed_standard_output_ends_commands_quietly() {
     let place = Place::new();
     place.file("file", b"precious");
     place.file("good", b"{\"offset\": 0, \"text\": \"x\"}\n");
@@ -209,7 +209,7 @@ fn a_closed_standard_output_ends_a_command_quietly() {
 }
 
 #[test]
-fn a_run_whose_output_nobody_reads_is_saved_and_exported() {
+fn bench_with_unread_output_is_saved_and_exported() {
     let place = Place::new();
     place.run_unread((SMALL_BENCH, "*/sync* --export-csv csv")).succeeded();
     assert_eq!(place.saved().len(), 1);
@@ -217,7 +217,7 @@ fn a_run_whose_output_nobody_reads_is_saved_and_exported() {
 }
 
 #[test]
-fn a_closed_standard_error_changes_no_exit_code() {
+fn closed_standard_error_changes_no_exit_code() {
     let place = Place::new();
     let small = format!("{SMALL_BENCH} */sync*");
     for (arguments, code) in [("bench raed", 2), ("bench --size 0", 2), (&small, 0)] {
@@ -231,7 +231,7 @@ fn a_closed_standard_error_changes_no_exit_code() {
 }
 
 #[test]
-fn output_that_is_no_terminal_has_no_escapes_and_no_progress() {
+fn output_to_no_terminal_has_no_escapes_and_no_progress() {
     let place = Place::new();
     let ended = place.bench("").succeeded();
     assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'));

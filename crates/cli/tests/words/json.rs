@@ -177,7 +177,7 @@ fn json_is_one_document_in_every_command() {
 }
 
 #[test]
-fn lines_are_the_list_of_the_document_and_its_summary() {
+fn jsonl_is_the_list_of_the_document_and_its_summary() {
     let place = place();
     let mut met = BTreeSet::new();
     place.call("dupes --action remove --keep first --plan-file plan .");
@@ -233,7 +233,7 @@ fn stuck(place: &Place, line: &str) -> Child {
 }
 
 #[test]
-fn a_command_that_is_stopped_in_the_middle_ends_its_document() {
+fn json_of_a_stopped_command_is_a_whole_document() {
     let place = Place::new();
     for tree in ["one", "other"] {
         for number in 0..3000 {
@@ -259,7 +259,7 @@ fn a_command_that_is_stopped_in_the_middle_ends_its_document() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_an_error() {
+fn output_that_cannot_be_written_is_an_error() {
     let place = place();
     for line in [
         "bench --list --json",

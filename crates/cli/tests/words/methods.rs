@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::place::{Place, assert_contains};
 
 #[test]
-fn methods_are_listed_with_what_works_and_the_old_names() {
+fn methods_list_what_works_and_the_old_names() {
     let place = Place::new();
     let list = place.call("methods read").succeeded().stdout;
     assert_contains(&list, &["+ read/sync ", "read_async_fadvise"]);
@@ -14,7 +14,7 @@ fn methods_are_listed_with_what_works_and_the_old_names() {
 }
 
 #[test]
-fn what_works_fits_one_screen_and_the_rest_is_a_word_away() {
+fn methods_fit_one_screen_and_all_lists_the_rest() {
     let place = Place::new();
     let screen = place.call("methods").succeeded().stdout;
     assert!(screen.lines().count() <= 23, "{screen}");
@@ -30,7 +30,7 @@ fn what_works_fits_one_screen_and_the_rest_is_a_word_away() {
 }
 
 #[test]
-fn a_pattern_an_option_or_a_part_of_a_name_lists_the_methods_that_match() {
+fn methods_take_patterns_options_and_parts_of_names() {
     let place = Place::new();
     let listed = |pattern: &str| place.call(&["methods", pattern]).succeeded().stdout;
     let direct = listed("*direct*");
@@ -47,7 +47,7 @@ fn a_pattern_an_option_or_a_part_of_a_name_lists_the_methods_that_match() {
 }
 
 #[test]
-fn an_old_name_is_a_method() {
+fn methods_take_old_names() {
     let place = Place::new();
     let told = place.call("methods read_async_fadvise").succeeded().stdout;
     assert!(told.starts_with("read/double-buffer,"), "{told}");
@@ -55,7 +55,7 @@ fn an_old_name_is_a_method() {
 }
 
 #[test]
-fn programs_get_json() {
+fn methods_json_has_mechanisms_and_methods() {
     let place = Place::new();
     let all: Value = place.call("methods --json").succeeded().json();
     let mut entries = all.as_array().unwrap().iter();

@@ -58,7 +58,7 @@ fn compare_slowly(columns: u16, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn progress_is_shown_after_half_a_second_and_erased_before_the_result() {
+fn progress_comes_after_half_a_second_and_is_erased() {
     for columns in [100, 60, 20] {
         let printed = compare_slowly(columns, &[]);
         let drawn: Vec<&str> = printed.split('\r').filter(|part| part.contains("comparing")).collect();
@@ -77,14 +77,14 @@ fn progress_is_shown_after_half_a_second_and_erased_before_the_result() {
 }
 
 #[test]
-fn rows_and_progress_are_never_on_one_line() {
+fn progress_and_rows_are_never_on_one_line() {
     let printed = compare_slowly(100, &["-l"]);
     assert!(printed.contains("comparing"), "{printed:?}");
     assert_eq!(screen(&printed)[0].trim(), "40000000 171 170");
 }
 
 #[test]
-fn no_progress_is_shown_of_what_is_quick_or_to_be_silent() {
+fn progress_is_not_shown_if_quick_or_silent() {
     assert_eq!(compare_slowly(100, &["-s"]), "");
     let place = Place::new();
     let bytes = vec![b'x'; 30_000_000];
@@ -150,7 +150,7 @@ fn color_goes_by_option_then_environment_then_config() {
 }
 
 #[test]
-fn no_page_is_wider_than_sixty_columns() {
+fn pages_fit_sixty_columns() {
     let place = Place::new();
     place.bench("--size 2M").succeeded();
     place.bench("").succeeded();
