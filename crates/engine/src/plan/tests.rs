@@ -141,7 +141,7 @@ fn plan_of(operation: &str, bytes: u64, facts: &Facts) -> Plan {
 }
 
 #[test]
-fn plans_follow_from_the_storage() {
+fn plan_follows_from_the_storage() {
     const CACHED: [&str; 5] = [
         "read/sync,block=1M",
         "write/sync,block=1M",
@@ -195,7 +195,7 @@ fn plans_follow_from_the_storage() {
 }
 
 #[test]
-fn comparisons_follow_from_where_the_files_are() {
+fn plan_of_comparisons_follows_from_where_files_are() {
     let file = |resident| FileFacts { resident, ..COLD };
     let mut sparse = WARM;
     sparse.allocated_bytes = GIB / 2;
@@ -229,7 +229,7 @@ fn comparisons_follow_from_where_the_files_are() {
 }
 
 #[test]
-fn updates_follow_from_the_storage() {
+fn plan_of_updates_follows_from_the_storage() {
     let mut gaps = Gaps::none();
     for n in 0..10_000 {
         gaps.count(n * 100_000, 4);
@@ -252,7 +252,7 @@ fn updates_follow_from_the_storage() {
 }
 
 #[test]
-fn batches_follow_from_what_the_process_may_have() {
+fn plan_of_batches_follows_from_limits_of_the_process() {
     let with = |open_files_max, has_rings| {
         let plan = batch(&ProcessFacts {
             open_files_max,
@@ -268,7 +268,7 @@ fn batches_follow_from_what_the_process_may_have() {
 }
 
 #[test]
-fn many_files_take_longer_where_the_device_is_waited_for() {
+fn plan_of_many_files_has_more_time_on_slow_devices() {
     let many = |resident| Scan {
         files: 10_000,
         bytes: 10_000 << 14,
@@ -286,7 +286,7 @@ fn many_files_take_longer_where_the_device_is_waited_for() {
 }
 
 #[test]
-fn small_files_and_those_in_memory_need_no_measuring() {
+fn plan_of_small_or_cached_files_needs_no_measuring() {
     let assumed = |file| Facts {
         files: [file; 2],
         ..Facts::assumed([file; 2], NVME.process)
@@ -342,7 +342,7 @@ fn storages() -> impl Strategy<Value = Facts<'static>> {
 
 proptest! {
     #[test]
-    fn a_certain_plan_is_the_same_wherever_the_facts_lie(
+    fn plan_that_is_certain_is_the_same_wherever_facts_lie(
         facts in storages(),
         operation in prop::sample::select(OPERATIONS.to_vec()),
         bytes in 0..GIB,
@@ -362,7 +362,7 @@ proptest! {
     }
 
     #[test]
-    fn more_bytes_take_no_less_time_by_the_same_method(
+    fn plan_predicts_no_less_time_for_more_bytes(
         facts in storages(),
         operation in prop::sample::select(OPERATIONS.to_vec()),
         bytes in 0..GIB,

@@ -137,7 +137,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_trees_are_walked_as_a_naive_walk_does(
+    fn walk_of_random_trees_is_that_of_a_naive_walk(
         entries in prop::collection::vec(node(), 0..8),
         most_open in 0_usize..4,
         kept: bool,
@@ -162,7 +162,7 @@ fn open(path: &Path) -> OwnedFd {
 }
 
 #[test]
-fn a_directory_of_many_calls_is_gone_on_with_after_it_was_closed_in_between() {
+fn walk_goes_on_with_a_large_directory_closed_in_between() {
     let entries = if crate::is_long() { 20_000 } else { 3_000 };
     for place in [quick(), tempfile::tempdir().unwrap()] {
         for number in 0..entries {
@@ -182,7 +182,7 @@ fn a_directory_of_many_calls_is_gone_on_with_after_it_was_closed_in_between() {
 }
 
 #[test]
-fn a_walk_holds_what_the_system_gives_at_a_call_and_no_more() {
+fn walk_holds_what_the_system_gives_at_a_call_and_no_more() {
     let place = quick();
     let directory = open(place.path());
     let entries = if crate::is_long() { 200_000 } else { 30_000 };
@@ -201,7 +201,7 @@ fn a_walk_holds_what_the_system_gives_at_a_call_and_no_more() {
 }
 
 #[test]
-fn trees_may_be_deeper_than_a_path_may_be_long() {
+fn walk_of_trees_deeper_than_a_path_may_be_long() {
     let place = quick();
     let name = CString::new("n".repeat(200)).unwrap();
     let mut at = open(place.path());
@@ -244,7 +244,7 @@ fn found_file(root: &Path, limit: &Arc<Limit<1>>) -> (Walk<Everything>, FileAt) 
 }
 
 #[test]
-fn a_directory_that_becomes_a_link_leads_nobody_out_of_the_tree() {
+fn walk_is_not_led_out_by_a_directory_that_becomes_a_link() {
     for most_open in [0, 100] {
         let (all, root) = tree_and_secret();
         let limit = Limit::new(most_open);
@@ -265,7 +265,7 @@ fn a_directory_that_becomes_a_link_leads_nobody_out_of_the_tree() {
 }
 
 #[test]
-fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
+fn walk_fails_at_a_directory_that_becomes_a_link_before_entry() {
     let (all, root) = tree_and_secret();
     fs::write(root.join("first"), b"").unwrap();
     fs::remove_dir_all(root.join("inner")).unwrap();
@@ -284,7 +284,7 @@ fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
 }
 
 #[test]
-fn a_file_that_becomes_something_else_is_not_followed_nor_waited_for() {
+fn walk_does_not_follow_or_await_what_a_file_becomes() {
     let (all, root) = tree_and_secret();
     let (_walk, file) = found_file(&root, &Limit::new(10));
     let path = root.join("inner/file");
@@ -300,7 +300,7 @@ fn a_file_that_becomes_something_else_is_not_followed_nor_waited_for() {
 }
 
 #[test]
-fn a_directory_that_is_removed_meanwhile_has_no_more_entries() {
+fn walk_of_a_directory_removed_meanwhile_has_no_more_entries() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("root");
     fs::create_dir(&root).unwrap();
@@ -316,7 +316,7 @@ fn a_directory_that_is_removed_meanwhile_has_no_more_entries() {
 }
 
 #[test]
-fn a_walk_that_ends_early_closes_what_it_opened_and_a_stop_ends_it_at_once() {
+fn walk_that_ends_early_closes_what_it_opened() {
     let (_all, root) = tree_and_secret();
     let limit = Limit::new(10);
     let (walk, file) = found_file(&root, &limit);
@@ -354,7 +354,7 @@ fn openings(levels: usize, most_open: usize) -> u64 {
 }
 
 #[test]
-fn what_is_far_below_takes_no_longer_where_few_directories_are_open() {
+fn walk_far_below_takes_no_longer_with_few_open_directories() {
     assert_eq!(openings(3000, 5000), 3000, "each once");
     for most_open in [1, 100] {
         // Once on the way down and once on the way up.
@@ -364,7 +364,7 @@ fn what_is_far_below_takes_no_longer_where_few_directories_are_open() {
 }
 
 #[test]
-fn a_directory_that_is_moved_elsewhere_meanwhile_is_walked_and_so_is_the_rest() {
+fn walk_of_a_directory_moved_meanwhile_goes_on_with_the_rest() {
     for replaced in [false, true] {
         let all = tempfile::tempdir().unwrap();
         let root = all.path().join("root");
@@ -387,7 +387,7 @@ fn a_directory_that_is_moved_elsewhere_meanwhile_is_walked_and_so_is_the_rest() 
 }
 
 #[test]
-fn only_the_directory_that_was_seen_is_opened() {
+fn walk_opens_only_the_directory_that_was_seen() {
     let all = tempfile::tempdir().unwrap();
     let (path, other) = (all.path().join("directory"), all.path().join("other"));
     fs::create_dir(&path).unwrap();

@@ -39,7 +39,7 @@ fn file_bytes() -> usize {
 }
 
 #[test]
-fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
+fn read_of_a_shrinking_file_is_an_error_by_every_method() {
     let bytes = sample(file_bytes());
     for directory in directories() {
         for (n, method) in methods(Operation::Read, directory.path()).into_iter().enumerate() {
@@ -61,7 +61,7 @@ fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
 }
 
 #[test]
-fn a_file_that_grows_is_read_up_to_the_size_it_had() {
+fn read_of_a_growing_file_ends_at_the_size_it_had() {
     let bytes = sample(file_bytes() / 4);
     for (directory, method) in each_method(Operation::Read) {
         let method = with_block(&method, 64 << 10).unwrap_or(method);

@@ -42,7 +42,7 @@ fn places(size: usize, block: usize) -> Vec<Option<usize>> {
 }
 
 #[test]
-fn every_method_finds_the_first_difference_or_none() {
+fn compare_finds_the_first_difference_by_every_method() {
     for directory in directories() {
         let mut checked = 0;
         for method in methods(Operation::Compare, directory.path()) {
@@ -79,7 +79,7 @@ fn every_method_finds_the_first_difference_or_none() {
 }
 
 #[test]
-fn parts_of_paths_and_of_open_files_begin_and_end_where_they_are_told_to_and_the_shorter_is_named() {
+fn compare_of_parts_begins_and_ends_as_told() {
     for (directory, method) in each_method(Operation::Compare) {
         let bytes = sample(200_000);
         for (one_bytes, other_bytes) in [(200_000, 131_072), (131_071, 200_000), (0, 1), (1, 0), (0, 0)] {
@@ -149,7 +149,7 @@ fn part(whole: FileRange<'_>, start: u64, limit: Option<u64>) -> FileRange<'_> {
 }
 
 #[test]
-fn a_file_is_equal_to_itself_at_once_unless_identity_is_ignored() {
+fn compare_with_itself_is_equal_at_once_unless_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let one = file_of(&directory, "one", &sample(100_000));
     let link = directory.path().join("link");
@@ -172,7 +172,7 @@ fn sparse(directory: &TempDir, name: &str, bytes: u64, data: &[(u64, &[u8])]) ->
 }
 
 #[test]
-fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
+fn compare_of_holes_is_equal_to_holes_and_zeros_only() {
     const PART: u64 = 256 << 10;
     const BYTES: u64 = 3 * PART;
     let zeros = vec![0; PART as usize - 4096];
@@ -206,7 +206,7 @@ fn holes_are_equal_to_holes_and_to_zeros_and_to_nothing_else() {
 }
 
 #[test]
-fn a_clone_is_equal_unread_until_it_is_written_to() {
+fn compare_of_a_clone_is_equal_unread_until_it_is_written_to() {
     for directory in directories() {
         let bytes = sample(1 << 20);
         let one = file_of(&directory, "one", &bytes);
@@ -233,7 +233,7 @@ fn a_clone_is_equal_unread_until_it_is_written_to() {
 }
 
 #[test]
-fn a_file_that_changes_its_size_is_named_and_not_called_equal() {
+fn compare_names_a_file_that_changes_its_size() {
     let directory = tempfile::tempdir().unwrap();
     seekless::allow_mapping().unwrap();
     let bytes = sample(3 << 20);

@@ -7,7 +7,7 @@ use super::pairs::is_long;
 use super::{cases, directories, each_method, file_of, methods, sample};
 
 #[test]
-fn every_method_copies_what_std_reads_back_whatever_the_size_and_block() {
+fn copy_is_what_std_reads_back_by_every_method() {
     for (directory, method) in each_method(Operation::Copy) {
         for (method, size) in cases(&method) {
             let bytes = sample(size);
@@ -32,7 +32,7 @@ fn every_method_copies_what_std_reads_back_whatever_the_size_and_block() {
 }
 
 #[test]
-fn a_copy_of_a_file_onto_itself_changes_nothing_and_one_that_is_not_to_be_had_leaves_no_target() {
+fn copy_onto_itself_or_of_nothing_leaves_no_target() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"precious");
         let link = directory.path().join("link");
@@ -53,7 +53,7 @@ fn a_copy_of_a_file_onto_itself_changes_nothing_and_one_that_is_not_to_be_had_le
 }
 
 #[test]
-fn a_copier_copies_one_file_after_the_other() {
+fn copier_copies_one_file_after_the_other() {
     for (directory, method) in each_method(Operation::Copy) {
         if method.options().durability() != Durability::None && !is_long() {
             continue;
@@ -70,7 +70,7 @@ fn a_copier_copies_one_file_after_the_other() {
 }
 
 #[test]
-fn reading_and_writing_have_blocks_of_their_own() {
+fn copy_has_blocks_of_its_own_for_reading_and_writing() {
     let directory = tempfile::tempdir().unwrap();
     let target = file_of(&directory, "target", b"");
     for mechanism in ["sync", "double-buffer"] {

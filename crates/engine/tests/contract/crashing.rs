@@ -2,7 +2,7 @@
 //! what was there before and what was wanted. A write that fails instead is undone.
 //!
 //! A kill leaves the page cache as it is, so most of these tests notice a missing fsync only by the order of the
-//! steps. What a loss of power leaves is tested by `what_a_killed_update_left_on_the_device_recovers`: it takes the image of
+//! steps. What a loss of power leaves is tested by `recover_of_what_a_killed_update_left_on_the_device`: it takes the image of
 //! the loop device right after the kill and mounts that.
 
 use std::os::unix::process::ExitStatusExt;
@@ -102,7 +102,7 @@ pub fn finished_after_kills(
 }
 
 #[test]
-fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted() {
+fn journal_leaves_old_or_wanted_bytes_after_a_kill_at_any_step() {
     for directory in directories() {
         for method in of_these(METHODS, directory.path()).chain(["update/planned"]) {
             let contents = [&sample(10_000)[..], &wanted()];
@@ -114,7 +114,7 @@ fn after_a_kill_before_any_step_of_a_journal_the_file_is_as_before_or_as_wanted(
 }
 
 #[test]
-fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wanted() {
+fn replace_leaves_old_or_wanted_bytes_after_a_kill_at_any_step() {
     for directory in directories() {
         let opened = seekless_sys::Directory::open(directory.path()).unwrap();
         let is_unnamed = seekless_sys::unnamed_file(opened).unwrap().available().is_some();
@@ -142,7 +142,7 @@ fn after_a_kill_before_any_step_of_a_replacement_the_file_is_as_before_or_as_wan
 }
 
 #[test]
-fn a_recovery_that_is_killed_is_recovered() {
+fn recover_that_is_killed_is_recovered() {
     let directory = &directories()[0];
     for steps in 0.. {
         let path = file_of(directory, "file", &sample(10_000));
@@ -163,7 +163,7 @@ fn file_in(directory: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn an_update_whose_write_fails_says_how_far_it_went_or_is_undone_and_never_writes_to_a_replaced_file() {
+fn update_whose_write_fails_says_how_far_it_went_or_is_undone() {
     let directory = &directories()[0];
     for method in of_these(METHODS, directory.path()) {
         let failed = |safety, nth| {
@@ -197,7 +197,7 @@ fn an_update_whose_write_fails_says_how_far_it_went_or_is_undone_and_never_write
 }
 
 #[test]
-fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
+fn update_claims_nothing_after_a_failed_fsync() {
     let directory = &directories()[0];
     for method in ["update/sync,fsync", "update/mmap,fsync"] {
         let path = file_in(directory);
@@ -211,7 +211,7 @@ fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
 }
 
 #[test]
-fn what_fails_when_the_updates_are_made_or_undone_already_says_that_they_are() {
+fn update_that_fails_when_made_or_undone_says_that_it_is() {
     let directory = &directories()[0];
     let path = file_in(directory);
     let journal = journal_path(&path);
@@ -242,7 +242,7 @@ fn what_fails_when_the_updates_are_made_or_undone_already_says_that_they_are() {
 }
 
 #[test]
-fn a_journal_is_on_the_device_before_the_file_changes_and_gone_only_after_the_file_is() {
+fn journal_is_on_the_device_before_and_until_after_the_file() {
     let directory = &directories()[0];
     let path = file_in(directory);
     let steps = Mutex::new(Vec::new());
@@ -266,7 +266,7 @@ fn a_journal_is_on_the_device_before_the_file_changes_and_gone_only_after_the_fi
 }
 
 #[test]
-fn journals_of_others_and_damaged_ones_are_refused_with_what_to_do() {
+fn recover_refuses_journals_of_others_and_damaged_ones() {
     let directory = &directories()[0];
     let path = file_of(directory, "file", &sample(10_000));
     assert!(is_killed("journal", "update/sync", 5, &path));
@@ -336,7 +336,7 @@ const ON_THE_DEVICE: &str =
 
 #[test]
 #[ignore = "needs file systems of its own, in images on XFS: cargo xtask test --only crash"]
-fn what_a_killed_update_left_on_the_device_recovers() {
+fn recover_of_what_a_killed_update_left_on_the_device() {
     let (directories, mut moments) = (directories(), 0);
     let each = directories.iter().flat_map(|directory| {
         let methods = of_these(ON_THE_DEVICE, directory.path());

@@ -68,7 +68,7 @@ fn planned_calls_do_what_std_does_and_say_how() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_file_whose_size_says_nothing_is_an_error_and_not_empty() {
+fn read_of_a_file_without_a_size_is_an_error_and_not_empty() {
     let shown = Path::new("/proc/self/status");
     let open = File::open(shown).unwrap();
     let directory = &directories()[0];
@@ -98,7 +98,7 @@ fn a_file_whose_size_says_nothing_is_an_error_and_not_empty() {
 }
 
 #[test]
-fn a_new_target_that_exists_is_refused_and_stays_as_it_is() {
+fn write_new_refuses_an_existing_target() {
     for directory in directories() {
         let source = file_of(&directory, "source", b"new");
         let target = file_of(&directory, "target", b"older");
@@ -114,7 +114,7 @@ fn a_new_target_that_exists_is_refused_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_named_method_is_the_one_that_is_used_and_a_plan_keeps_its_durability() {
+fn planned_calls_use_a_named_method_and_keep_durability() {
     for directory in directories() {
         let source = file_of(&directory, "source", &sample(100_000));
         let method = asked("copy/sync,block=64K,fsync");
@@ -130,7 +130,7 @@ fn a_named_method_is_the_one_that_is_used_and_a_plan_keeps_its_durability() {
 }
 
 #[test]
-fn a_method_or_plan_of_another_operation_is_refused_before_anything_is_done() {
+fn planned_calls_refuse_a_method_or_plan_of_another_operation() {
     for directory in directories() {
         let source = file_of(&directory, "source", b"bytes");
         let target = directory.path().join("target");
@@ -144,7 +144,7 @@ fn a_method_or_plan_of_another_operation_is_refused_before_anything_is_done() {
 }
 
 #[test]
-fn a_job_gives_an_update_its_safety_lets_it_grow_only_when_told_and_undoes_it_when_it_is_ended() {
+fn job_of_an_update_has_safety_growth_and_an_undo_when_ended() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"0123");
         let batch = || batch_of([2], b"abcd");
@@ -170,7 +170,7 @@ fn a_job_gives_an_update_its_safety_lets_it_grow_only_when_told_and_undoes_it_wh
 }
 
 #[test]
-fn planning_alone_changes_nothing_and_predicts_a_time() {
+fn plan_alone_changes_nothing_and_predicts_a_time() {
     for directory in directories() {
         let path = file_of(&directory, "file", &sample(1 << 20));
         let target = directory.path().join("target");
@@ -207,7 +207,7 @@ fn run(job: &IoOptions<'_>, operation: Operation, source: &Path, target: &Path) 
 }
 
 #[test]
-fn every_operation_tells_how_far_it_is_and_ends_where_it_is_told_to() {
+fn watch_of_every_operation_has_progress_and_an_end() {
     for directory in directories() {
         let bytes = sample(40 * MEBIBYTE as usize + 5);
         let source = file_of(&directory, "source", &bytes);

@@ -67,7 +67,7 @@ fn not_replaced(path: &Path, watch: &dyn Watch) -> String {
 }
 
 #[test]
-fn a_save_by_rename_just_before_a_file_is_replaced_stays() {
+fn replace_keeps_a_save_by_rename_just_before() {
     in_each_that_replaces(|path| {
         let error = not_replaced(path, &at(StepKind::Rename, 1, || save(path, "saved")));
         assert!(error.contains("another process changed or replaced"), "{error}");
@@ -77,7 +77,7 @@ fn a_save_by_rename_just_before_a_file_is_replaced_stays() {
 }
 
 #[test]
-fn two_saves_while_a_file_is_replaced_are_both_kept_and_named() {
+fn replace_keeps_and_names_both_of_two_saves_meanwhile() {
     in_each_that_replaces(|path| {
         let first = at(StepKind::Rename, 1, || save(path, "first"));
         let second = at(StepKind::Rename, 2, || save(path, "second"));
@@ -92,7 +92,7 @@ fn two_saves_while_a_file_is_replaced_are_both_kept_and_named() {
 }
 
 #[test]
-fn what_is_written_to_the_new_version_while_it_has_the_name_for_a_moment_is_kept_and_named() {
+fn replace_keeps_what_is_written_to_the_new_version_meanwhile() {
     in_each_that_replaces(|path| {
         let save_by_rename = at(StepKind::Rename, 1, || save(path, "saved"));
         let then_append = at(StepKind::Rename, 2, || append(path, b"appended"));
@@ -106,7 +106,7 @@ fn what_is_written_to_the_new_version_while_it_has_the_name_for_a_moment_is_kept
 }
 
 #[test]
-fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named() {
+fn recover_keeps_a_foreign_file_out_of_the_exchange() {
     in_each_that_replaces(|path| {
         let saving = at(StepKind::Rename, 1, || save(path, "saved"));
         // As in a crash, nothing more is done.
@@ -122,7 +122,7 @@ fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named
 }
 
 #[test]
-fn a_file_that_was_planted_to_look_like_ours_is_not_believed() {
+fn recover_does_not_believe_a_planted_file() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"precious");
         let inode = fs::metadata(&path).unwrap().ino();
@@ -144,7 +144,7 @@ fn a_file_that_was_planted_to_look_like_ours_is_not_believed() {
 }
 
 #[test]
-fn an_old_file_that_others_changed_after_a_crash_is_kept() {
+fn recover_keeps_an_old_file_that_others_changed() {
     let write_late = |old: &Path| {
         std::thread::sleep(Duration::from_millis(20));
         append(old, b"late").unwrap();
@@ -171,7 +171,7 @@ fn an_old_file_that_others_changed_after_a_crash_is_kept() {
 }
 
 #[test]
-fn zeros_that_others_appended_are_not_cut_and_a_file_that_was_saved_meanwhile_is_told() {
+fn recover_does_not_cut_appended_zeros_and_tells_of_a_save() {
     for directory in directories() {
         for safety in [Safety::Journal, Safety::InPlace] {
             for longer in [14_096, 1 << 20] {
@@ -192,7 +192,7 @@ fn zeros_that_others_appended_are_not_cut_and_a_file_that_was_saved_meanwhile_is
 }
 
 #[test]
-fn what_others_append_while_an_update_runs_stays_when_it_is_undone() {
+fn update_undo_keeps_what_others_appended_meanwhile() {
     for directory in directories() {
         // Within the file, and behind its end.
         for places in [[0, 5000, 9000], [0, 5000, 30_000]] {
@@ -210,7 +210,7 @@ fn what_others_append_while_an_update_runs_stays_when_it_is_undone() {
 }
 
 #[test]
-fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_file_open() {
+fn update_undo_cuts_its_own_growth_where_nobody_has_the_file() {
     let methods = "update/sync update/sync,preallocate=allocate update/sync,gap=64K";
     for directory in directories() {
         for method in of_these(methods, directory.path()) {
@@ -236,7 +236,7 @@ fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_fi
 }
 
 #[test]
-fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
+fn update_does_not_cut_growth_of_others_beyond_its_reach() {
     let methods =
         "update/sync,preallocate=truncate update/sync,preallocate=both update/mmap update/mmap,preallocate=both";
     for directory in directories() {
@@ -258,7 +258,7 @@ fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
 }
 
 #[test]
-fn the_padding_of_direct_writes_is_cut_off_while_another_process_waits_to_open_the_file() {
+fn update_cuts_padding_while_another_process_waits_to_open() {
     const BYTES: usize = 13_823;
     let methods = "update/sync,direct,block=64K,write-through update/io_uring,direct,block=64K,write-through";
     let all = updates_of([(0, [2; BYTES])]);
@@ -290,7 +290,7 @@ fn the_padding_of_direct_writes_is_cut_off_while_another_process_waits_to_open_t
 }
 
 #[test]
-fn a_failed_update_in_place_does_not_cut_what_others_appended() {
+fn update_in_place_that_fails_does_not_cut_appended_bytes() {
     let methods = "update/sync,preallocate=truncate update/sync,preallocate=both update/sync";
     for directory in directories() {
         for method in of_these(methods, directory.path()) {
@@ -312,7 +312,7 @@ fn a_failed_update_in_place_does_not_cut_what_others_appended() {
 }
 
 #[test]
-fn a_file_that_has_grown_since_a_crash_is_recovered_and_keeps_what_was_appended() {
+fn recover_of_a_file_that_has_grown_keeps_what_was_appended() {
     for directory in directories() {
         for places in [&[0, 5000][..], &[0, 5000, 60_000]] {
             let path = file_of(&directory, "file", &sample(10_000));
@@ -342,7 +342,7 @@ fn a_file_that_has_grown_since_a_crash_is_recovered_and_keeps_what_was_appended(
 }
 
 #[test]
-fn a_file_grows_only_where_that_is_allowed() {
+fn update_lets_a_file_grow_only_where_allowed() {
     for directory in directories() {
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
             let path = file_of(&directory, "file", &sample(10_000));
@@ -357,7 +357,7 @@ fn a_file_grows_only_where_that_is_allowed() {
 }
 
 #[test]
-fn a_file_with_several_names_gets_no_journal_that_only_one_of_them_finds_and_none_is_cut_off() {
+fn journal_is_refused_for_a_file_with_several_names() {
     for directory in directories() {
         let path = file_of(&directory, "file", &sample(10_000));
         let other = directory.path().join("other");
@@ -378,7 +378,7 @@ fn a_file_with_several_names_gets_no_journal_that_only_one_of_them_finds_and_non
 }
 
 #[test]
-fn what_stands_beside_a_file_is_made_in_the_directory_that_was_opened() {
+fn journal_and_new_file_are_made_in_the_directory_that_was_open() {
     for directory in directories() {
         for safety in [Safety::Journal, Safety::Replace] {
             let (ours, moved) = (directory.path().join("ours"), directory.path().join("moved"));
@@ -407,7 +407,7 @@ fn what_stands_beside_a_file_is_made_in_the_directory_that_was_opened() {
 }
 
 #[test]
-fn what_a_killed_replacement_left_goes_though_others_saved_the_file_since() {
+fn recover_removes_leftovers_though_others_saved_the_file() {
     in_each_that_replaces(|path| {
         // Before the exchange, and after it.
         for steps in 0.. {
@@ -449,7 +449,7 @@ fn small(kind: &str) -> Option<Mounted> {
 }
 
 #[test]
-fn an_update_that_a_full_disk_ends_is_undone() {
+fn update_that_a_full_disk_ends_is_undone() {
     const ROUNDS: usize = 10;
     for kind in ["tmpfs", "btrfs", "ext4"] {
         let Some(small) = small(kind) else { continue };

@@ -70,7 +70,7 @@ fn pairs(method: &Method) -> BTreeSet<Pair> {
 }
 
 #[test]
-fn each_pair_of_values_of_two_options_is_tried_that_is_available() {
+fn options_are_tried_in_each_available_pair_of_values() {
     let is_linux = |method: &Method| !method.to_string().contains("hint=rd");
     let (mut chosen_in_all, mut all_in_all) = (0, 0);
     for mechanism in seekless::method::MECHANISMS {

@@ -90,7 +90,7 @@ fn may_refuse(method: &Method, offsets: &[u64]) -> bool {
 }
 
 #[test]
-fn ranges_are_read_as_std_reads_them_by_every_method_from_paths_and_open_files() {
+fn read_of_ranges_is_as_std_by_every_method() {
     for directory in directories() {
         let (path, bytes) = sparse(&directory, "file");
         for method in methods(Operation::Read, directory.path()) {
@@ -120,7 +120,7 @@ fn ranges_are_read_as_std_reads_them_by_every_method_from_paths_and_open_files()
 }
 
 #[test]
-fn bytes_are_written_into_files_as_std_writes_them_by_every_method() {
+fn write_of_ranges_is_as_std_by_every_method() {
     for directory in directories() {
         let old = sample(FILE_BYTES);
         let new: Vec<u8> = sample(100_000).iter().map(|byte| !byte).collect();
@@ -177,7 +177,7 @@ fn copies_whole_files_only(method: &Method) -> bool {
 }
 
 #[test]
-fn ranges_are_copied_from_offset_to_offset_by_every_method() {
+fn copy_of_ranges_between_offsets_by_every_method() {
     for directory in directories() {
         let (source, bytes) = sparse(&directory, "source");
         let old: Vec<u8> = sample(150_000).iter().map(|byte| !byte).collect();
@@ -218,7 +218,7 @@ fn ranges_are_copied_from_offset_to_offset_by_every_method() {
 }
 
 #[test]
-fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
+fn copy_within_a_file_unless_ranges_overlap() {
     for (directory, method) in each_method(Operation::Copy) {
         let bytes = sample(FILE_BYTES);
         let path = file_of(&directory, "file", &bytes);
@@ -254,7 +254,7 @@ fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
 }
 
 #[test]
-fn parts_of_one_file_are_compared_by_their_own_bytes_however_they_are_given() {
+fn compare_of_parts_of_one_file_is_by_their_own_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let mut bytes = vec![b'A'; 4096];
     bytes.extend([b'B'; 8192]);
@@ -293,7 +293,7 @@ fn parts_of_one_file_are_compared_by_their_own_bytes_however_they_are_given() {
 }
 
 #[test]
-fn a_copy_into_an_open_file_stays_right_while_another_thread_uses_the_file() {
+fn copy_into_an_open_file_while_another_thread_uses_it() {
     let directory = tempfile::tempdir().unwrap();
     let bytes = sample(FILE_BYTES);
     let path = file_of(&directory, "file", &bytes);
@@ -332,7 +332,7 @@ fn a_copy_into_an_open_file_stays_right_while_another_thread_uses_the_file() {
 }
 
 #[test]
-fn the_calls_that_plan_take_open_files_and_leave_their_position_alone() {
+fn planned_calls_take_open_files_and_leave_their_position() {
     for directory in directories() {
         let (path, bytes) = sparse(&directory, "file");
         let target = file_of(&directory, "target", &bytes);
@@ -363,7 +363,7 @@ fn the_calls_that_plan_take_open_files_and_leave_their_position_alone() {
 }
 
 #[test]
-fn what_cannot_be_done_with_an_open_file_is_refused_with_a_reason() {
+fn open_files_are_refused_with_a_reason_where_impossible() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"0123456789");
         let refused = |done: Result<(), Error>, of: &str| {
@@ -415,7 +415,7 @@ fn what_cannot_be_done_with_an_open_file_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_range_tells_its_own_progress_and_a_part_that_is_ended_is_not_removed() {
+fn watch_of_a_range_has_its_own_progress_and_removes_no_part() {
     for directory in directories() {
         let bytes = sample(40 << 20);
         let source = file_of(&directory, "source", &bytes);
@@ -442,7 +442,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_range_is_copied_as_std_copies_it(
+    fn copy_of_any_range_is_as_std(
         length in 0_usize..60_000, old in 0_usize..60_000, start in 0_u64..70_000, bytes in 0_u64..70_000, at in 0_u64..70_000,
         method in prop::sample::select(vec!["copy/sync,block=4K", "copy/sync,block=12K,holes=skip", "copy/copy_file_range", "copy/sendfile", "copy/splice", "copy/double-buffer,block=4K"]),
     ) {

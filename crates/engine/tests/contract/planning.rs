@@ -15,7 +15,7 @@ fn either<P>(plan: &Plan, prepare: impl Fn(&seekless::Method) -> seekless::Resul
 }
 
 #[test]
-fn what_is_planned_does_what_is_asked_for() {
+fn plan_that_is_executed_does_what_is_asked_for() {
     for directory in directories() {
         let bytes = sample(3_000_001);
         let source = file_of(&directory, "source", &bytes);
@@ -57,7 +57,7 @@ fn what_is_planned_does_what_is_asked_for() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_planned_for() {
+fn plan_of_what_is_not_there_is_an_error() {
     for directory in directories() {
         let missing = directory.path().join("missing/file");
         let source = file_of(&directory, "source", b"bytes");

@@ -11,7 +11,7 @@ use super::consumers::{ForEach, Kept, in_order};
 use super::{cases, each_method, file_of, sample, with_block};
 
 #[test]
-fn every_method_reads_what_std_reads_whatever_the_size_and_block() {
+fn read_is_what_std_reads_by_every_method() {
     for (directory, method) in each_method(Operation::Read) {
         for (method, size) in cases(&method) {
             reads_like_std(&directory, &method, size);
@@ -33,7 +33,7 @@ fn reads_like_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
 }
 
 #[test]
-fn every_method_fills_memory_up_to_its_end_or_that_of_the_part() {
+fn read_into_memory_fills_it_by_every_method() {
     let bytes = sample(500_001);
     for (directory, method) in each_method(Operation::Read) {
         let path = file_of(&directory, "file", &bytes);
@@ -57,7 +57,7 @@ fn every_method_fills_memory_up_to_its_end_or_that_of_the_part() {
 }
 
 #[test]
-fn a_closure_gets_the_bytes_in_order() {
+fn read_gives_a_closure_the_bytes_in_order() {
     for (directory, method) in each_method(Operation::Read) {
         let bytes = sample(500_001);
         let path = file_of(&directory, "file", &bytes);
@@ -82,7 +82,7 @@ fn read_again(reader: &mut Reader, path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_consumer_that_has_had_enough_or_panics_leaves_a_reader_that_reads_on_also_larger_files() {
+fn reader_reads_on_after_its_consumer_ended_or_panicked() {
     for (directory, method) in each_method(Operation::Read) {
         let bytes = sample(1 << 20);
         let path = file_of(&directory, "file", &bytes);

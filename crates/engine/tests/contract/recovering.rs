@@ -35,7 +35,7 @@ fn refused(path: &Path, words: &str) {
 }
 
 #[test]
-fn a_journal_that_others_may_have_made_is_refused_unless_they_may_write_to_the_file() {
+fn recover_refuses_a_journal_that_others_may_have_made() {
     for directory in directories() {
         let (path, journal) = interrupted(&directory);
         for mode in [0o620, 0o602, 0o666] {
@@ -70,7 +70,7 @@ fn a_journal_that_others_may_have_made_is_refused_unless_they_may_write_to_the_f
 
 /// A lease ends a moment after its holder died, when its requests in a ring have ended.
 #[test]
-fn a_lease_that_ends_in_a_moment_is_waited_for() {
+fn update_waits_for_a_lease_that_ends_in_a_moment() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
         let held = File::options().read(true).write(true).open(&path).unwrap();
@@ -88,7 +88,7 @@ fn a_lease_that_ends_in_a_moment_is_waited_for() {
 }
 
 #[test]
-fn a_damaged_journal_is_refused_where_whole_seconds_do_not_tell_whether_the_file_was_written_to() {
+fn recover_refuses_damage_where_whole_seconds_hide_writes() {
     for directory in directories() {
         let path = file_of(&directory, "file", &sample(10_000));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -120,7 +120,7 @@ fn a_damaged_journal_is_refused_where_whole_seconds_do_not_tell_whether_the_file
 }
 
 #[test]
-fn a_journal_of_an_older_state_or_of_a_file_with_a_later_link_is_refused_and_other_bytes_may_change() {
+fn recover_refuses_a_journal_of_an_older_state_or_later_link() {
     for directory in directories() {
         let (path, _) = interrupted(&directory);
         let link = directory.path().join("link");
@@ -156,7 +156,7 @@ fn is_flagged(path: &Path, flag: &str) -> bool {
 }
 
 #[test]
-fn a_file_that_a_flag_keeps_from_being_changed_is_left_alone_and_the_flag_is_named() {
+fn update_leaves_a_flagged_file_alone_and_names_the_flag() {
     for directory in directories() {
         for (flag, words) in [('i', "immutable (`chattr -i"), ('a', "append-only (`chattr -a")] {
             let path = file_of(&directory, "file", &sample(10_000));

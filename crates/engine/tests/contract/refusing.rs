@@ -23,7 +23,7 @@ fn read(path: &Path) -> Error {
 }
 
 #[test]
-fn only_regular_files_are_read_or_written_and_the_error_says_what_it_is() {
+fn engine_takes_only_regular_files_and_says_what_it_met() {
     let directory = &directories()[0];
     let fifo = directory.path().join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
@@ -48,7 +48,7 @@ fn only_regular_files_are_read_or_written_and_the_error_says_what_it_is() {
 }
 
 #[test]
-fn a_method_of_another_operation_is_refused_and_one_of_another_platform_is_unavailable_with_the_reason() {
+fn methods_of_another_operation_or_platform_are_refused() {
     let read = Reader::prepare(&method("write/sync"));
     assert!(matches!(read, Err(Error::WrongOperation { .. })));
     let written = Writer::prepare(&method("copy/sync"));
@@ -82,7 +82,7 @@ fn paths_that_are_no_utf_8_work_by_every_method() {
 }
 
 #[test]
-fn direct_io_with_a_block_that_is_not_aligned_is_unavailable_or_right() {
+fn direct_io_with_unaligned_blocks_is_unavailable_or_right() {
     for directory in directories() {
         let path = file_of(&directory, "file", &sample(100_000));
         let odd = method("read/sync,direct,block=5000");

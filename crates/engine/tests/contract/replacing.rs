@@ -35,7 +35,7 @@ pub fn has_leases(path: &Path) -> bool {
 }
 
 #[test]
-fn a_file_that_others_write_to_or_come_to_write_to_is_not_replaced_and_one_that_they_read_is() {
+fn replace_refuses_a_file_that_others_write_and_not_readers() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
         if !has_leases(&path) {
@@ -73,7 +73,7 @@ fn a_file_that_others_write_to_or_come_to_write_to_is_not_replaced_and_one_that_
 }
 
 #[test]
-fn files_of_the_user_whose_names_are_like_ours_stay() {
+fn replace_keeps_files_of_the_user_whose_names_are_like_ours() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
         let names = [
@@ -95,7 +95,7 @@ fn files_of_the_user_whose_names_are_like_ours_stay() {
 }
 
 #[test]
-fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
+fn update_without_room_for_the_name_of_a_journal() {
     for directory in directories() {
         let path = file_of(&directory, &"n".repeat(250), b"before");
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
@@ -117,7 +117,7 @@ fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
 }
 
 #[test]
-fn a_second_update_is_refused_and_the_first_goes_on() {
+fn update_beside_another_is_refused_and_the_first_goes_on() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"before and more");
         if !has_leases(&path) {
@@ -149,7 +149,7 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn a_copy_that_is_ended_leaves_the_old_file_and_nothing_else() {
+fn replace_that_is_ended_leaves_the_old_file_and_nothing_else() {
     for directory in directories() {
         let before = vec![1; 40 << 20];
         let path = file_of(&directory, "file", &before);
@@ -169,7 +169,7 @@ fn a_copy_that_is_ended_leaves_the_old_file_and_nothing_else() {
 }
 
 #[test]
-fn a_file_with_holes_is_replaced_by_one_with_holes() {
+fn replace_keeps_holes() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
         let file = File::options().write(true).open(&path).unwrap();
@@ -212,7 +212,7 @@ fn list_with_user_1234() -> Vec<u8> {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_replaced_file_lets_nobody_in_whom_its_directory_would_let_into_new_files() {
+fn replace_lets_nobody_in_by_rights_of_its_directory() {
     use std::os::fd::AsFd;
     for directory in directories() {
         let path = file_of(&directory, "file", b"before");
@@ -238,7 +238,7 @@ fn a_replaced_file_lets_nobody_in_whom_its_directory_would_let_into_new_files() 
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_replaced_file_keeps_its_flags() {
+fn replace_keeps_flags() {
     let flags_of = |path: &Path| {
         let output = Command::new("lsattr").arg(path).output().unwrap();
         let flags = String::from_utf8(output.stdout).unwrap();
@@ -278,7 +278,7 @@ fn a_replaced_file_keeps_its_flags() {
 }
 
 #[test]
-fn a_mode_that_others_change_before_or_after_the_names_are_exchanged_stays() {
+fn replace_keeps_a_mode_that_others_change_meanwhile() {
     let narrow = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o600));
     // The second waits for the exchange, and then changes the old file.
     let early = |_: &Path| true;

@@ -42,7 +42,7 @@ fn evict(path: &Path) {
 }
 
 #[test]
-fn every_method_scans_what_std_reads_whether_files_are_in_memory_or_not() {
+fn scan_is_what_std_reads_cached_or_not_by_every_method() {
     for (directory, method) in each_method(Operation::Scan) {
         for block_bytes in [4 << 10, 16 << 10] {
             let method = with_block(&method, block_bytes).unwrap();
@@ -59,7 +59,7 @@ fn every_method_scans_what_std_reads_whether_files_are_in_memory_or_not() {
 }
 
 #[test]
-fn a_scan_ends_with_the_file_that_is_missing_or_shorter_than_it_was() {
+fn scan_ends_with_a_missing_or_shortened_file() {
     for (directory, method) in each_method(Operation::Scan) {
         let mut files = files(&directory, 4 << 10);
         files[70].1 += 1;
@@ -75,7 +75,7 @@ fn a_scan_ends_with_the_file_that_is_missing_or_shorter_than_it_was() {
 }
 
 #[test]
-fn a_scan_of_nothing_and_a_consumer_that_has_enough_are_no_errors() {
+fn scan_of_nothing_or_that_is_ended_is_no_error() {
     let enough = sequential(|_, _| ControlFlow::Break(()));
     for (directory, method) in each_method(Operation::Scan) {
         let path = file_of(&directory, "file", &sample(300_000));

@@ -99,7 +99,7 @@ fn paths(directory: &TempDir) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn every_method_that_skips_holes_reads_what_std_reads() {
+fn read_of_holes_is_what_std_reads_by_every_method() {
     for directory in directories() {
         let (path, _) = paths(&directory);
         let methods = skipping(Operation::Read, directory.path());
@@ -126,7 +126,7 @@ fn every_method_that_skips_holes_reads_what_std_reads() {
 }
 
 #[test]
-fn every_method_that_skips_holes_copies_the_bytes_and_the_holes() {
+fn copy_of_holes_keeps_bytes_and_holes_by_every_method() {
     for directory in directories() {
         let (source, target) = paths(&directory);
         let methods = skipping(Operation::Copy, directory.path());
@@ -164,7 +164,7 @@ fn every_method_that_skips_holes_copies_the_bytes_and_the_holes() {
 }
 
 #[test]
-fn a_large_sparse_file_is_read_and_copied_without_reading_its_holes() {
+fn sparse_large_file_is_read_and_copied_without_its_holes() {
     const BYTES: u64 = 1 << 36;
     for directory in directories() {
         let (source, target) = paths(&directory);
@@ -194,7 +194,7 @@ fn a_large_sparse_file_is_read_and_copied_without_reading_its_holes() {
 }
 
 #[test]
-fn what_waits_to_be_written_is_read_what_is_only_reserved_is_not_and_an_end_lost_in_a_hole_is_an_error() {
+fn sparse_read_has_dirty_data_and_no_reserved_blocks() {
     for directory in directories() {
         let (path, _) = paths(&directory);
         for method in skipping(Operation::Read, directory.path()) {
@@ -224,7 +224,7 @@ fn what_waits_to_be_written_is_read_what_is_only_reserved_is_not_and_an_end_lost
 }
 
 #[test]
-fn a_consumer_in_order_gets_holes_in_order_and_may_end_the_read_in_one() {
+fn sparse_read_in_order_has_holes_in_order_and_may_end_there() {
     for directory in directories() {
         let (path, _) = paths(&directory);
         let layout = [
@@ -281,7 +281,7 @@ const KILLS_LONG: u32 = 3;
 const ATTEMPTS: u32 = 60;
 
 #[test]
-fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
+fn copy_that_is_killed_leaves_old_or_source_bytes() {
     const PIECE_BYTES: usize = 64 << 10;
     let pieces = [Piece::Data(PIECE_BYTES as u64), Piece::Hole(PIECE_BYTES as u64)];
     let layout = pieces.repeat(64);

@@ -39,7 +39,7 @@ fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
 }
 
 #[test]
-fn every_method_leaves_what_a_naive_file_holds() {
+fn update_leaves_what_a_naive_file_holds_by_every_method() {
     for (directory, method) in each_method(Operation::Update) {
         let cases = cases(&method);
         let step = (cases.len() / 3).max(1);
@@ -64,7 +64,7 @@ fn every_method_leaves_what_a_naive_file_holds() {
 }
 
 #[test]
-fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
+fn update_by_journal_and_replacement_leaves_nothing_beside() {
     for (directory, method) in each_method(Operation::Update) {
         for safety in [Safety::Journal, Safety::Replace] {
             if method.options().cache() == CachePolicy::Direct || method.options().preallocate() == Preallocate::Both {
@@ -93,7 +93,7 @@ fn a_journal_and_a_new_file_leave_the_same_and_nothing_beside_it() {
 }
 
 #[test]
-fn gaps_are_written_back_only_where_others_are_kept_out() {
+fn update_fills_gaps_only_where_others_are_kept_out() {
     let directory = &directories()[0];
     let path = file_of(directory, "file", &sample(10_000));
     let updates = updates_of([(10, b"one"), (100, b"two")]);
@@ -137,7 +137,7 @@ fn drop_from_memory(path: &Path) {
 }
 
 #[test]
-fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_not_touched() {
+fn update_passes_the_page_cache_for_cold_files_not_at_the_end() {
     for directory in directories() {
         for (bytes, reaches_end) in [(1 << 20, false), ((1 << 20) - 300, true)] {
             let (path, updates, after) = cold(directory.path(), bytes, reaches_end);
@@ -154,7 +154,7 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
 }
 
 #[test]
-fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_update() {
+fn update_past_the_page_cache_goes_on_when_others_open_the_file() {
     let directory = &directories()[0];
     let (path, updates, after) = cold(directory.path(), 30 << 20, false);
     let estimate = UpdateEstimate::assuming(&path, &LIMITS).unwrap();
@@ -182,7 +182,7 @@ fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_upd
 }
 
 #[test]
-fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_he_came() {
+fn update_keeps_what_others_write_between_its_writes() {
     const STEP: usize = 64 << 10;
     for directory in directories() {
         // Which writes are in flight when it comes depends on the system, so there are several attempts.
@@ -246,7 +246,7 @@ fn write_marks(path: &Path, places: &[usize]) -> std::io::Result<()> {
 }
 
 #[test]
-fn what_others_wrote_while_an_update_was_stopped_for_longer_than_its_lease_stays() {
+fn update_keeps_what_others_wrote_while_its_lease_ran_out() {
     const STEP: usize = 16 << 10;
     let Some(_time) = Setting::of("/proc/sys/fs/lease-break-time", "1") else {
         println!("skipped: setting the time of leases needs root on Linux");

@@ -23,7 +23,7 @@ fn at_random(operation: Operation, directory: &tempfile::TempDir) -> Vec<Method>
 }
 
 #[test]
-fn the_blocks_that_were_drawn_are_read_each_once_and_timed() {
+fn visit_reads_each_drawn_block_once_and_timed() {
     for directory in directories() {
         let path = file_of(&directory, "file", &sample(BYTES));
         let file = std::fs::File::open(&path).unwrap();
@@ -53,7 +53,7 @@ fn the_blocks_that_were_drawn_are_read_each_once_and_timed() {
 }
 
 #[test]
-fn the_blocks_that_were_drawn_are_written_and_no_others_and_of_a_mix_some_are_read() {
+fn visit_writes_drawn_blocks_only_and_reads_some_of_a_mix() {
     for directory in directories() {
         for method in at_random(Operation::Write, &directory) {
             let before = sample(BYTES);
@@ -92,7 +92,7 @@ fn the_blocks_that_were_drawn_are_written_and_no_others_and_of_a_mix_some_are_re
 }
 
 #[test]
-fn appended_blocks_make_a_new_file_and_are_timed_each() {
+fn visit_appends_blocks_to_a_new_file_and_times_each() {
     for (directory, method) in each_method(Operation::Write) {
         let path = directory.path().join("appended");
         let bytes = sample(BYTES);
@@ -123,7 +123,7 @@ fn appended_blocks_make_a_new_file_and_are_timed_each() {
 }
 
 #[test]
-fn blocks_of_another_file_block_or_method_are_refused_and_nothing_is_written() {
+fn visit_refuses_blocks_of_another_file_block_or_method() {
     for directory in directories() {
         let bytes = sample(BYTES);
         let path = file_of(&directory, "file", &bytes);

@@ -9,7 +9,7 @@ use super::consumers::repeated;
 use super::{cases, each_method, file_of, sample};
 
 #[test]
-fn every_method_writes_what_std_reads_back_whatever_the_size_and_block() {
+fn write_is_what_std_reads_back_by_every_method() {
     for (directory, method) in each_method(Operation::Write) {
         for (method, size) in cases(&method) {
             let path = directory.path().join("target");
@@ -33,7 +33,7 @@ fn every_method_writes_what_std_reads_back_whatever_the_size_and_block() {
 }
 
 #[test]
-fn a_new_file_is_never_written_over_and_an_existing_one_never_made() {
+fn write_new_never_overwrites_and_write_never_makes() {
     for (directory, method) in each_method(Operation::Write) {
         let path = file_of(&directory, "precious", b"precious");
         let missing = directory.path().join("missing");
@@ -48,7 +48,7 @@ fn a_new_file_is_never_written_over_and_an_existing_one_never_made() {
 }
 
 #[test]
-fn a_full_file_system_is_an_error_that_names_the_path() {
+fn write_to_a_full_file_system_is_an_error_with_the_path() {
     for (directory, method) in each_method(Operation::Write) {
         let path = directory.path().join("target");
         let (bytes, preallocate) = (1 << 60, method.options().preallocate());
@@ -78,7 +78,7 @@ fn writes_on(writer: &mut Writer, path: &Path, method: &Method) {
 }
 
 #[test]
-fn a_producer_that_fails_or_panics_ends_the_write_with_its_reason_and_leaves_a_writer_that_writes_on() {
+fn writer_writes_on_after_its_producer_failed_or_panicked() {
     for (directory, method) in each_method(Operation::Write) {
         let path = directory.path().join("target");
         let failing = |offset: u64, bytes: &mut [u8]| {

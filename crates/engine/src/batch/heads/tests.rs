@@ -123,7 +123,7 @@ fn check<const N: usize>(paths: &[PathBuf], missing: &[usize]) {
 }
 
 #[test]
-fn beginnings_are_those_of_plain_reads() {
+fn heads_are_those_of_plain_reads() {
     let directory = tempfile::tempdir().unwrap();
     // More than a batch, by one and by two.
     let paths = files(directory.path(), if crate::is_long() { 74 } else { 34 });
@@ -132,7 +132,7 @@ fn beginnings_are_those_of_plain_reads() {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_left_out_and_one_that_cannot_be_read_is_named() {
+fn heads_name_unreadable_files_and_leave_out_unopened_ones() {
     let directory = tempfile::tempdir().unwrap();
     let paths = files(directory.path(), 20);
     fs::remove_file(&paths[7]).unwrap();
@@ -153,7 +153,7 @@ fn a_file_that_cannot_be_opened_is_left_out_and_one_that_cannot_be_read_is_named
 }
 
 #[test]
-fn a_ring_is_made_for_cold_files_only() {
+fn heads_have_a_ring_for_cold_files_only() {
     let directory = tempfile::tempdir().unwrap();
     let paths = files(directory.path(), 20);
     let file = File::open(&paths[1]).unwrap();

@@ -78,7 +78,7 @@ const READS: [(&str, Cache, f64); 6] = [
 ];
 
 #[test]
-fn the_method_that_was_measured_fastest_is_used_for_cold_and_warm_files() {
+fn profile_plan_is_the_fastest_measured_for_cold_and_warm_files() {
     let plan = |resident| read(&task(Durability::None), &facts(&READS, resident));
     let cold = plan(0.0);
     assert_eq!(cold.method.to_string(), "read/sync,direct,block=4M");
@@ -102,7 +102,7 @@ fn the_method_that_was_measured_fastest_is_used_for_cold_and_warm_files() {
 }
 
 #[test]
-fn what_cannot_be_used_here_is_no_candidate() {
+fn profile_candidate_must_be_usable_here() {
     let without = |change: fn(&mut Facts), resident| {
         let mut facts = facts(&READS, resident);
         change(&mut facts);
@@ -117,7 +117,7 @@ fn what_cannot_be_used_here_is_no_candidate() {
 }
 
 #[test]
-fn of_methods_that_hardly_differ_the_simplest_is_used_that_leaves_the_file_cached() {
+fn profile_plan_of_near_ties_is_the_simplest_that_stays_cached() {
     let curves = [
         ("read/io_uring,depth=8,direct,block=512K", Cache::Cold, 0.99),
         ("read/sync,block=1M", Cache::Cold, 1.0),
@@ -128,7 +128,7 @@ fn of_methods_that_hardly_differ_the_simplest_is_used_that_leaves_the_file_cache
 }
 
 #[test]
-fn what_no_curve_covers_is_planned_as_without_a_profile_and_a_curve_of_another_operation_ignored() {
+fn profile_without_a_curve_plans_as_without_a_profile() {
     let mut facts = facts(&READS, 0.0);
     let far = tests::task(1 << 40, Durability::None);
     let plan = read(&far, &facts);
@@ -145,7 +145,7 @@ fn what_no_curve_covers_is_planned_as_without_a_profile_and_a_curve_of_another_o
 }
 
 #[test]
-fn a_copy_keeps_holes_and_a_full_disk_is_noticed_at_once() {
+fn profile_copy_keeps_holes_and_notices_a_full_disk_at_once() {
     let copies = [
         ("copy/sync,block=1M,fsync", Cache::Cold, 2.0),
         ("copy/sync,block=1M,preallocate=allocate,fsync", Cache::Cold, 1.0),
@@ -172,7 +172,7 @@ fn a_copy_keeps_holes_and_a_full_disk_is_noticed_at_once() {
 }
 
 #[test]
-fn a_profile_plans_comparisons_on_one_device_only() {
+fn profile_plans_comparisons_on_one_device_only() {
     let compares = [
         ("compare/sync,block=1M", Cache::Cold, 2.0),
         ("compare/io_uring,depth=8,direct,block=512K", Cache::Cold, 1.0),
@@ -189,7 +189,7 @@ fn a_profile_plans_comparisons_on_one_device_only() {
 }
 
 #[test]
-fn a_method_whose_times_are_impossible_or_say_nothing_is_ignored() {
+fn profile_method_of_impossible_times_is_ignored() {
     // A MiB of single bytes in 1 ms, which is a nanosecond for each.
     let impossible = ("read/sync,block=1", Cache::Cold, 1.0);
     let curves = [READS[0], READS[1], impossible];
@@ -213,7 +213,7 @@ fn a_method_whose_times_are_impossible_or_say_nothing_is_ignored() {
 }
 
 #[test]
-fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
+fn profile_regret_is_the_mean_of_what_a_method_takes_longer() {
     let measured = |seconds: f64, error: f64| MeasuredMethod {
         method: Method::known(if seconds > 1.0 {
             "read/mmap"
@@ -241,7 +241,7 @@ fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
 }
 
 #[test]
-fn the_sizes_at_which_the_method_changes_are_told() {
+fn profile_crossovers_tell_sizes_at_which_the_method_changes() {
     // Direct reads cost a millisecond more for the smallest file.
     let profile = changed(&READS[..2], |curves| {
         curves[1].points[0].seconds = Interval::around(1.05e-3, 1.05, None);
@@ -267,7 +267,7 @@ const SCANS: [(&str, Cache, f64); 6] = [
 ];
 
 #[test]
-fn small_files_are_read_as_was_measured_and_within_the_limits_of_the_process() {
+fn profile_batches_follow_measurements_within_process_limits() {
     let many = |files, resident| Scan {
         files,
         bytes: files * 8192,

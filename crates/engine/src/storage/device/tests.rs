@@ -59,7 +59,7 @@ fn chain(device: &BlockDevice) -> String {
 }
 
 #[test]
-fn a_partition_lies_on_its_disk_and_has_its_queue_with_the_scheduler_in_brackets() {
+fn device_of_a_partition_is_its_disk_with_scheduler() {
     let tree = Tree::new();
     let queue = [
         ("queue/rotational", "1"),
@@ -87,7 +87,7 @@ fn a_partition_lies_on_its_disk_and_has_its_queue_with_the_scheduler_in_brackets
 }
 
 #[test]
-fn a_volume_on_an_encrypted_partition_leads_down_to_the_disk() {
+fn device_of_an_encrypted_volume_leads_to_the_disk() {
     let tree = Tree::new();
     tree.device(0x1_0300, "pci/nvme/nvme0n1", &[("device/model", "Samsung SSD 970")]);
     let partition = tree.device(0x1_0302, "pci/nvme/nvme0n1/nvme0n1p2", &[("partition", "2")]);
@@ -102,7 +102,7 @@ fn a_volume_on_an_encrypted_partition_leads_down_to_the_disk() {
 }
 
 #[test]
-fn an_array_has_all_its_members_and_is_virtual_where_one_is() {
+fn device_of_an_array_has_all_members_and_is_virtual_if_one_is() {
     let tree = Tree::new();
     let array = tree.device(0x900, "virtual/block/md0", &[("md/level", "raid1")]);
     let one = tree.device(0xfe00, "pci0/virtio1/block/vda", &[]);
@@ -117,7 +117,7 @@ fn an_array_has_all_its_members_and_is_virtual_where_one_is() {
 }
 
 #[test]
-fn a_partition_of_a_multipath_disk_has_every_way_to_it() {
+fn device_of_a_multipath_partition_has_every_way_to_it() {
     let tree = Tree::new();
     let disk = tree.mapped(0, "mpath-3600", "mpatha");
     let part = tree.mapped(1, "part1-mpath-3600", "mpatha1");
@@ -131,7 +131,7 @@ fn a_partition_of_a_multipath_disk_has_every_way_to_it() {
 }
 
 #[test]
-fn a_loop_lies_on_what_its_file_lies_on_and_ends_the_chain_where_that_is_not_to_be_seen() {
+fn device_of_a_loop_is_what_its_file_lies_on() {
     let tree = Tree::new();
     // The file is a real one, so its device number is that of the directory these tests run in.
     let file = tree.all.path().join("image with space");
@@ -153,7 +153,7 @@ fn a_loop_lies_on_what_its_file_lies_on_and_ends_the_chain_where_that_is_not_to_
 }
 
 #[test]
-fn a_mount_of_the_simulator_is_a_simulated_disk_and_no_other_mount_is() {
+fn device_of_a_simulator_mount_is_simulated_no_other_is() {
     let mount = |file_system: &str, source: &str| Mount {
         file_system: file_system.to_owned(),
         source: source.into(),
@@ -167,7 +167,7 @@ fn a_mount_of_the_simulator_is_a_simulated_disk_and_no_other_mount_is() {
 }
 
 #[test]
-fn a_tree_that_goes_in_circles_has_an_end() {
+fn device_tree_in_circles_has_an_end() {
     let tree = Tree::new();
     let one = tree.device(0xfd00, "virtual/block/dm-0", &[("dm/name", "a")]);
     let other = tree.device(0xfd01, "virtual/block/dm-1", &[("dm/name", "b")]);
@@ -177,7 +177,7 @@ fn a_tree_that_goes_in_circles_has_an_end() {
 }
 
 #[test]
-fn a_number_that_no_device_has_is_answered_by_the_mount_s_source_or_not_at_all() {
+fn device_number_without_device_is_answered_by_its_mount() {
     let tree = Tree::new();
     let mounts = Mounts::default();
     let devices = Devices::new(tree.all.path(), &mounts);
@@ -207,7 +207,7 @@ fn uses(found: &DeviceUse) -> String {
 }
 
 #[test]
-fn on_a_disk_lie_its_partitions_with_their_mounts_and_what_is_made_of_them() {
+fn device_of_a_disk_has_partitions_mounts_and_what_is_above() {
     let tree = Tree::new();
     tree.device(0x800, "pci/block/sda", &[("dev", "8:0")]);
     tree.device(0x801, "pci/block/sda/sda1", &[("partition", "1"), ("dev", "8:1")]);
@@ -229,7 +229,7 @@ fn on_a_disk_lie_its_partitions_with_their_mounts_and_what_is_made_of_them() {
 }
 
 #[test]
-fn swap_space_and_file_systems_with_numbers_of_their_own_are_found_by_their_source() {
+fn device_of_swap_and_numberless_file_systems_is_their_source() {
     let tree = Tree::new();
     // Any device will do: the null device is everywhere.
     let null = fs::metadata("/dev/null").unwrap().rdev();

@@ -43,7 +43,7 @@ fn file_of(bytes: usize) -> File {
 }
 
 #[test]
-fn a_short_read_is_asked_for_its_rest() {
+fn flight_asks_for_the_rest_of_a_short_read() {
     let Some(mut ring) = ring() else { return };
     let method = method();
     let (reader, mut writer) = io::pipe().unwrap();
@@ -67,7 +67,7 @@ fn a_short_read_is_asked_for_its_rest() {
 }
 
 #[test]
-fn a_short_write_is_asked_for_its_rest_and_frees_its_slot_when_whole() {
+fn flight_asks_for_the_rest_of_a_short_write_then_frees_it() {
     let Some(mut ring) = ring() else { return };
     let method = method();
     // Holds half a block.
@@ -92,7 +92,7 @@ fn a_short_write_is_asked_for_its_rest_and_frees_its_slot_when_whole() {
 }
 
 #[test]
-fn a_file_that_ends_early_is_an_error_that_says_where() {
+fn flight_error_says_where_a_file_ended_early() {
     let Some(mut ring) = ring() else { return };
     let method = method();
     for (alignment, requests) in [(1, 2), (512, 1)] {
@@ -122,7 +122,7 @@ fn a_file_that_ends_early_is_an_error_that_says_where() {
 }
 
 #[test]
-fn an_error_says_what_failed_and_where_and_leaves_nothing_in_flight() {
+fn flight_error_says_what_failed_and_leaves_nothing_in_flight() {
     let Some(mut ring) = ring() else { return };
     let method = method();
     let good = side(file_of(3 * BLOCK), &method, 3 * BLOCK as u64);
@@ -153,7 +153,7 @@ fn an_error_says_what_failed_and_where_and_leaves_nothing_in_flight() {
 }
 
 #[test]
-fn what_is_in_flight_in_a_panic_is_waited_for() {
+fn flight_waits_for_what_is_in_flight_in_a_panic() {
     let Some(mut ring) = ring() else { return };
     let method = method();
     let (reader, mut writer) = io::pipe().unwrap();

@@ -84,7 +84,7 @@ fn every(step: u64, count: u64) -> Updates {
 }
 
 #[test]
-fn the_plan_follows_from_the_facts() {
+fn update_plan_follows_from_the_facts() {
     let free = facts(|facts| {
         facts.costs.write_call_ns = exactly(100.0);
         facts.costs.flush_ns = exactly(0.0);
@@ -131,7 +131,7 @@ fn require_plans(cases: impl IntoIterator<Item = Case>) {
 }
 
 #[test]
-fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
+fn update_plan_bypasses_an_empty_page_cache_not_at_the_end() {
     let cold = facts(|facts| (facts.absent_part, facts.direct_alignment) = (1.0, Some(512)));
     let mut cached = THROUGH;
     cached.safety = Safety::Journal;
@@ -146,7 +146,7 @@ fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
 }
 
 #[test]
-fn updates_that_wait_for_a_slow_device_are_joined_and_those_in_memory_are_not() {
+fn update_plan_joins_on_slow_devices_and_not_in_memory() {
     // Of a disk whose head moves for 5 ms and reads 100 MB/s.
     let mut costs = COSTS;
     costs.scattered_ns = exactly(5e6);
@@ -169,7 +169,7 @@ fn updates_that_wait_for_a_slow_device_are_joined_and_those_in_memory_are_not() 
 }
 
 #[test]
-fn the_reason_tells_what_decided() {
+fn update_plan_reason_tells_what_decided() {
     let cheap = FACTS;
     let slow_reads = facts(|facts| facts.costs.read_call_ns = exactly(1e9));
     let fsync = |most| PlanLimits {
@@ -193,7 +193,7 @@ fn the_reason_tells_what_decided() {
 }
 
 #[test]
-fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() {
+fn update_plan_names_what_forbids_to_fill_gaps() {
     let facts = UpdateFacts::assumed(4_000_000);
     let mut sparse = facts;
     sparse.has_holes = true;
@@ -214,7 +214,7 @@ fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() 
 }
 
 #[test]
-fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_many() {
+fn update_plan_counts_whole_blocks_and_skips_too_many() {
     let cold = facts(|facts| (facts.absent_part, facts.direct_alignment) = (1.0, Some(4096)));
     let updates = every(400, 9_000);
     let through_cache = updates.end() as f64 / 36_000.0;
@@ -242,7 +242,7 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
 }
 
 #[test]
-fn wear_is_counted_in_blocks() {
+fn update_plan_counts_wear_in_blocks() {
     let updates = every(100_000, 20);
     for (method, blocks) in [("update/sync", 20), ("update/sync,order=rewrite", 977)] {
         let cost = cost(&updates, &FACTS, &Method::known(method), Safety::InPlace);
@@ -254,7 +254,7 @@ fn wear_is_counted_in_blocks() {
 }
 
 #[test]
-fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
+fn update_plan_never_rewrites_sparse_files_or_fills_holes() {
     let facts = facts(|facts| {
         (facts.file_bytes, facts.has_holes) = (1 << 20, true);
         facts.costs.flush_ns = exactly(1e9);
@@ -269,7 +269,7 @@ fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
 }
 
 #[test]
-fn what_is_certain_is_what_is_planned_by_any_costs_and_the_rest_is_not() {
+fn update_plan_that_is_certain_holds_by_any_costs() {
     let certain = |updates: &Updates, limits: &PlanLimits| {
         let plan = certain(updates, &UpdateFacts::assumed(4_000_000), limits);
         plan.map(|plan| plan.plan.method.options().update_order())

@@ -48,7 +48,7 @@ proptest! {
 
     /// The oracle tries each order, and counts the writes one by one. What is the same at any costs does not rest on these.
     #[test]
-    fn the_plan_is_the_fastest_of_all_orders_by_the_costs_of_the_profile(
+    fn update_plan_by_a_profile_is_the_fastest_of_all_orders(
         call in 100_f64..1e5,
         byte in 0.02_f64..5.0,
         flush in 1e4_f64..1e7,
@@ -85,7 +85,7 @@ proptest! {
 }
 
 #[test]
-fn a_plan_by_a_profile_says_so_and_has_the_bounds_of_its_costs() {
+fn update_plan_by_a_profile_says_so_and_has_its_bounds() {
     let (_directory, path) = file(4_000_000);
     let updates = every(40_000, 100);
     let profile = profile(USUAL);
@@ -102,7 +102,7 @@ fn a_plan_by_a_profile_says_so_and_has_the_bounds_of_its_costs() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn with_the_costs_of_a_profile_nothing_is_measured() {
+fn update_plan_by_a_profile_measures_nothing() {
     /// Calls of this thread that read or write.
     fn calls() -> [u64; 2] {
         let text = fs::read_to_string("/proc/thread-self/io").unwrap();
@@ -138,7 +138,7 @@ fn with_the_costs_of_a_profile_nothing_is_measured() {
 }
 
 #[test]
-fn the_profile_is_asked_where_that_is_little_of_the_time() {
+fn update_plan_asks_the_profile_where_that_takes_little_time() {
     let (_directory, path) = file(4_000_000);
     let mut limits = THROUGH;
     limits.durability = Durability::Fsync;

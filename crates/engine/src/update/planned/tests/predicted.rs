@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_safety_writes_counts_and_leaves_less_to_the_file() {
+fn update_prediction_counts_what_safety_writes() {
     // 12 bytes and twice the four changed bytes for each of 10,000 updates, and at most the 4,000,000 of a copy.
     let updates = every(400, 10_000);
     let planned = |safety, most| {
@@ -29,7 +29,7 @@ fn what_safety_writes_counts_and_leaves_less_to_the_file() {
 }
 
 #[test]
-fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
+fn update_prediction_of_2008_is_a_small_part_of_the_naive_one() {
     let updates = every(400, 10_000);
     let planned = by(&updates, &FACTS, &THROUGH).cost;
     let (method, naive) = naive(&updates, &FACTS, Durability::WriteThrough);
@@ -41,7 +41,7 @@ fn the_planned_time_of_2008_is_a_small_part_of_the_naive_one() {
 }
 
 #[test]
-fn what_is_never_slower_by_the_facts_is_planned() {
+fn update_plan_is_what_is_never_slower_by_the_facts() {
     for step in [4, 5, 40, 400, 4000, 40_000] {
         let updates = every(step, 500);
         for durability in [Durability::None, Durability::Fsync, Durability::WriteThrough] {
@@ -58,7 +58,7 @@ fn what_is_never_slower_by_the_facts_is_planned() {
 }
 
 #[test]
-fn what_safety_takes_is_in_the_predicted_time() {
+fn update_prediction_includes_the_time_of_safety() {
     let updates = every(400, 10_000);
     let predicted = |method: &'static str, safety| {
         let cost = cost(&updates, &FACTS, &Method::known(method), safety);
@@ -89,7 +89,7 @@ fn what_safety_takes_is_in_the_predicted_time() {
 }
 
 #[test]
-fn what_is_measured_to_predict_a_time_changes_no_plan() {
+fn update_prediction_changes_no_plan() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, vec![0; 4_000_000]).unwrap();
