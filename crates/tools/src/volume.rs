@@ -74,7 +74,7 @@ mod tests {
     use crate::testing::{Mounted, mounts};
 
     #[test]
-    fn a_volume_is_the_one_that_was_unless_something_known_of_both_differs() {
+    fn volume_is_the_same_unless_something_known_differs() {
         for (now, was, expected) in [
             ("ext4 1 on /a", "ext4 1 on /a", true),
             ("ext4 2 on /a", "ext4 1 on /a", false),

@@ -112,7 +112,7 @@ mod tests {
     use crate::threads::in_threads;
 
     #[test]
-    fn work_queue_gives_each_work_once_and_ends_when_none_can_follow() {
+    fn work_queue_gives_each_work_once_and_ends_after_the_last() {
         // A number stands for as much work below it.
         let queue = WorkQueue::new(vec![6_u32]);
         let take = |own: &mut Vec<u32>, at_work| match own.pop() {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn work_queue_ends_for_threads_that_wait_when_the_job_is_to_stop() {
+    fn work_queue_ends_for_waiting_threads_when_the_job_stops() {
         let (queue, stop) = (WorkQueue::new(()), Stop::default());
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| queue.next(&stop, |(), _| Taken::<()>::Nothing));

@@ -52,7 +52,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 #[test]
-fn what_is_named_beside_the_directory_it_is_in_is_counted_once_and_a_named_link_is_followed() {
+fn cache_counts_a_named_file_once_and_follows_a_named_link() {
     let all = directory();
     let file = all.path().join("inner/file");
     for order in [[all.path(), &file], [&file, all.path()]] {
@@ -78,7 +78,7 @@ fn what_is_named_beside_the_directory_it_is_in_is_counted_once_and_a_named_link_
 }
 
 #[test]
-fn a_job_ends_where_its_watcher_or_its_stop_says_so_and_progress_tells_of_every_byte_once() {
+fn cache_job_ends_by_watcher_or_stop_and_tells_every_byte() {
     let all = directory();
     let selection = Selection::new([all.path()], false);
     let mut told = Told {

@@ -647,7 +647,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_that_is_rounded_is_told_from_one_that_cannot_be_stored(
+        fn cp_tells_a_rounded_time_from_one_that_cannot_be_stored(
             seconds in prop_oneof![any::<i64>(), -10..10_i64, 9_223_372_030..9_223_372_040_i64],
             more in prop_oneof![Just(0), Just(999_999_999), 0..1_000_000_000_u32],
             unit in prop_oneof![Just(1), Just(100), Just(10_000_000), Just(1_000_000_000)],

@@ -683,7 +683,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_named_is_trusted_until_a_crash_and_what_was_synced_beyond_it() {
+    fn cp_journal_trusts_names_until_a_crash_and_syncs_beyond() {
         let began = |boot: &str, mount, went_on_ns| {
             let line = CopyJournalLine::Began {
                 began_ns: 10,

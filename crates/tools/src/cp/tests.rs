@@ -49,7 +49,7 @@ fn copy(from: &Path, to: &Path, options: &CpOptions) -> CpSummary {
 proptest! {
     #![proptest_config(cases(24))]
     #[test]
-    fn a_copy_is_what_a_naive_walk_finds_in_its_source_also_the_second_time(
+    fn cp_copies_what_a_naive_walk_finds_and_again(
         entries in proptest::collection::vec((0..12_u8, 0..7_usize, 0..70_000_usize, 0..0o1000_u32), 0..30),
     ) {
         let place = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn many(place: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_stopped_copy_goes_on_with_what_is_missing_and_takes_nothing_else_for_its_own() {
+fn cp_that_was_stopped_goes_on_with_what_is_missing() {
     let options = CpOptions::default();
     let stopped = || {
         let place = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn a_stopped_copy_goes_on_with_what_is_missing_and_takes_nothing_else_for_its_ow
 }
 
 #[test]
-fn a_directory_that_becomes_a_link_meanwhile_is_not_followed() {
+fn cp_does_not_follow_a_directory_that_becomes_a_link() {
     for exists in [false, true] {
         let place = tempfile::tempdir().unwrap();
         let (from, into) = (many(place.path()), place.path().join("into"));
@@ -194,7 +194,7 @@ fn a_directory_that_becomes_a_link_meanwhile_is_not_followed() {
 }
 
 #[test]
-fn a_file_that_changes_all_the_time_is_told() {
+fn cp_tells_a_file_that_changes_all_the_time() {
     for is_growing in [false, true] {
         let place = tempfile::tempdir().unwrap();
         let (from, to) = (place.path().join("from"), place.path().join("to"));
@@ -224,7 +224,7 @@ fn a_file_that_changes_all_the_time_is_told() {
 }
 
 #[test]
-fn a_tree_is_not_copied_into_itself_nor_a_file_over_itself() {
+fn cp_refuses_a_tree_into_itself_and_a_file_over_itself() {
     let place = tempfile::tempdir().unwrap();
     let from = many(place.path());
     fs::hard_link(from.join("d0/0"), place.path().join("same")).unwrap();
@@ -250,7 +250,7 @@ fn staged(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_new_tree_has_its_name_only_when_it_is_complete() {
+fn cp_names_a_new_tree_only_when_it_is_complete() {
     let place = tempfile::tempdir().unwrap();
     let (from, into) = many_and_into(place.path());
     let there = into.clone();
@@ -279,7 +279,7 @@ fn left_in(from: &Path, into: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_somebody_else_made_it() {
+fn cp_takes_up_what_a_kill_left_without_incomplete_files() {
     let place = tempfile::tempdir().unwrap();
     let (from, into) = many_and_into(place.path());
     let taken = into.join("from");
@@ -331,7 +331,7 @@ fn journal_of(directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn an_interrupted_copy_does_not_go_on_with_another_directory_of_that_name() {
+fn cp_does_not_go_on_with_another_directory_of_that_name() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (many(place.path()), place.path().join("to"));
     interrupted(&from, &to);
@@ -370,7 +370,7 @@ fn alike(top: &Path, byte: u8) {
 }
 
 #[test]
-fn an_interrupted_copy_takes_over_no_file_that_came_from_elsewhere() {
+fn cp_takes_over_no_file_that_came_from_elsewhere() {
     use FollowedLinks::{All, Named};
     let mut wrong = Vec::new();
     for (case, followed) in [
@@ -445,7 +445,7 @@ fn an_interrupted_copy_takes_over_no_file_that_came_from_elsewhere() {
 }
 
 #[test]
-fn a_staged_tree_whose_journal_is_gone_is_told_and_not_mixed_with_another_copy() {
+fn cp_tells_a_staged_tree_whose_journal_is_gone() {
     let place = tempfile::tempdir().unwrap();
     let (from, into) = many_and_into(place.path());
     let taken = into.join("from");
@@ -462,7 +462,7 @@ fn a_staged_tree_whose_journal_is_gone_is_told_and_not_mixed_with_another_copy()
 }
 
 #[test]
-fn files_that_are_not_copied_are_not_left_in_the_page_cache() {
+fn cp_leaves_no_skipped_file_in_the_page_cache() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     fs::create_dir(&from).unwrap();
@@ -504,7 +504,7 @@ fn files_that_are_not_copied_are_not_left_in_the_page_cache() {
 }
 
 #[test]
-fn a_journal_that_is_no_text_counts_for_nothing() {
+fn cp_ignores_a_journal_that_is_no_text() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (many(place.path()), place.path().join("to"));
     interrupted(&from, &to);
@@ -515,7 +515,7 @@ fn a_journal_that_is_no_text_counts_for_nothing() {
 }
 
 #[test]
-fn further_names_are_linked_to_copies_of_an_interrupted_copy_that_stay() {
+fn cp_links_further_names_to_copies_that_stay() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (many(place.path()), place.path().join("to"));
     for number in 0..50 {
@@ -549,7 +549,7 @@ fn inode(path: &Path) -> u64 {
 }
 
 #[test]
-fn sources_that_are_apart_get_files_of_their_own_where_the_target_has_one_with_their_names() {
+fn cp_separates_sources_where_the_target_has_one_file() {
     for same in [Sameness::Bytes, Sameness::Time] {
         for linked in [&[][..], &[("a", "b"), ("c", "d")], &[("a", "c"), ("b", "d")]] {
             let place = tempfile::tempdir().unwrap();
@@ -580,7 +580,7 @@ fn sources_that_are_apart_get_files_of_their_own_where_the_target_has_one_with_t
 }
 
 #[test]
-fn names_that_a_kill_left_apart_become_names_of_one_file_or_are_told() {
+fn cp_joins_names_that_a_kill_left_apart_or_tells() {
     let apart = [("x/a", "bytes"), ("y/b", "bytes")];
     for (existing, left, names, not_preserved) in [
         (Existing::ReplacedIfOlder, &apart[..], 2, 0),
@@ -624,7 +624,7 @@ fn names_that_a_kill_left_apart_become_names_of_one_file_or_are_told() {
 }
 
 #[test]
-fn a_missing_name_of_a_link_or_fifo_becomes_one_of_what_is_kept_if_that_is_equal() {
+fn cp_joins_a_missing_name_of_a_link_or_fifo_if_equal() {
     for (is_equal, names) in [(true, 2), (false, 1)] {
         let place = tempfile::tempdir().unwrap();
         let (from, to) = (place.path().join("from"), place.path().join("to"));
@@ -654,7 +654,7 @@ fn a_missing_name_of_a_link_or_fifo_becomes_one_of_what_is_kept_if_that_is_equal
 }
 
 #[test]
-fn a_directory_that_is_complete_keeps_its_time_when_a_name_in_it_is_linked_to_a_file_that_stays() {
+fn cp_keeps_the_time_of_a_complete_directory_it_links_into() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     write_old(&from.join("x/a"), b"bytes", 0o640);
@@ -677,7 +677,7 @@ fn a_directory_that_is_complete_keeps_its_time_when_a_name_in_it_is_linked_to_a_
 }
 
 #[test]
-fn equal_links_and_fifos_stay_and_get_attributes_if_copies_are_compared() {
+fn cp_gives_equal_links_and_fifos_attributes_if_compared() {
     for same in [Sameness::Bytes, Sameness::Time] {
         let place = tempfile::tempdir().unwrap();
         let (from, to) = (place.path().join("from"), place.path().join("to"));
@@ -707,7 +707,7 @@ fn equal_links_and_fifos_stay_and_get_attributes_if_copies_are_compared() {
 }
 
 #[test]
-fn an_older_file_is_not_taken_for_a_copy_because_another_name_of_it_was_replaced() {
+fn cp_takes_no_older_file_for_a_copy_by_another_name() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     for directory in [&from, &to] {
@@ -796,7 +796,7 @@ impl CpWatch for Slow {
 }
 
 #[test]
-fn what_there_is_to_copy_is_found_out_meanwhile() {
+fn cp_finds_out_meanwhile_what_there_is_to_copy() {
     let place = tempfile::tempdir().unwrap();
     let from = many(place.path());
     fs::hard_link(from.join("d0/0"), from.join("d1/1")).unwrap();
@@ -807,7 +807,7 @@ fn what_there_is_to_copy_is_found_out_meanwhile() {
 }
 
 #[test]
-fn a_target_that_is_too_small_is_told_before_it_is_full() {
+fn cp_tells_a_target_that_is_too_small_before_it_is_full() {
     let (place, small) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let Some(_mounted) = Mounted::tmpfs(small.path().to_owned(), "size=8m") else {
         return;
@@ -833,7 +833,7 @@ fn a_target_that_is_too_small_is_told_before_it_is_full() {
 }
 
 #[test]
-fn what_the_target_has_with_the_same_bytes_or_time_is_not_copied_again() {
+fn cp_skips_what_the_target_has_by_bytes_or_time() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     for (same, copied) in [
@@ -904,7 +904,7 @@ impl CpWatch for StopAt {
 }
 
 #[test]
-fn a_large_file_goes_on_from_its_last_piece_unless_its_source_changed() {
+fn cp_goes_on_in_a_large_file_unless_its_source_changed() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     let mut bytes = vec![0; 160 << 20];
@@ -984,7 +984,7 @@ fn a_large_file_goes_on_from_its_last_piece_unless_its_source_changed() {
 type Case<'a> = (&'static str, &'a dyn Fn(&Path));
 
 #[test]
-fn an_entry_has_a_temporary_name_until_it_is_complete_and_is_none_that_another_process_put_there() {
+fn cp_temporary_name_is_none_that_others_put_there() {
     let place = tempfile::tempdir().unwrap();
     let (options, stop) = (CpOptions::default(), Stop::default());
     let copying = Copying::new(&options, &stop, &());

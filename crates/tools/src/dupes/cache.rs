@@ -336,7 +336,7 @@ mod tests {
 
     /// A file keeps a row through all its changes, as long as searches find it.
     #[test]
-    fn digests_of_changed_files_take_the_place_of_old_ones_and_files_that_are_gone_are_dropped() {
+    fn dupes_cache_replaces_changed_and_drops_gone_files() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("cache");
         // All files are on one file system.

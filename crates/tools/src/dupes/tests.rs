@@ -146,7 +146,7 @@ fn write(path: &Path, content: &Content) {
 proptest! {
     #![proptest_config(cases(48))]
     #[test]
-    fn what_is_found_is_what_reading_everything_finds(
+    fn dupes_are_what_reading_everything_finds(
         contents in proptest::collection::vec((content(), 0..4_u8, any::<bool>()), 0..24),
         min_bytes in 0..2_u64,
         is_paranoid: bool,
@@ -193,7 +193,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(64))]
     #[test]
-    fn groups_are_of_like_names_where_that_is_asked_for_and_only_like_files_are_read(
+    fn dupes_by_name_are_grouped_and_read_only_where_names_agree(
         planted in proptest::collection::vec((0..6_usize, 0..3_usize, prop::option::weighted(0.3, 0..6_usize)), 0..24),
         is_cached: bool,
     ) {
@@ -250,7 +250,7 @@ proptest! {
 }
 
 #[test]
-fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_bytes() {
+fn dupes_of_more_files_than_can_be_open_are_found() {
     let place = tempfile::tempdir().unwrap();
     let write = |length: usize| {
         for number in 0..300_u32 {
@@ -280,7 +280,7 @@ fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_byt
 }
 
 #[test]
-fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
+fn dupes_by_one_for_many_stay_a_group_when_that_one_changes() {
     let place = tempfile::tempdir().unwrap();
     let names: Vec<PathBuf> = (0..12).map(|number| place.path().join(number.to_string())).collect();
     let first_names = |group: EqualFiles| group.files.into_iter().map(|file| file.names[0].path.clone()).collect();
@@ -308,7 +308,7 @@ fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
 }
 
 #[test]
-fn holes_that_were_not_in_memory_do_not_stay_there() {
+fn dupes_leave_no_hole_in_memory_that_was_not_there() {
     let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     // Small ones, of which all is read at once, and larger ones; some have data in the end.
     for (number, bytes) in [8_192_u64, 16_384, 20_000, 300_000].into_iter().enumerate() {
@@ -361,7 +361,7 @@ type Planted = (usize, Option<usize>, usize, usize, bool);
 proptest! {
     #![proptest_config(cases(64))]
     #[test]
-    fn equal_directories_are_told_once_and_nothing_that_is_equal_is_lost(
+    fn dupes_directories_are_told_once_and_nothing_is_lost(
         planted in proptest::collection::vec((0..4_usize, prop::option::of(0..2_usize), 0..2_usize, 0..3_usize, prop::bool::weighted(0.1)), 1..24),
     ) {
         let planted: Vec<Planted> = planted;
@@ -436,7 +436,7 @@ fn contents_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 proptest! {
     #![proptest_config(cases(256))]
     #[test]
-    fn directories_that_others_contain_are_told_and_nothing_is_lost_without_them(
+    fn dupes_contained_directories_lose_nothing_without_them(
         planted in proptest::collection::vec((0..2_usize, prop::collection::vec(0..3_usize, 0..4), 0..3_usize, 0..6_usize), 1..20),
         across in prop::sample::select(vec![Across::Files, Across::Roots, Across::References(1)]),
     ) {
@@ -527,7 +527,7 @@ proptest! {
 }
 
 #[test]
-fn a_directory_is_looked_for_where_its_rarest_file_is() {
+fn dupes_directory_is_looked_for_by_its_rarest_file() {
     let place = planted(&[
         ("one/a/licence", b"licence"),
         ("one/own", b"own 7"),
@@ -548,7 +548,7 @@ fn a_directory_is_looked_for_where_its_rarest_file_is() {
 }
 
 #[test]
-fn of_directories_that_hold_each_other_the_one_that_frees_most_goes_then_the_one_given_last() {
+fn dupes_nested_directories_give_way_by_gain_then_order() {
     for [card, photos] in [["card", "photos"], ["zcard", "photos"]] {
         let place = tempfile::tempdir().unwrap();
         let write = |name: String, number: u8| {
@@ -585,7 +585,7 @@ fn of_directories_that_hold_each_other_the_one_that_frees_most_goes_then_the_one
 }
 
 #[test]
-fn a_named_path_that_leads_elsewhere_by_then_is_a_failure() {
+fn dupes_of_a_named_path_that_leads_elsewhere_is_a_failure() {
     for is_file in [false, true] {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
@@ -631,7 +631,7 @@ fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> F
 }
 
 #[test]
-fn a_directory_of_which_something_is_left_out_equals_no_other() {
+fn dupes_directory_with_an_omission_equals_no_other() {
     let place = planted(&[
         ("a/same", b"same"),
         ("b/same", b"same"),
@@ -653,7 +653,7 @@ fn a_directory_of_which_something_is_left_out_equals_no_other() {
 }
 
 #[test]
-fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
+fn dupes_follow_links_where_asked_and_nothing_twice() {
     let place = planted(&[
         ("tree/below/alone", b"alone"),
         ("tree/a", b"same"),
@@ -684,7 +684,7 @@ fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
 }
 
 #[test]
-fn ignore_files_are_heeded_where_that_is_asked_for() {
+fn dupes_heed_ignore_files_where_asked() {
     let files = ["a", "b/a", "b/c/a", "built/a", "b/built/a"].map(|name| (name, &b"same"[..]));
     let place = planted(
         &[
@@ -718,7 +718,7 @@ fn pairs(place: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() {
+fn dupes_cache_saves_reading_and_is_not_believed_of_changes() {
     let place = tempfile::tempdir().unwrap();
     let cache = place.path().join("cache/dupes.redb");
     let tree = pairs(place.path());
@@ -758,7 +758,7 @@ fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() 
 }
 
 #[test]
-fn a_cache_that_is_damaged_or_none_is_told_and_changes_nothing() {
+fn dupes_cache_that_is_damaged_changes_nothing() {
     let place = tempfile::tempdir().unwrap();
     let (tree, cache) = (pairs(place.path()), place.path().join("digests"));
     let options = options(|options| options.cache = Some(cache.clone()));
@@ -818,7 +818,7 @@ fn a_cache_that_is_damaged_or_none_is_told_and_changes_nothing() {
 }
 
 #[test]
-fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
+fn dupes_cache_without_space_lets_the_search_go_on() {
     let place = tempfile::tempdir().unwrap();
     let [tree, full] = ["tree", "full"].map(|name| place.path().join(name));
     fs::create_dir(&tree).unwrap();
@@ -843,7 +843,7 @@ fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
 }
 
 #[test]
-fn digests_of_files_whose_changes_do_not_show_are_neither_kept_nor_trusted() {
+fn dupes_cache_omits_files_whose_changes_do_not_show() {
     let place = tempfile::tempdir().unwrap();
     let (tree, mounted) = (pairs(place.path()), place.path().join("mounted"));
     fs::create_dir(&mounted).unwrap();
@@ -868,7 +868,7 @@ fn digests_of_files_whose_changes_do_not_show_are_neither_kept_nor_trusted() {
 }
 
 #[test]
-fn a_file_whose_beginning_is_known_by_its_digest_leaves_the_page_cache_when_it_was_read() {
+fn dupes_by_a_known_digest_leave_the_page_cache() {
     let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let tree = place.path().join("tree");
     fs::create_dir(&tree).unwrap();
@@ -906,7 +906,7 @@ fn listed_below(root: &Path) -> Files {
 }
 
 #[test]
-fn files_that_begin_alike_and_differ_are_read_a_few_times_at_most_to_compare_their_bytes() {
+fn dupes_that_begin_alike_are_read_a_few_times_at_most() {
     const FILES: u64 = 600;
     let place = tempfile::tempdir().unwrap();
     for number in 0..FILES {
@@ -927,7 +927,7 @@ fn files_that_begin_alike_and_differ_are_read_a_few_times_at_most_to_compare_the
 }
 
 #[test]
-fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
+fn dupes_by_bytes_end_when_stopped() {
     let place = tempfile::tempdir().unwrap();
     for number in 0..3_000 {
         fs::write(place.path().join(number.to_string()), "same").unwrap();
@@ -961,7 +961,7 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
 }
 
 #[test]
-fn a_name_that_is_met_twice_or_is_a_symbolic_link_is_no_other_hard_link() {
+fn dupes_name_met_twice_or_symbolic_is_no_hard_link() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);
     for directory in ["here", "elsewhere"] {
@@ -988,7 +988,7 @@ fn a_name_that_is_met_twice_or_is_a_symbolic_link_is_no_other_hard_link() {
 }
 
 #[test]
-fn references_and_their_directories_are_neither_duplicates_nor_space_to_gain() {
+fn dupes_references_are_neither_duplicates_nor_gain() {
     let bytes = vec![7; 100_000];
     let found = |place: &Path, with_directories| {
         let options = options(|options| {
@@ -1021,7 +1021,7 @@ fn references_and_their_directories_are_neither_duplicates_nor_space_to_gain() {
 }
 
 #[test]
-fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
+fn dupes_gain_of_directories_is_what_is_free_without_them() {
     let place = tempfile::tempdir().unwrap();
     for number in 0..10 {
         let path = |name: &str| place.path().join(number.to_string()).join(name);
@@ -1045,7 +1045,7 @@ fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
 }
 
 #[test]
-fn whatever_a_file_has_become_since_it_was_listed_is_told() {
+fn dupes_tell_what_a_file_became_since_it_was_listed() {
     let place =
         planted(&["gone", "link", "replaced", "socket", "truncated", "written"].map(|name| (name, &b"same"[..])));
     let path = |name: &str| place.path().join(name);
@@ -1087,7 +1087,7 @@ fn whatever_a_file_has_become_since_it_was_listed_is_told() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_digest_is_kept_of_what_is_written_back_so_that_later_writes_change_times() {
+fn dupes_digest_waits_for_writeback_so_that_times_change() {
     let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let tree = place.path().join("tree");
     fs::create_dir(&tree).unwrap();
@@ -1113,9 +1113,9 @@ const ALONE: &str = "SEEKLESS_TEST_MEMORY";
 
 #[test]
 #[cfg(target_os = "linux")]
-fn ten_million_files_take_less_than_150_bytes_each() {
+fn dupes_of_ten_million_files_take_150_bytes_each_at_most() {
     if std::env::var_os(ALONE).is_none() {
-        let name = "dupes::tests::ten_million_files_take_less_than_150_bytes_each";
+        let name = "dupes::tests::dupes_of_ten_million_files_take_150_bytes_each_at_most";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         let ended = child.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
@@ -1155,7 +1155,7 @@ fn ten_million_files_take_less_than_150_bytes_each() {
 }
 
 #[test]
-fn many_pairs_of_large_files_are_compared_without_waiting_for_themselves() {
+fn dupes_compare_many_large_pairs_without_waiting() {
     let place = tempfile::tempdir().unwrap();
     for number in 0..40_u64 {
         for name in ["a", "b"] {

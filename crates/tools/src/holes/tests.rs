@@ -104,7 +104,7 @@ fn make(path: &Path, pieces: &[(u8, u64)], tail: u64) -> Vec<u8> {
 }
 
 #[test]
-fn digging_that_is_stopped_ends_without_an_error_and_drops_no_data_from_memory() {
+fn holes_dig_that_is_stopped_is_no_error_and_keeps_the_cache() {
     const MIB: usize = 1 << 20;
     for directory in with_holes() {
         let path = directory.path().join("file");
@@ -149,7 +149,7 @@ impl Watch for DyingAt {
 }
 
 #[test]
-fn after_a_death_before_any_step_no_byte_has_changed_but_those_that_were_to_be_punched() {
+fn holes_change_nothing_else_after_a_death_at_any_step() {
     type Job<'a> = &'a dyn Fn(&HeldFile<'_>) -> bool;
     const PUNCHED: std::ops::Range<usize> = 3000..20_000;
     let how = Dig {
@@ -193,7 +193,7 @@ proptest! {
     #![proptest_config(cases(40))]
 
     #[test]
-    fn digging_keeps_every_byte_and_leaves_no_block_of_zeros(
+    fn holes_dig_keeps_bytes_and_leaves_no_block_of_zeros(
         pieces in proptest::collection::vec((0_u8..3, 1_u64..40), 0..12),
         tail in 0_u64..4096,
         verify: bool,
@@ -246,7 +246,7 @@ proptest! {
     }
 
     #[test]
-    fn punching_makes_zeros_of_the_range_and_of_nothing_else(offset in 0_u64..200_000, length in 1_u64..300_000) {
+    fn holes_punch_makes_zeros_of_the_range_only(offset in 0_u64..200_000, length in 1_u64..300_000) {
         for directory in with_holes() {
             let path = directory.path().join("file");
             let mut bytes = make(&path, &[(0, 48)], 17);
@@ -266,7 +266,7 @@ proptest! {
 }
 
 #[test]
-fn data_in_a_range_is_counted_and_a_file_that_changed_since_is_left_alone() {
+fn holes_punch_counts_data_and_leaves_changed_files_alone() {
     for directory in with_holes() {
         let path = directory.path().join("file");
         // 4 blocks of data, 4 of a hole, 4 of data.
@@ -333,7 +333,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_mode_and_times_that_another_sets_while_a_file_is_dug_stay() {
+fn holes_keep_a_mode_and_times_that_others_set_meanwhile() {
     // Only digging by root keeps a file's set-user-ID bit.
     let before = if seekless_sys::effective_user() == 0 {
         0o4755
@@ -369,7 +369,7 @@ fn set_modified(path: &Path, seconds: i64) {
 }
 
 #[test]
-fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
+fn holes_restore_times_unless_others_changed_the_mode() {
     for directory in with_holes() {
         for (wanted, is_restored) in [(0o644, true), (0o600, false)] {
             let path = directory.path().join("file");
@@ -394,7 +394,7 @@ fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
 }
 
 #[test]
-fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
+fn holes_leave_a_file_with_capabilities_alone() {
     // CAP_NET_RAW, permitted and effective: `struct vfs_cap_data` of linux/capability.h.
     let value: Vec<u8> = [0x0200_0001_u32, 1 << 13, 0, 0, 0].map(u32::to_le_bytes).concat();
     let name = c"security.capability";
@@ -428,7 +428,7 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
 }
 
 #[test]
-fn neighbours_are_one_hole_short_ones_may_be_left_and_a_file_in_use_is_left_alone_and_its_user_named() {
+fn holes_join_neighbours_and_name_the_user_of_a_busy_file() {
     let directory = tempfile::tempdir().unwrap();
     if !has_holes(directory.path()) {
         return;
@@ -485,7 +485,7 @@ impl Watch for Punching<'_> {
 }
 
 #[test]
-fn an_update_and_a_job_here_refuse_each_others_file() {
+fn holes_and_updates_refuse_each_others_file() {
     let mut batch = Batch::new();
     batch.push(10, b"updated").unwrap();
     batch.push(5000, b"updated").unwrap();
@@ -514,7 +514,7 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
 }
 
 #[test]
-fn each_file_of_a_directory_is_met_once() {
+fn holes_meet_each_file_of_a_directory_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     fs::write(path("one"), b"bytes").unwrap();
@@ -554,7 +554,7 @@ fn listed(selection: &Selection) -> Vec<PathBuf> {
 }
 
 #[test]
-fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first() {
+fn holes_tell_files_in_the_order_of_the_list() {
     let directory = tempfile::tempdir().unwrap();
     // Somewhere between the large ones are more small ones than are processed at a time.
     let selection = small_and_large(directory.path(), long_or(10_000, 1_200));
@@ -575,7 +575,7 @@ fn files_are_told_in_the_order_in_which_they_are_listed_whichever_is_done_first(
 }
 
 #[test]
-fn what_was_done_before_a_stop_is_told_and_nothing_is_done_behind_it_or_once_nobody_listens() {
+fn holes_stop_tells_what_was_done_and_does_no_more() {
     for listens in [true, false] {
         let directory = tempfile::tempdir().unwrap();
         let selection = small_and_large(directory.path(), 50);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_say_their_bytes_in_three_ways_and_marks_of_the_encoding_are_skipped_or_told() {
+    fn update_lines_say_their_bytes_in_three_ways() {
         let text = br#"{"offset": 4000, "hex": "00fF"}
 
 {"base64": "aGk=", "offset": 10}
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binary_form_is_read_and_refused_where_it_ends_within_an_update() {
+    fn update_binary_form_is_refused_if_it_ends_within_an_update() {
         let updates = vec![(3, b"abc".to_vec()), (100, b"d".to_vec())];
         let bytes = binary(&updates);
         assert_eq!(read(&bytes), Ok(updates));

@@ -322,7 +322,7 @@ mod tests {
     use crate::walk::{Filter, Selection};
 
     #[test]
-    fn a_file_with_another_inode_number_is_another_only_where_numbers_identify_files() {
+    fn walk_inode_numbers_tell_files_apart_where_trusted() {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("file"), "content").unwrap();
         let selection = Selection::new([place.path()], true);

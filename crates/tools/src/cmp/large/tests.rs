@@ -22,7 +22,7 @@ fn text(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn lines_are_counted_on_the_way_where_memory_holds_no_second_reading() {
+fn large_cmp_counts_lines_without_a_second_reading() {
     let directory = tempfile::tempdir().unwrap();
     let names = ["one", "other"].map(|name| directory.path().join(name));
     let bytes = REREAD_BYTES as usize + 4_000_000;
@@ -68,7 +68,7 @@ fn lines_are_counted_on_the_way_where_memory_holds_no_second_reading() {
 }
 
 #[test]
-fn short_files_do_not_ask_for_memory() {
+fn large_cmp_of_short_files_asks_for_no_memory() {
     let directory = tempfile::tempdir().unwrap();
     let name = directory.path().join("one");
     fs::write(&name, text(200_000)).unwrap();

@@ -87,7 +87,7 @@ fn filled(root: &Path) {
 }
 
 #[test]
-fn a_catalogue_has_each_name_with_what_reading_the_file_tells() {
+fn catalogue_has_each_name_with_what_reading_tells() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("files");
     filled(&root);
@@ -129,7 +129,7 @@ fn a_catalogue_has_each_name_with_what_reading_the_file_tells() {
 }
 
 #[test]
-fn only_what_changed_is_read_again_and_what_just_changed_is_not_trusted() {
+fn catalogue_reads_again_what_changed_and_trusts_no_new_change() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("files");
     filled(&root);
@@ -163,7 +163,7 @@ fn only_what_changed_is_read_again_and_what_just_changed_is_not_trusted() {
 }
 
 #[test]
-fn a_stopped_run_leaves_the_older_catalogue_and_a_journal_from_which_the_next_goes_on() {
+fn catalogue_of_a_stopped_run_stays_and_the_next_goes_on() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("files");
     filled(&root);
@@ -197,7 +197,7 @@ fn a_stopped_run_leaves_the_older_catalogue_and_a_journal_from_which_the_next_go
 }
 
 #[test]
-fn what_is_no_catalogue_is_neither_written_over_nor_read() {
+fn catalogue_that_is_none_is_neither_written_nor_read() {
     let place = tempfile::tempdir().unwrap();
     filled(&place.path().join("files"));
     let catalogue_of = |output: &Path| catalogue(&place.path().join("files"), output, &CatalogueOptions::default());
@@ -245,7 +245,7 @@ fn found_elsewhere(root: &Path, catalogue: PathBuf) -> CatalogueMatches {
 }
 
 #[test]
-fn files_that_a_catalogue_has_are_found_by_their_digests() {
+fn catalogue_finds_files_by_digests() {
     let place = tempfile::tempdir().unwrap();
     let [there, here] = ["there", "here"].map(|name| place.path().join(name));
     filled(&there);
@@ -294,7 +294,7 @@ fn files_that_a_catalogue_has_are_found_by_their_digests() {
 
 /// A file here that has many names may not hide that another one is there, too.
 #[test]
-fn of_many_names_there_ten_are_told_and_the_others_counted() {
+fn catalogue_tells_ten_of_many_names_and_counts_others() {
     let place = tempfile::tempdir().unwrap();
     let [there, here] = ["there", "here"].map(|name| place.path().join(name));
     for directory in [&there, &here] {
@@ -321,7 +321,7 @@ fn of_many_names_there_ten_are_told_and_the_others_counted() {
 
 /// On btrfs, files of two subvolumes have the same inode numbers.
 #[test]
-fn digests_are_used_again_when_the_drive_has_another_device_number() {
+fn catalogue_digests_outlive_the_device_number() {
     for kind in ["ext4", "btrfs"] {
         let place = tempfile::tempdir().unwrap();
         let [image, disk, output] = ["image", "disk", "catalogue"].map(|name| place.path().join(name));

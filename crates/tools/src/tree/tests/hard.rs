@@ -42,7 +42,7 @@ fn nest(root: &Path, name: &CString, levels: usize) -> OwnedFd {
 }
 
 #[test]
-fn trees_may_be_deeper_than_a_path_may_be_long() {
+fn tree_may_be_deeper_than_a_path_may_be_long() {
     let (_all, one, other) = pair();
     let name = CString::new("n".repeat(200)).unwrap();
     let levels = 60;
@@ -62,7 +62,7 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
 }
 
 #[test]
-fn a_directory_may_have_a_hundred_thousand_entries() {
+fn tree_may_have_a_hundred_thousand_entries() {
     let entries = long_or(100_000, 10_000);
     // In memory, if a file system is there, because that is quick.
     let all = tempfile::tempdir_in("/dev/shm")
@@ -87,7 +87,7 @@ fn a_directory_may_have_a_hundred_thousand_entries() {
 }
 
 #[test]
-fn links_are_not_followed_but_for_the_roots() {
+fn tree_follows_no_links_but_roots() {
     let (all, one, other) = pair();
     symlink("..", one.join("circle")).unwrap();
     symlink("..", other.join("circle")).unwrap();
@@ -102,7 +102,7 @@ fn links_are_not_followed_but_for_the_roots() {
 }
 
 #[test]
-fn what_is_no_file_is_never_opened_and_differs_from_all_but_itself() {
+fn tree_never_opens_what_is_no_file() {
     let (_all, one, other) = pair();
     for root in [&one, &other] {
         let _ = UnixListener::bind(root.join("socket")).unwrap();
@@ -124,7 +124,7 @@ fn what_is_no_file_is_never_opened_and_differs_from_all_but_itself() {
 }
 
 #[test]
-fn devices_differ_and_their_numbers_are_told_if_they_do() {
+fn tree_tells_numbers_of_devices_that_differ() {
     let (_all, one, other) = pair();
     let make = |root: &Path, name: &str, minor| {
         let number = rustix::fs::makedev(1, minor);
@@ -151,7 +151,7 @@ fn devices_differ_and_their_numbers_are_told_if_they_do() {
 }
 
 #[test]
-fn one_file_or_directory_on_both_sides_is_equal_unread() {
+fn tree_is_equal_to_itself_unread() {
     let (_all, one, other) = pair();
     fs::write(one.join("file"), b"bytes").unwrap();
     fs::hard_link(one.join("file"), other.join("file")).unwrap();
@@ -168,7 +168,7 @@ fn one_file_or_directory_on_both_sides_is_equal_unread() {
 }
 
 #[test]
-fn extended_attributes_are_metadata() {
+fn tree_metadata_includes_extended_attributes() {
     let (_all, one, other) = pair();
     for root in [&one, &other] {
         fs::write(root.join("file"), b"bytes").unwrap();
@@ -240,7 +240,7 @@ fn set_len(path: &Path, bytes: u64) {
 }
 
 #[test]
-fn files_that_change_meanwhile_are_named_and_those_that_vanish_or_become_something_else_are_failures() {
+fn tree_names_files_that_change_and_fails_those_that_vanish() {
     let large = LARGE_BYTES as usize + 5000;
     for bytes in [1000, 200_000, large] {
         for (word, change) in [("shrank", bytes as u64 / 2), ("grew", bytes as u64 * 2)] {
@@ -293,7 +293,7 @@ fn files_that_change_meanwhile_are_named_and_those_that_vanish_or_become_somethi
 }
 
 #[test]
-fn bytes_are_counted_up_to_the_first_difference_and_large_files_differ_at_the_exact_byte() {
+fn tree_counts_bytes_up_to_the_exact_first_difference() {
     let (_all, one, other) = pair();
     // Beginnings are read together, the rest of each file alone.
     for bytes in [8192, 100_000, 300_000] {
@@ -329,7 +329,7 @@ fn bytes_are_counted_up_to_the_first_difference_and_large_files_differ_at_the_ex
 }
 
 #[test]
-fn a_job_ends_where_its_stop_says_so() {
+fn tree_job_ends_where_its_stop_says_so() {
     let (_all, one, other) = pair();
     for number in 0..30 {
         for root in [&one, &other] {
@@ -344,7 +344,7 @@ fn a_job_ends_where_its_stop_says_so() {
 }
 
 #[test]
-fn files_of_one_size_are_counted_by_pairs() {
+fn tree_counts_files_of_one_size_by_pairs() {
     let (_all, one, other) = pair();
     let write = |name: &str, bytes: usize, first: u8| {
         let mut contents = vec![1; bytes];

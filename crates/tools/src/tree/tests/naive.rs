@@ -173,7 +173,7 @@ fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions<'_>, found
     }
 }
 
-/// Whether the patterns that [`random_trees_differ_where_a_naive_walk_says`] excludes match a name.
+/// Whether the patterns that [`tree_differs_where_a_naive_walk_says`] excludes match a name.
 fn is_excluded(name: &[u8], options: TreeOptions<'_>) -> bool {
     options.exclude.is_some() && (name == b"a" || name.ends_with(b".b"))
 }
@@ -202,7 +202,7 @@ proptest! {
     #![proptest_config(cases(96))]
 
     #[test]
-    fn random_trees_differ_where_a_naive_walk_says(
+    fn tree_differs_where_a_naive_walk_says(
         one in directory(),
         other in directory(),
         metadata: bool,
@@ -232,7 +232,7 @@ proptest! {
 
     /// By a plan that lists 8 entries at a time.
     #[test]
-    fn directories_that_are_listed_in_parts_differ_where_a_naive_walk_says(
+    fn tree_listed_in_parts_differs_where_a_naive_walk_says(
         nodes in prop::collection::vec((0..6_u8, any::<u8>()), 0..60),
     ) {
         let all = tempfile::tempdir().unwrap();
