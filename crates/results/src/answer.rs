@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_names_the_method_its_gain_over_the_plain_loop_and_what_it_rests_on_also_a_simulated_disk() {
+    fn answer_names_method_gain_and_what_it_rests_on() {
         let found = answer(&[("read/sync,block=128K", 2.0), ("read/sync,direct,block=4M", 1.0)], 8);
         assert_eq!(
             (found.question.as_str(), found.is_decided()),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_decided_has_the_leader_and_what_has_no_method_says_why() {
+    fn answer_undecided_has_the_leader_or_says_why_none() {
         let found = answer(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 3);
         let expected = ("mmap (few rounds, one run of 1 s)", false);
         assert_eq!((found.words().as_str(), found.is_decided()), expected);

@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deviation_of_one_size_is_moderated_by_the_others_and_is_part_of_the_bounds() {
+    fn digest_moderates_the_deviation_of_one_size_by_others() {
         let point = |bytes: u64, deviation: f64| CurvePoint {
             bytes,
             seconds: bounds(1.0, 0.1),
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn uncertain_methods_are_shrunk_towards_their_mechanism_and_certain_ones_are_not() {
+    fn digest_shrinks_uncertain_methods_to_their_mechanism() {
         let of = |error: f64| {
             let methods = ["sync,block=16K", "sync,block=128K", "sync,block=1M", "mmap"];
             let effects = [0, 1, 2, 3].map(|at| MethodEffect {

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_or_else_the_file_system_tells_its_kind_and_a_volume_is_what_it_is_made_of() {
+    fn kind_is_of_the_device_or_else_the_file_system() {
         assert_eq!(on("nvme0n1p2", &[], false, Some(false)), DeviceKind::Nvme);
         assert_eq!(on("vda", &[], true, Some(true)), DeviceKind::VirtualDisk);
         assert_eq!(on("sda", &[], true, Some(true)), DeviceKind::VirtualDisk);

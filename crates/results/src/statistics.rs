@@ -193,7 +193,7 @@ mod tests {
     use crate::simulation::Simulation;
 
     #[test]
-    fn a_percentile_is_a_sample_the_median_is_in_the_middle_and_the_deviation_that_of_a_sample() {
+    fn statistics_percentile_median_and_deviation() {
         let samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         assert_eq!(percentile(&samples, 95), Some(95.0));
         assert_eq!(percentile(&[2.0, 1.0], 95), Some(2.0));
@@ -219,8 +219,7 @@ mod tests {
     /// Ranks of the sign test as tabulated, for example in Conover, "Practical Nonparametric Statistics"; coverages from
     /// exact fractions: 1 - 2/64, 1 - 2/128, 1 - 2/256, 1 - 20/512, 1 - 22/1024, 1 - 158/4096, 1 - 43400/1048576.
     #[test]
-    fn ranks_and_coverages_are_those_of_the_sign_test_and_of_wilcoxon_and_near_the_normal_one_for_thousands_of_samples()
-    {
+    fn statistics_ranks_are_those_of_sign_test_and_wilcoxon() {
         let exact = [
             (6, 1, 0.968_75),
             (7, 1, 0.984_375),
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn below_six_samples_the_range_stands_without_a_coverage_also_of_an_unpaired_ratio() {
+    fn statistics_below_six_samples_give_the_range_only() {
         let samples = [3.0, 1.0, 2.0, 9.0, 4.0, 5.0];
         for (count, median, coverage) in [(5, 3.0, None), (6, 3.5, Some(0.968_75))] {
             let expected = Interval {
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_ratios_covers_as_it_says_and_is_narrower_than_that_of_the_sign_test() {
+    fn statistics_ratio_interval_covers_as_it_says() {
         let mut simulation = Simulation::new(5);
         let (runs, mut covered, mut narrower) = (2_000, 0, 0);
         for _ in 0..runs {

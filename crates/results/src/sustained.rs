@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn several_levels_are_told_and_so_is_a_slower_end_that_is_too_short_for_one() {
+    fn sustained_tells_several_levels_and_a_short_slower_end() {
         let sentence = of(&written(at(&[(80, 2000.0), (80, 800.0), (96, 100.0)]), 0.05, 1)).sentence();
         let is_told =
             sentence.contains("for the first 40.0 GiB, then") && sentence.contains("(40 %) up to 80.0 GiB, then 10");

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn other_devices_kernels_sizes_and_models_of_simulated_disks_are_ranked_apart() {
+    fn table_ranks_other_devices_kernels_and_sizes_apart() {
         let [one, mut other, mut third] = [1, 2, 3].map(|seed| run(seed, "a", [0.1, 0.2]));
         other.machine.kernel = "6.12.1".to_owned();
         third.contests[0].size_bytes = 1 << 30;

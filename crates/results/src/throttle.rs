@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_whose_ratio_is_a_power_of_two_are_told_and_rates_that_vary_are_those_of_a_disk() {
+    fn throttle_tells_limits_by_ratios_of_powers_of_two() {
         // 128 MiB/s and 2,000 or 2,048 requests per second.
         for (of_requests, is_told) in [(1000.0 / 2048.0, true), (0.5, false)] {
             let found = throttled(&run(0.5, of_requests));

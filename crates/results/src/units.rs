@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_thousands_are_set_apart_and_times_have_the_unit_that_suits_them() {
+    fn units_have_three_digits_and_times_a_suitable_unit() {
         assert_eq!(rate(1.0696e9), "1.07 GB/s");
         assert_eq!(rate(42.42e6), "42.4 MB/s");
         assert_eq!(rate(999.0e3), "999 kB/s");

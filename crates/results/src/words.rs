@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_directory_is_named_with_its_files_and_told_in_times() {
+    fn words_name_an_existing_directory_with_its_files() {
         let mut contest = crate::simulation::run(&[("command/cat", 1.0)], 1).contests.remove(0);
         (contest.tree, contest.files, contest.size_bytes) = (Some("/usr".to_owned()), 131_375, 43_210);
         contest.cold_metadata = true;

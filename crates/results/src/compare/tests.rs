@@ -27,7 +27,7 @@ fn only(first: &Run, second: &Run) -> ContestChange {
 }
 
 #[test]
-fn what_became_faster_slower_or_neither_is_told_apart() {
+fn compare_tells_faster_slower_and_neither_apart() {
     let names = ["read/sync,block=128K", "read/mmap", "read/sync,block=1M"];
     let taking = |seed, seconds: [f64; 3]| {
         let methods: Vec<_> = names.into_iter().zip(seconds).collect();
@@ -65,7 +65,7 @@ fn of_contests(seed: u64, seconds: &[f64], rounds: u32) -> Run {
 }
 
 #[test]
-fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
+fn compare_counts_contests_and_claims_nothing_of_few_rounds() {
     let words = |first: &Run, second: &Run| compare(first, second).unwrap().answer_in_words();
     let before = of_contests(1, &[0.1, 0.1, 0.1], 12);
     let now = of_contests(50, &[0.05, 0.1, 0.06], 12);
@@ -87,7 +87,7 @@ fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
 }
 
 #[test]
-fn the_answer_of_a_contest_of_commands_is_that_of_its_rows() {
+fn compare_of_commands_answers_by_their_rows() {
     let of_commands = |seed, seconds: [f64; 2]| {
         let [one, other] = seconds;
         let mut run = noisy(seed, &[("read/mmap", one), ("read/sync,block=1M", other)], 12);
@@ -116,7 +116,7 @@ fn the_answer_of_a_contest_of_commands_is_that_of_its_rows() {
 }
 
 #[test]
-fn equal_runs_of_one_contest_or_of_several_seldom_seem_to_differ() {
+fn compare_of_equal_runs_seldom_shows_a_difference() {
     for seconds in [&[0.1][..], &[0.1, 0.2, 0.1, 0.3]] {
         let runs = 200;
         let differ = (0..runs).filter(|&seed| {
@@ -132,7 +132,7 @@ fn equal_runs_of_one_contest_or_of_several_seldom_seem_to_differ() {
 }
 
 #[test]
-fn few_rounds_show_no_change_whatever_they_are() {
+fn compare_of_few_rounds_shows_no_change() {
     let before = noisy(1, &[("read/mmap", 0.1)], 5);
     let now = noisy(2, &[("read/mmap", 0.9)], 20);
     let contest = only(&before, &now);
@@ -141,7 +141,7 @@ fn few_rounds_show_no_change_whatever_they_are() {
 }
 
 #[test]
-fn a_slower_hour_changes_the_times_and_not_what_stands_beside_the_reference() {
+fn compare_in_a_slower_hour_keeps_what_stands_by_the_reference() {
     let before = noisy(1, &[("read/sync,block=128K", 0.1), ("read/mmap", 0.2)], 12);
     let now = noisy(2, &[("read/sync,block=128K", 0.3), ("read/mmap", 0.6)], 12);
     let contest = only(&before, &now);
@@ -151,7 +151,7 @@ fn a_slower_hour_changes_the_times_and_not_what_stands_beside_the_reference() {
 }
 
 #[test]
-fn what_became_available_is_told_with_the_reason_it_was_not() {
+fn compare_tells_why_what_became_available_was_not() {
     let mut before = noisy(1, &[("read/mmap", 0.1), ("read/sync,dontcache,block=1M", 0.1)], 6);
     before.trials.retain(|trial| trial.entry == 0);
     before.contests[0].entries[1].status = Status::unavailable("not in this kernel");
@@ -168,7 +168,7 @@ fn what_became_available_is_told_with_the_reason_it_was_not() {
 }
 
 #[test]
-fn another_speed_of_the_machine_itself_is_a_caution_and_a_run_beside_itself_changed_nothing() {
+fn compare_cautions_of_another_speed_and_finds_itself_unchanged() {
     let before = seekless_record::from_json(FULL.as_bytes()).unwrap();
     let mut now = before.clone();
     assert_eq!(compare(&before, &now).unwrap().cautions, Vec::<String>::new());
@@ -189,7 +189,7 @@ fn another_speed_of_the_machine_itself_is_a_caution_and_a_run_beside_itself_chan
 }
 
 #[test]
-fn runs_with_nothing_in_common_are_refused_with_what_each_has() {
+fn compare_refuses_runs_with_nothing_in_common() {
     let first = noisy(1, &[("read/mmap", 0.1)], 6);
     let mut second = first.clone();
     second.contests[0].size_bytes = 1 << 20;
@@ -257,7 +257,7 @@ fn processor_time() -> Duration {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn time_grows_as_the_runs_do_whatever_they_have_many_of() {
+fn compare_takes_time_in_proportion_to_its_runs() {
     let few = if crate::is_long() { 1250 } else { 400 };
     for [small, large] in [
         [[few, 1, 1], [8 * few, 1, 1]],

@@ -63,7 +63,7 @@ fn decider_for(run: &Run, groups: Vec<Group>, budget_seconds: u64) -> Decider {
 }
 
 #[test]
-fn rounds_of_all_groups_take_turns_and_the_winners_are_measured_again() {
+fn decider_groups_take_turns_and_winners_are_measured_again() {
     let (mut run, groups) = contests(2, Duration::ZERO);
     let mut decider = Decider::new(&run, groups, Some(2), Duration::ZERO, 1);
     let next = decider.next(&mut run, Duration::ZERO, |_| true);
@@ -79,7 +79,7 @@ fn rounds_of_all_groups_take_turns_and_the_winners_are_measured_again() {
 }
 
 #[test]
-fn a_method_alone_has_the_rounds_that_its_figure_needs_and_no_fresh_ones() {
+fn decider_of_one_method_has_rounds_for_its_figure() {
     let (mut run, groups) = contests(1, Duration::ZERO);
     run.contests[0].entries[1].status = Status::unavailable("not here");
     let mut decider = decider_for(&run, groups, 1000);
@@ -88,7 +88,7 @@ fn a_method_alone_has_the_rounds_that_its_figure_needs_and_no_fresh_ones() {
 }
 
 #[test]
-fn a_sustained_write_has_one_round_and_is_not_resumed_when_that_is_done() {
+fn decider_of_a_sustained_write_has_one_round() {
     for rounds in [None, Some(5)] {
         let (mut run, mut groups) = contests(1, Duration::from_mins(1));
         run.contests[0].sustained = true;
@@ -102,7 +102,7 @@ fn a_sustained_write_has_one_round_and_is_not_resumed_when_that_is_done() {
 }
 
 #[test]
-fn undecided_contests_get_equal_time_and_short_trials_many_rounds() {
+fn decider_gives_undecided_contests_equal_time() {
     let (mut run, groups) = contests(2, Duration::from_secs(30));
     let mut decider = decider_for(&run, groups, 100);
     fastrand::seed(3);
@@ -120,7 +120,7 @@ fn undecided_contests_get_equal_time_and_short_trials_many_rounds() {
 }
 
 #[test]
-fn what_may_no_longer_run_leaves_its_time_to_the_others() {
+fn decider_passes_time_on_from_what_may_no_longer_run() {
     let (mut run, groups) = contests(2, Duration::from_secs(30));
     let mut decider = decider_for(&run, groups, 1000);
     fastrand::seed(3);
@@ -141,7 +141,7 @@ fn what_may_no_longer_run_leaves_its_time_to_the_others() {
 }
 
 #[test]
-fn what_is_beaten_is_dropped_also_by_a_stop_and_a_settled_contest_gets_no_more_rounds() {
+fn decider_drops_what_is_beaten_and_ends_settled_contests() {
     let (mut run, groups) = contests(1, Duration::from_mins(1));
     let mut decider = decider_for(&run, groups, 1000);
     // The reference runs in every round, so the slower one is the other.
@@ -159,7 +159,7 @@ fn what_is_beaten_is_dropped_also_by_a_stop_and_a_settled_contest_gets_no_more_r
 }
 
 #[test]
-fn groups_take_turns_unless_the_budget_is_far_from_enough_then_the_smallest_files_come_first() {
+fn decider_takes_small_files_first_on_a_short_budget() {
     let (run, groups) = contests(2, Duration::from_mins(1));
     let is_one_by_one = |seconds| decider_for(&run, groups.clone(), seconds).one_by_one;
     assert!(!is_one_by_one(60) && is_one_by_one(59));
@@ -172,7 +172,7 @@ fn groups_take_turns_unless_the_budget_is_far_from_enough_then_the_smallest_file
 }
 
 #[test]
-fn one_after_the_other_each_is_decided_before_the_next_and_the_last_waits_for_a_longer_budget() {
+fn decider_in_order_settles_each_before_the_next() {
     let (mut run, groups) = contests(4, Duration::from_secs(40));
     let mut decider = decider_for(&run, groups, 60);
     measure(&mut run, &mut decider, |_, entry| [1.0, 1.5][entry], f64::MAX);
@@ -186,7 +186,7 @@ fn one_after_the_other_each_is_decided_before_the_next_and_the_last_waits_for_a_
 }
 
 #[test]
-fn a_run_that_was_stopped_is_resumed_where_it_was() {
+fn decider_resumes_a_stopped_run_where_it_was() {
     let (mut run, groups) = contests(2, Duration::from_mins(1));
     let mut decider = decider_for(&run, groups, 1000);
     measure(&mut run, &mut decider, |_, entry| [1.0, 1.01][entry], 10.5);
@@ -203,7 +203,7 @@ fn a_run_that_was_stopped_is_resumed_where_it_was() {
 }
 
 #[test]
-fn what_may_not_run_ends_the_run() {
+fn decider_ends_the_run_when_nothing_may_run() {
     for seconds in [1, 1000] {
         let (mut run, groups) = contests(2, Duration::from_mins(1));
         let mut decider = decider_for(&run, groups, seconds);
@@ -214,7 +214,7 @@ fn what_may_not_run_ends_the_run() {
 }
 
 #[test]
-fn commands_alone_are_measured_until_it_is_decided_which_leads_or_that_all_are_equal() {
+fn decider_of_commands_finds_the_leader_or_a_tie() {
     let measured = |seconds: Seconds| {
         let mut run = simulation::run(&[("command/one", 1.0), ("command/other", 1.0)], 0);
         let group = Group {

@@ -14,7 +14,7 @@ pub fn measured(simulation: &mut Simulation, medians: &[f64], rounds: u32, noise
 }
 
 #[test]
-fn the_fit_of_sums_without_noise_is_exact_whatever_rounds_are_missing() {
+fn model_fit_without_noise_is_exact_with_missing_rounds() {
     let mut samples = measured(&mut Simulation::new(1), &[1.0, 1.1, 2.0], 8, 0.0);
     for missing in [0, 3, 5] {
         samples[1].by_round.remove(&missing);
@@ -30,7 +30,7 @@ fn the_fit_of_sums_without_noise_is_exact_whatever_rounds_are_missing() {
 
 /// Equal methods: the variance that is stated is the one that is found, and nothing is slower.
 #[test]
-fn variances_are_what_the_effects_vary_by() {
+fn model_variances_are_what_the_effects_vary_by() {
     let mut simulation = Simulation::new(1);
     for rounds in [3, 6, 12] {
         let (runs, mut stated, mut found, mut slower) = (300, 0.0, 0.0, 0);
@@ -48,7 +48,7 @@ fn variances_are_what_the_effects_vary_by() {
 }
 
 #[test]
-fn a_burst_is_not_the_method_s() {
+fn model_does_not_charge_a_burst_to_the_method() {
     let mut samples = measured(&mut Simulation::new(2), &[1.0; 8], 8, 0.05);
     *samples[3].by_round.get_mut(&4).unwrap() /= 15.0;
     let field = ModelField::of(&samples, |_| true).unwrap();
@@ -57,7 +57,7 @@ fn a_burst_is_not_the_method_s() {
 }
 
 #[test]
-fn what_a_choice_costs_falls_with_rounds_and_rises_with_its_ratio() {
+fn model_cost_falls_with_rounds_and_rises_with_ratio() {
     let cost = |rounds, ratio| {
         let samples = measured(&mut Simulation::new(3), &[1.0, ratio, 1.0, 1.02], rounds, 0.05);
         ModelField::of(&samples, |_| true).unwrap().costs_at_most(1)
@@ -68,7 +68,7 @@ fn what_a_choice_costs_falls_with_rounds_and_rises_with_its_ratio() {
 }
 
 #[test]
-fn one_method_or_one_round_tells_nothing_of_noise_and_panics_nowhere() {
+fn model_of_one_method_or_round_tells_no_noise() {
     let alone = ModelField::of(&measured(&mut Simulation::new(4), &[1.0], 9, 0.1), |_| true).unwrap();
     assert_eq!((alone.leader, alone.costs_at_most(0)), (0, Some(0.0)));
     let once = ModelField::of(&measured(&mut Simulation::new(4), &[1.0, 3.0], 1, 0.1), |_| true).unwrap();
@@ -77,7 +77,7 @@ fn one_method_or_one_round_tells_nothing_of_noise_and_panics_nowhere() {
 }
 
 #[test]
-fn quantiles_are_those_of_the_tables() {
+fn model_quantiles_are_those_of_the_tables() {
     for (probability, normal_deviations, degrees, deviations) in [
         (0.001, 3.090, 10.0, 4.144),
         (0.0001, 3.719, 30.0, 4.234),

@@ -34,7 +34,7 @@ fn sittings_of(run: &Run) -> Sittings {
 }
 
 #[test]
-fn a_method_that_wins_one_hour_and_loses_the_next_is_not_called_the_best() {
+fn pool_calls_no_method_best_that_loses_the_next_hour() {
     let mut simulation = Simulation::new(1);
     let mut hour = |direct, hours| sitting(&mut simulation, [1.0, 1.5, 1.5, direct], hours);
     let runs = [hour(0.6, 0), hour(1.4, 4), hour(1.3, 8)];
@@ -49,7 +49,7 @@ fn a_method_that_wins_one_hour_and_loses_the_next_is_not_called_the_best() {
 }
 
 #[test]
-fn sittings_that_agree_make_a_claim_that_holds() {
+fn pool_of_agreeing_sittings_makes_a_claim_that_holds() {
     let mut simulation = Simulation::new(2);
     let runs: Vec<Run> = (0..4)
         .map(|at| sitting(&mut simulation, [1.0, 1.3, 1.5, 2.0], at * 4))
@@ -67,7 +67,7 @@ fn sittings_that_agree_make_a_claim_that_holds() {
 }
 
 #[test]
-fn one_sitting_says_that_more_are_needed() {
+fn pool_of_one_sitting_says_that_more_are_needed() {
     let run = sitting(&mut Simulation::new(3), [1.0, 1.3, 1.5, 2.0], 0);
     let pooled = pool(&run, &[]);
     let sittings = sittings_of(&pooled);
@@ -80,7 +80,7 @@ fn one_sitting_says_that_more_are_needed() {
 }
 
 #[test]
-fn runs_within_an_hour_are_one_sitting_and_two_documents_of_one_run_count_once() {
+fn pool_counts_an_hour_as_one_sitting_and_a_run_once() {
     let mut simulation = Simulation::new(4);
     let mut run = |hours| sitting(&mut simulation, [1.0, 1.02, 1.5, 2.0], hours);
     let (first, mut again) = (run(0), run(0));
@@ -104,7 +104,7 @@ fn id(run: &mut Run) -> &mut StorageId {
 }
 
 #[test]
-fn what_was_made_otherwise_or_elsewhere_is_left_out() {
+fn pool_leaves_out_what_was_made_otherwise_or_elsewhere() {
     let mut simulation = Simulation::new(5);
     let mut run = |hours| sitting(&mut simulation, [1.0, 1.3, 1.5, 2.0], hours);
     let (own, other) = (run(4), run(0));
@@ -133,7 +133,7 @@ fn what_was_made_otherwise_or_elsewhere_is_left_out() {
 }
 
 #[test]
-fn the_fit_is_exact_without_noise_and_an_old_sitting_counts_less() {
+fn pool_fit_is_exact_and_weighs_old_sittings_less() {
     let effect = |seconds: f64| {
         Some(Effect {
             log_seconds: seconds.ln(),
@@ -165,7 +165,7 @@ fn the_fit_is_exact_without_noise_and_an_old_sitting_counts_less() {
 /// If each sitting deviates by 8 %, the interval for the mean over sittings contains the truth as often as it claims,
 /// and the deviation is found.
 #[test]
-fn intervals_over_sittings_hold_the_truth() {
+fn pool_intervals_hold_the_truth() {
     let mut simulation = Simulation::new(6);
     let (mut held, mut all, mut deviations) = (0, 0, 0.0);
     for _ in 0..100 {
@@ -193,7 +193,7 @@ fn intervals_over_sittings_hold_the_truth() {
 }
 
 #[test]
-fn seconds_and_rates_are_those_of_a_usual_sitting() {
+fn pool_seconds_and_rates_are_those_of_a_usual_sitting() {
     let mut simulation = Simulation::new(9);
     let medians = [0.01, 0.012, 0.02, 0.04];
     let mut run = |hours, times| sitting(&mut simulation, medians.map(|seconds| seconds * times), hours);
@@ -210,7 +210,7 @@ fn seconds_and_rates_are_those_of_a_usual_sitting() {
 }
 
 #[test]
-fn rounds_without_bounds_of_a_damaged_run_do_no_harm() {
+fn pool_takes_no_harm_of_rounds_without_bounds() {
     let mut simulation = Simulation::new(10);
     let mut run = |hours| sitting(&mut simulation, [1.0, 1.3, 1.5, 2.0], hours);
     let (own, mut damaged) = (run(8), [run(0), run(4)]);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_dropped_early_cannot_be_best_for_having_met_the_good_minutes() {
+    fn ranking_takes_no_lucky_dropped_method_for_the_best() {
         // The device is throttled from round 3 on.
         let dropped = samples(&[1.2; 3]);
         let fast = samples(&[1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0]);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_dropped_before_three_rounds_nor_the_reference_ever() {
+    fn ranking_drops_none_before_three_rounds_nor_the_reference() {
         let after = |rounds: usize, reference| {
             let entries = [samples(&vec![1.0; rounds]), samples(&vec![1.75; rounds])];
             clearly_beaten(&entries, &[true, true], reference)

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crossover_is_where_the_winner_is_beaten_at_the_next_size_and_a_tie_is_none() {
+    fn crossover_is_where_the_next_size_beats_the_winner() {
         let run = series([(1.0, 1.2), (1.0, 1.1), (1.2, 1.0), (1.3, 1.0)]);
         let expected = [
             "read, cold, /data: read/mmap up to 16 MiB, read/sync,block=1M from 32 MiB (where read/mmap takes 1.20x as long)",

@@ -337,7 +337,7 @@ mod tests {
     use crate::simulation::{concluded, run};
 
     #[test]
-    fn rows_are_ordered_by_the_ratio_to_the_best_and_what_was_dropped_comes_last() {
+    fn view_orders_rows_by_ratio_and_dropped_ones_last() {
         let names = [
             "read/mmap",
             "read/sync,block=4K",
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_never_a_tie_and_nobody_is_best_or_ties_where_nothing_is_decided() {
+    fn view_of_dropped_or_undecided_methods_has_no_ties() {
         let mut run = concluded(run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.01)], 8));
         assert_eq!(positions(&run), [Position::Best, Position::Tie]);
         run.contests[0].entries[1].status = Status::Dropped;

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn storages_are_compared_by_their_fastest_methods_in_shared_rounds_of_the_same_work() {
+    fn storages_compare_by_fastest_methods_of_the_same_work() {
         let expected = ["/other takes 0.60x as long as /data to read 64 MiB, cold (0.60 to 0.60)"];
         assert_eq!(told(&on_two(0.6, 8)), expected);
         assert!(told(&on_two(1.0, 8))[0].starts_with("No difference is shown: "));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_valid_trials_stand_beside_what_was_published_of_the_same_files() {
+    fn system_medians_stand_beside_published_ones() {
         let run = run();
         let shown = Visible::of(&run);
         let sheet = &View::of(&shown).contests[0].system;

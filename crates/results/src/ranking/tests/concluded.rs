@@ -19,7 +19,7 @@ fn sentence(run: &Run) -> String {
 }
 
 #[test]
-fn the_simplest_of_the_ties_is_recommended() {
+fn ranking_recommends_the_simplest_of_ties() {
     let [best, simplest] = ["read/io_uring,depth=8,direct,block=1M", "read/sync,direct,block=4M"];
     let others = [("read/sync,direct,block=1M", 1.02), ("read/sync,block=128K", 1.1)];
     let (judgements, conclusion) = concluded(&run(&[[(best, 1.0), (simplest, 1.02)], others].concat(), 6));
@@ -34,7 +34,7 @@ fn the_simplest_of_the_ties_is_recommended() {
 }
 
 #[test]
-fn of_equally_simple_methods_the_one_that_does_well_at_other_sizes_is_recommended() {
+fn ranking_recommends_of_equally_simple_the_best_elsewhere() {
     let recommended = |at_other_size: [f64; 2]| {
         let names = ["read/sync,block=256K", "read/sync,block=1M"];
         let both = |seconds: [f64; 2]| run(&names.iter().copied().zip(seconds).collect::<Vec<_>>(), 6);
@@ -54,7 +54,7 @@ fn of_equally_simple_methods_the_one_that_does_well_at_other_sizes_is_recommende
 }
 
 #[test]
-fn few_rounds_are_undecided() {
+fn ranking_of_few_rounds_is_undecided() {
     let few = run(&[("read/sync,block=128K", 1.0), ("read/mmap", 1.3)], 5);
     let (_, conclusion) = concluded(&few);
     assert_eq!(conclusion.recommended, None);
@@ -66,7 +66,7 @@ fn few_rounds_are_undecided() {
 }
 
 #[test]
-fn without_a_valid_trial_the_sentence_says_why_most_are_invalid() {
+fn ranking_without_valid_trials_says_why() {
     let mut none = run(&[("read/mmap", 1.0), ("read/sync", 1.0)], 0);
     assert_eq!(sentence(&none), "Not measured yet.");
     none.contests[0].entries[0].status = Status::unavailable("no ring");
@@ -83,7 +83,7 @@ fn without_a_valid_trial_the_sentence_says_why_most_are_invalid() {
 }
 
 #[test]
-fn what_varies_too_much_is_undecided_and_names_what_to_use_and_what_that_costs_at_most() {
+fn ranking_of_noise_is_undecided_and_names_what_to_use() {
     let methods = [
         ("read/sync,block=128K", 1.0),
         ("read/mmap", 0.99),
@@ -106,7 +106,7 @@ fn what_varies_too_much_is_undecided_and_names_what_to_use_and_what_that_costs_a
 }
 
 #[test]
-fn methods_that_are_shown_to_be_equal_are_said_to_be() {
+fn ranking_says_that_methods_are_equal_where_shown() {
     let methods = [
         ("read/io_uring,depth=8", 1.0),
         ("read/sync,block=128K", 1.01),
@@ -135,7 +135,7 @@ fn with_fresh_rounds(mut run: Run, seconds: &[f64]) -> Run {
 }
 
 #[test]
-fn a_bound_that_fresh_rounds_refute_is_not_claimed() {
+fn ranking_claims_no_bound_that_fresh_rounds_refute() {
     let methods = [("read/sync,block=1M", 1.0), ("read/mmap", 1.02)];
     let cost = |fresh: &[f64]| {
         let (_, conclusion) = concluded(&with_fresh_rounds(run(&methods, 6), fresh));
@@ -151,7 +151,7 @@ fn a_bound_that_fresh_rounds_refute_is_not_claimed() {
 }
 
 #[test]
-fn null_failed_and_invalid_and_figures_that_no_clock_gives_take_no_part() {
+fn ranking_omits_null_failed_invalid_and_unclocked_figures() {
     let names = [
         "read/null",
         "read/mmap",
@@ -185,7 +185,7 @@ fn null_failed_and_invalid_and_figures_that_no_clock_gives_take_no_part() {
 }
 
 #[test]
-fn fresh_rounds_count_like_the_others_and_rates_agree_with_ratios() {
+fn ranking_counts_fresh_rounds_and_agrees_with_rates() {
     let methods = [("read/sync,block=1M", 1.0), ("read/mmap", 1.5)];
     let (judgements, _) = concluded(&with_fresh_rounds(run(&methods, 6), &[1.1, 1.5]));
     let [one, other] = [0, 1].map(|entry| judgements[entry].0.as_ref().unwrap());
@@ -196,7 +196,7 @@ fn fresh_rounds_count_like_the_others_and_rates_agree_with_ratios() {
 }
 
 #[test]
-fn options_are_judged_against_the_method_without_them_and_a_map_s_preallocation_against_its_default() {
+fn ranking_judges_options_against_the_method_without_them() {
     let mut all = run(
         &[
             ("read/sync,block=1M", 1.0),
@@ -237,7 +237,7 @@ fn options_are_judged_against_the_method_without_them_and_a_map_s_preallocation_
 }
 
 #[test]
-fn overlapping_is_told_where_it_pays_or_costs() {
+fn ranking_tells_where_overlapping_pays_or_costs() {
     for (overlapping, words) in [
         (0.7, "Overlapping saves 30 % of the time"),
         (1.2, "Overlapping takes 1.20x the time"),
@@ -253,7 +253,7 @@ fn overlapping_is_told_where_it_pays_or_costs() {
 }
 
 #[test]
-fn a_faster_command_is_told_and_a_method_recommended() {
+fn ranking_tells_a_faster_command_and_recommends_a_method() {
     let methods = [("command/cat", 0.5), ("read/sync,block=1M", 1.0), ("read/mmap", 1.5)];
     let both = run(&methods, 6);
     let (judgements, conclusion) = concluded(&both);
@@ -269,7 +269,7 @@ fn a_faster_command_is_told_and_a_method_recommended() {
 
 proptest! {
     #[test]
-    fn no_trials_panic_and_only_sound_methods_are_recommended(
+    fn ranking_of_no_trials_panics_nowhere(
         trials in proptest::collection::vec(
             (0usize..7, 0u32..12, prop_oneof![0.5f64..2.0, Just(f64::NAN), Just(0.0), Just(-1.0)], any::<bool>()),
             0..80,

@@ -16,7 +16,7 @@ fn measure(simulation: &mut Simulation, medians: &[f64], rounds: u32) -> Vec<Sam
 
 /// Three rounds of twenty equal methods and a slow one.
 #[test]
-fn early_drops_spare_the_equal_and_take_the_slow() {
+fn ranking_drops_the_slow_early_and_spares_the_equal() {
     let mut simulation = Simulation::new(4);
     let mut medians = [1.0; 21];
     medians[20] = 1.3;
@@ -37,7 +37,7 @@ fn any_samples() -> impl Strategy<Value = Vec<Samples>> {
 
 proptest! {
     #[test]
-    fn there_is_one_best_and_nobody_is_dropped_early_or_without_reason(samples in any_samples()) {
+    fn ranking_has_one_best_and_drops_nobody_without_reason(samples in any_samples()) {
         let standings = standings(&samples);
         let best: Vec<usize> = (0..samples.len())
             .filter(|&entry| standings[entry].as_ref().is_some_and(|standing| standing.verdict == RankVerdict::Best))
