@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_eight_bytes_occur_twice_all_values_are_as_frequent_and_two_seeds_share_no_word() {
+    fn generator_repeats_no_word_and_seeds_share_none() {
         let mut stream = vec![0; if crate::is_long() { 1 << 20 } else { 1 << 18 }];
         Generator::new(7).fill(0, &mut stream);
         let eights: HashSet<&[u8]> = stream.windows(8).collect();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn without_supplies_nothing_is_said_about_a_battery_and_a_mouse_is_none() {
+    fn machine_battery_is_none_without_supplies_or_of_a_mouse() {
         assert_eq!(claims_of(&[]), Machine::default());
         let mouse = claims_of(&[
             ("sys/class/power_supply/mouse/type", "Battery"),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_set_until_the_end_of_a_trial_and_by_one_run_at_a_time() {
+    fn read_ahead_window_is_set_for_a_trial_by_one_run_at_a_time() {
         let (_all, window, notes) = place();
         let set = set_in(&notes, window.clone(), 0).unwrap();
         assert_eq!(read_kib(&window).unwrap(), 0);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_a_killed_run_left_is_put_back_unless_somebody_set_it_later() {
+    fn read_ahead_window_of_a_killed_run_is_put_back_if_unchanged() {
         for (set_later, expected) in [(None, 128), (Some("512\n"), 512)] {
             let (_all, window, notes) = place();
             std::mem::forget(set_in(&notes, window.clone(), 0).unwrap());

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_owner_may_enter_a_directory_that_lives_as_long_as_he() {
+    fn scratch_is_for_its_owner_only_and_goes_with_the_value() {
         let (parent, scratch) = scratch();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(scratch.path()), 0o700);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_swapped_for_another_or_is_in_it_is_not_emptied() {
+    fn scratch_that_was_swapped_for_another_is_not_emptied() {
         let [(parent, scratch), (_other, outer)] = [(); 2].map(|()| scratch());
         fs::write(scratch.path().join("file"), b"ours").unwrap();
         let moved = parent.path().join("moved");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn where_others_may_rename_it_its_path_leads_through_the_open_directory() {
+    fn scratch_path_leads_through_its_open_directory_if_shared() {
         let parent = tempfile::tempdir().unwrap();
         fs::set_permissions(parent.path(), Permissions::from_mode(0o777)).unwrap();
         let scratch = Scratch::new(parent.path()).unwrap();

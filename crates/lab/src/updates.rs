@@ -135,7 +135,7 @@ mod tests {
         }
 
         #[test]
-        fn repeating_stays_in_the_first_quarter_at_whole_integers_and_repeats(steps in 2000_u64..3000, seed: u64) {
+        fn updates_repeating_stay_in_the_first_quarter(steps in 2000_u64..3000, seed: u64) {
             let file_bytes = steps * 400;
             let places = places(Draw::Repeating, file_bytes, seed);
             prop_assert_eq!(places.len() as u64, steps);

@@ -41,7 +41,7 @@ mod tests {
     use crate::experiment::{ContestPlan, Size};
 
     #[test]
-    fn the_list_is_the_directory_and_each_file_has_its_experiment_s_name() {
+    fn builtin_list_is_the_directory_and_names_its_files() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let files: BTreeSet<String> = std::fs::read_dir(directory)
             .unwrap()
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn saving_2008_has_every_column_of_its_document_and_publishes_by_their_names() {
+    fn saving_2008_has_every_column_of_its_document() {
         let experiment = Experiment::builtin("saving-2008").unwrap();
         let names: Vec<&str> = experiment.columns.iter().map(|column| column.name.as_str()).collect();
         let [first, rest @ ..] = &names[..4] else {

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pseudonym_and_the_model_of_a_disk_stay_and_other_names_also_of_facts_and_directories_do_not() {
+    fn anonymous_run_keeps_pseudonym_and_disk_model_only() {
         let mut run = seekless_record::from_json(FULL.as_bytes()).unwrap();
         for (host, stays) in [
             ("machine-0123456789abcdef", true),

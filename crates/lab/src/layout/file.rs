@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_file_that_is_dense_in_truth_is_refused_and_so_is_a_dense_one_that_has_a_hole() {
+    fn layout_refuses_dense_sparse_files_and_holes_in_dense_ones() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let is_refused = |text: &str, words: &str| {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_of_maps_are_found_at_their_start_and_at_their_end() {
+    fn layout_difference_is_found_at_the_start_and_at_the_end() {
         let two: &[Range<u64>] = &[0..4096, 8192..12288];
         let one = &two[..1];
         assert_eq!(first_difference(two, two), None);

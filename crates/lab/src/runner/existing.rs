@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_with_data_are_found_by_one_name_each_and_links_are_not_followed() {
+    fn existing_files_have_one_name_each_and_no_link_is_followed() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         fs::create_dir(path("below")).unwrap();

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_updates_write_the_blocks_that_they_change_each_time_if_written_through() {
+    fn needs_of_synced_updates_count_a_block_each_time() {
         let contest = |durability| Contest {
             operation: Operation::Update,
             target: Target::Overwrite,

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_budget_takes_larger_files_up_to_the_limit_and_one_that_exceeds_the_memory_is_never_small() {
+    fn size_grows_with_the_budget_and_beyond_memory_is_large() {
         let cold = &[Cache::Cold];
         assert_eq!(chosen(1, cold), 16 << 20);
         let (shorter, longer) = (chosen(5, cold), chosen(10, cold));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_device_gets_fewer_requests_and_none_too_few_or_too_many() {
+    fn size_on_a_slow_device_has_fewer_requests() {
         let contest = |cache, target, durability| Contest {
             cache,
             target,
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sustained_write_fits_into_time_and_space_and_the_same_bytes_make_the_same_files() {
+    fn size_of_a_sustained_write_fits_into_time_and_space() {
         let chosen = |seconds| choose_sustained(Some(Duration::from_secs(seconds)), &SPEEDS);
         assert_eq!([1, 600].map(chosen), [2 << 30, 16 << 30]);
         assert_eq!(choose_sustained(None, &SPEEDS), 16 << 30);

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn an_imported_profile_is_kept_apart_without_what_identifies_its_storage() {
+    fn profile_import_is_kept_apart_without_storage_identity() {
         let stored = Stored::new();
         let (path, directory) = (stored.profile(), stored.place.path().join("elsewhere"));
         let named = stored.place.path().join("a b.json");
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_older_runs_of_another_kernel_leaves_the_profile_of_the_newest() {
+    fn profile_of_the_newest_run_stays_when_older_ones_go() {
         let stored = Stored::new();
         let (store, directory) = (&stored.store, &stored.directory);
         stored.remove("2026-001");
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_killed_processes_left_and_the_oldest_profiles_without_a_uuid_go() {
+    fn profiles_prune_leftovers_and_the_oldest_without_a_uuid() {
         let stored = Stored::new();
         let (path, directory) = (stored.profile(), &stored.directory);
         let text = fs::read(&path).unwrap();
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn of_benches_that_end_at_the_same_time_none_is_missing_in_the_profile() {
+    fn profile_misses_none_of_two_benches_that_end_together() {
         for _ in 0..if crate::is_long() { 10 } else { 2 } {
             let stored = Stored::new();
             let paths = std::thread::scope(|scope| {

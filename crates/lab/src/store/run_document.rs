@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_under_way_has_one_document_unless_somebody_else_writes_to_it() {
+    fn run_document_is_one_unless_somebody_else_writes_to_it() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::new(directory.path().to_owned());
         let mut run = simulation::run(&[], 0);

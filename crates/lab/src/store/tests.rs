@@ -27,7 +27,7 @@ fn ids(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn a_saved_run_is_found_by_its_id_a_beginning_of_it_latest_and_its_path() {
+fn store_finds_a_run_by_id_prefix_latest_and_path() {
     let (_directory, store) = store();
     assert!(store.documents().unwrap().is_empty());
     for id in ["2026-11-20T10-00-00-read", "2026-11-21T10-00-00-copy"] {
@@ -48,7 +48,7 @@ fn a_saved_run_is_found_by_its_id_a_beginning_of_it_latest_and_its_path() {
 }
 
 #[test]
-fn only_its_user_may_enter_a_store_that_is_made() {
+fn store_is_made_for_its_user_only() {
     let (_directory, store) = store();
     let path = store.save(&run("first")).unwrap();
     for directory in path.ancestors().skip(1).take(2) {
@@ -58,7 +58,7 @@ fn only_its_user_may_enter_a_store_that_is_made() {
 }
 
 #[test]
-fn a_run_never_takes_the_place_of_another_and_a_document_that_is_written_again_keeps_its_mode_and_links() {
+fn store_never_overwrites_a_run_and_keeps_mode_and_links() {
     let (directory, store) = store();
     let (path, link) = (store.save(&run("first")).unwrap(), directory.path().join("link.json"));
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
@@ -74,7 +74,7 @@ fn a_run_never_takes_the_place_of_another_and_a_document_that_is_written_again_k
 }
 
 #[test]
-fn a_name_from_a_stranger_stays_in_the_directory() {
+fn store_name_from_a_stranger_stays_in_the_directory() {
     let (directory, store) = store();
     let (document, is_new) = store.import(&run("../../x\n\u{1b}[2J/y")).unwrap();
     assert!(is_new && document.path.starts_with(directory.path().join("seekless/imported")));
@@ -84,7 +84,7 @@ fn a_name_from_a_stranger_stays_in_the_directory() {
 }
 
 #[test]
-fn what_was_imported_stays_apart_and_is_imported_once() {
+fn store_import_stays_apart_and_happens_once() {
     let (_directory, store) = store();
     store.save(&run("2026-a")).unwrap();
     assert!(store.import(&run("2026-b")).unwrap().1);
@@ -96,7 +96,7 @@ fn what_was_imported_stays_apart_and_is_imported_once() {
 }
 
 #[test]
-fn what_is_beyond_a_size_is_the_oldest_and_what_is_removed_is_gone_and_nothing_else() {
+fn store_prune_removes_the_oldest_beyond_a_size_only() {
     let (_directory, store) = store();
     for (age, id) in [(3, "b"), (2, "c"), (1, "a")] {
         let path = store.save(&run(id)).unwrap();
@@ -117,7 +117,7 @@ fn what_is_beyond_a_size_is_the_oldest_and_what_is_removed_is_gone_and_nothing_e
 }
 
 #[test]
-fn a_damaged_document_is_listed_and_named_when_it_is_read() {
+fn store_lists_a_damaged_document_and_names_it_when_read() {
     let (directory, store) = store();
     store.save(&run("good")).unwrap();
     let damaged = directory.path().join("seekless/runs/broken.json");
@@ -129,7 +129,7 @@ fn a_damaged_document_is_listed_and_named_when_it_is_read() {
 }
 
 #[test]
-fn a_directory_is_no_run_and_a_file_of_several_documents_is_split() {
+fn store_refuses_a_directory_and_splits_several_documents() {
     let (directory, store) = store();
     let error = store.find(directory.path().as_os_str()).unwrap_err().to_string();
     assert!(error.contains("not a regular file"), "{error}");

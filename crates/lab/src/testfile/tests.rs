@@ -35,7 +35,7 @@ fn has_answers(made: &TestFile, bytes: u64) {
 }
 
 #[test]
-fn a_file_that_was_made_also_by_a_layout_has_the_answers_of_reading_it() {
+fn testfile_has_the_answers_of_reading_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let bytes = CHECK_BYTES as u64 + 5000;
@@ -55,7 +55,7 @@ fn a_file_that_was_made_also_by_a_layout_has_the_answers_of_reading_it() {
 }
 
 #[test]
-fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other_also_if_it_has_only_one() {
+fn testfile_second_differs_in_the_given_byte_only() {
     let directory = tempfile::tempdir().unwrap();
     let first = directory.path().join("original");
     made(&first, 5000, 7, TestFileRole::Source);
@@ -76,7 +76,7 @@ fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other_also_if_it_has
 }
 
 #[test]
-fn an_update_that_was_not_made_is_found_and_so_is_one_too_many() {
+fn testfile_update_check_finds_one_missing_or_too_many() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let bytes = CHECK_BYTES as u64 + 5000;
@@ -97,7 +97,7 @@ fn an_update_that_was_not_made_is_found_and_so_is_one_too_many() {
 }
 
 #[test]
-fn a_block_that_was_not_written_over_is_found_and_so_is_one_too_many() {
+fn testfile_overwrite_check_finds_one_missing_or_too_many() {
     let directory = tempfile::tempdir().unwrap();
     // Blocks lie across the border of two pieces, and the last is short.
     let (bytes, block_bytes) = (2 * CHECK_BYTES as u64 + 5000, 12_000);
@@ -122,7 +122,7 @@ fn a_block_that_was_not_written_over_is_found_and_so_is_one_too_many() {
 }
 
 #[test]
-fn a_sample_has_both_ends_and_other_pieces_each_time() {
+fn testfile_sample_has_both_ends_and_other_pieces_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let pieces = 64;

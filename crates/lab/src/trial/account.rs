@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_trial_that_read_from_the_device_is_found_out_unless_it_is_direct() {
+    fn account_finds_device_reads_of_warm_trials_unless_direct() {
         let warm = contest(Cache::Warm, None);
         assert!(is_wrong(11, &warm, 1000) && !is_wrong(10, &warm, 1000));
         let direct: Method = "read/sync,direct".parse().unwrap();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_need_not_come_from_the_device_and_memory_may_hold_the_little_data_of_a_sparse_file() {
+    fn account_of_holes_expects_no_bytes_of_the_device() {
         let [over, cold] = [Cache::Over, Cache::Cold].map(|cache| contest(cache, Some(600)));
         assert!(is_wrong(300, &over, 1000) && !is_wrong(0, &over, 600));
         assert!(!is_wrong(0, &cold, 0));

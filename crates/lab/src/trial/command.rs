@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_filled_in_wherever_they_stand_and_a_tree_is_two_directories_above_its_files() {
+    fn command_paths_are_filled_in_wherever_they_stand() {
         let directory = tempfile::tempdir().unwrap();
         let existing = directory.path().to_str().unwrap();
         let (files, trees) = (["/a b", "/o"], ["/t/tree-one/0000/07", "/t/tree-other/0000/07"]);

@@ -54,7 +54,7 @@ const COMPARE: &str = "operation = 'compare'\nmethods = ['compare/sync']";
 const UPDATE: &str = "operation = 'update'\nmethods = ['update/sync', 'update/planned']";
 
 #[test]
-fn everything_is_read_and_what_is_left_out_has_its_default() {
+fn experiment_is_read_whole_and_has_defaults() {
     let read = contest(READ);
     assert_eq!((read.caches, read.sizes), (vec![Cache::Cold], vec![Size::Auto]));
     let common = read.common;
@@ -82,7 +82,7 @@ argv = ['cp', '{file}', '{target}']",
 }
 
 #[test]
-fn a_sustained_write_has_one_method_and_nothing_beside() {
+fn experiment_sustained_has_one_method_and_nothing_beside() {
     let write = |methods: &str, rest: &str| {
         with(&format!(
             "operation = 'write'\nsustained = true\nmethods = [{methods}]\n{rest}"
@@ -104,7 +104,7 @@ fn a_sustained_write_has_one_method_and_nothing_beside() {
 }
 
 #[test]
-fn errors_name_line_and_column_and_the_nearest() {
+fn experiment_errors_name_line_column_and_the_nearest() {
     let misspelt = with("operation = 'read'\nmethods = ['read/sync',\n 'read/snyc']");
     for (text, start) in [
         ("name = 'x'\nabout = 3", "x.toml:2:9: "),
@@ -129,7 +129,7 @@ fn errors_name_line_and_column_and_the_nearest() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_also_of_comparisons() {
+fn experiment_without_sense_is_refused() {
     let table = [
         ("target = 'fresh'", "`target` is not allowed"),
         ("cache = ['none']", "cold, warm, over"),
@@ -189,7 +189,7 @@ fn what_makes_no_sense_is_refused_also_of_comparisons() {
 }
 
 #[test]
-fn a_comparison_says_where_its_files_differ() {
+fn experiment_compare_says_where_files_differ() {
     let contest = contest(
         "operation = 'compare'
 methods = ['compare/sync', 'simple-compare', 'unlocked-compare,hint=sequential']
@@ -215,7 +215,7 @@ exit-code = 'success'",
 }
 
 #[test]
-fn an_update_says_what_it_changes() {
+fn experiment_update_says_what_it_changes() {
     let update = |lines: &str| contest(&format!("{UPDATE}\n{lines}"));
     let usual = update("");
     let expected = (vec![Cache::Warm], Target::Overwrite);
@@ -246,7 +246,7 @@ fn an_update_says_what_it_changes() {
 }
 
 #[test]
-fn a_key_that_is_unknown_missing_or_of_another_type_is_answered_with_what_to_write() {
+fn experiment_key_errors_tell_what_to_write() {
     let instead = |line: &str, place: &str, key: &str, found: &str, example: &str| {
         let words = format!("x.toml:{place}: `{key}` cannot be {found}; write, for example, `{example}`");
         refuses(READ, &[(line, &words)]);
@@ -276,7 +276,7 @@ fn a_key_that_is_unknown_missing_or_of_another_type_is_answered_with_what_to_wri
 }
 
 #[test]
-fn a_key_that_nothing_in_the_contest_uses_is_refused() {
+fn experiment_key_that_no_contest_uses_is_refused() {
     let no_blocks = "x.toml:6:10: no method of this contest takes `blocks`";
     let of_methods = "operation = 'read'\nmethods = ['read/mmap', 'read/sync,block=1M']";
     refuses(of_methods, &[("blocks = ['4K']", no_blocks)]);
@@ -299,7 +299,7 @@ fn a_key_that_nothing_in_the_contest_uses_is_refused() {
 }
 
 #[test]
-fn a_program_that_is_missing_is_an_error_unless_it_is_optional() {
+fn experiment_program_may_be_missing_only_where_optional() {
     let command = |rest: &str| with(&format!("{READ}\n[[contest.command]]\nname = 'it'\n{rest}"));
     let argv = "argv = ['missing', '{file}']";
     let answer =
@@ -313,7 +313,7 @@ fn a_program_that_is_missing_is_an_error_unless_it_is_optional() {
 }
 
 #[test]
-fn the_columns_of_a_document_are_read() {
+fn experiment_columns_are_read() {
     let column = |lines: &str| format!("{}[[column]]\n{lines}", with(UPDATE));
     let text = "name = 'Random'\noperation = 'update'\ndraw = 'shuffled'\nmethods = 'update/*'";
     let found = &parsed(&column(text)).columns[0];
@@ -331,7 +331,7 @@ fn the_columns_of_a_document_are_read() {
 }
 
 #[test]
-fn a_contest_says_how_its_files_are_laid_out_in_how_much_memory_and_only_commands_compare_holes() {
+fn experiment_layout_memory_and_holes_of_a_contest() {
     let more = "cache = ['over']\nmemory = '512M'\nlayout = ['dense', '2x(4K hole,4K data)', 'dense']";
     let found = contest(&format!("{READ}\n{more}"));
     let layouts: Vec<String> = found.layouts.iter().map(ToString::to_string).collect();
@@ -357,7 +357,7 @@ fn a_contest_says_how_its_files_are_laid_out_in_how_much_memory_and_only_command
 }
 
 #[test]
-fn an_existing_directory_has_its_own_files_and_is_read_by_commands() {
+fn experiment_directory_has_its_own_files_for_commands() {
     let command = |argument: &str| format!("[[contest.command]]\nname = 'find'\nargv = ['find', '{argument}']");
     let tree = "operation = 'read'\ntree = '/usr'";
     let find = command("{tree}");
@@ -380,7 +380,7 @@ fn an_existing_directory_has_its_own_files_and_is_read_by_commands() {
 }
 
 #[test]
-fn only_regular_files_of_a_sensible_size_are_read() {
+fn experiment_must_be_a_regular_file_of_sensible_size() {
     let directory = tempfile::tempdir().unwrap();
     let error = |path: &Path| read(path).unwrap_err();
     for path in [directory.path(), Path::new("/dev/null")] {
@@ -396,7 +396,7 @@ fn only_regular_files_of_a_sensible_size_are_read() {
 }
 
 #[test]
-fn the_example_in_the_docs_is_one() {
+fn experiment_of_the_docs_is_one() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/experiments.md");
     let docs = fs::read_to_string(docs).unwrap();
     let examples: Vec<&str> = docs
@@ -413,12 +413,12 @@ fn the_example_in_the_docs_is_one() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "\\PC{0,200}") {
+    fn experiment_of_any_text_never_panics(text in "\\PC{0,200}") {
         let _ = parse(&text);
     }
 
     #[test]
-    fn no_text_near_the_format_panics(
+    fn experiment_of_text_near_the_format_never_panics(
         lines in proptest::collection::vec(
             proptest::sample::select(vec![
                 "name = \"x\"", "about = \"ü\"", "[[contest]]", "[contest]", "[[contest.command]]", "operation = \"read\"",
@@ -434,7 +434,7 @@ proptest! {
 }
 
 #[test]
-fn findings_of_others_are_read_with_their_source_and_checked_like_the_rest() {
+fn experiment_findings_have_a_source_and_are_checked() {
     let published = |finding: &str| {
         let source = "[[published]]\nsource = 'A paper (2014)'\nmachine = 'a server'\n[[published.finding]]";
         format!("{}{source}\n{finding}", with(READ))
