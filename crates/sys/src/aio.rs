@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_in_the_file_or_the_systems_error_is_the_requests() {
+    fn aio_writes_to_the_file_or_gives_the_error() {
         let (file, content) = sample_file();
         let mut slot = aio();
         slot.buffer_mut()[..5].copy_from_slice(b"hello");

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn count_agrees_with_a_plain_loop_and_histogram_adds_to_what_is_there() {
+    fn bytes_count_and_histogram_agree_with_a_plain_loop() {
         for len in [0, 1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 4095, 4096, 10_001] {
             let content = sample(len);
             for start in [0, 1, 3].into_iter().filter(|&start| start <= len) {

@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_was_renamed_and_replaced_by_a_link_is_still_the_one_that_was_opened() {
+    fn directory_stays_the_opened_one_when_it_is_replaced() {
         let place = tempfile::tempdir().unwrap();
         let (ours, theirs) = (place.path().join("ours"), place.path().join("theirs"));
         fs::create_dir(&ours).unwrap();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_never_takes_a_name_that_is_taken_and_two_names_are_exchanged_where_that_is_possible() {
+    fn directory_takes_no_taken_name_and_exchanges_two() {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path()).unwrap();
         fs::write(place.path().join("one"), "1").unwrap();

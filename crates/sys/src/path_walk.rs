@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_others_in_a_sticky_directory_open_to_all_are_not_followed() {
+    fn path_walk_follows_no_links_of_others_in_sticky_directories() {
         let place = tempfile::tempdir().unwrap();
         let open = place.path().join("open");
         fs::create_dir(&open).unwrap();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_begins_at_its_offset_and_skips_and_a_directory_cannot_be_read() {
+    fn stdio_stream_begins_at_its_offset_and_skips() {
         let mut one = stream(b"0123456789", 4);
         assert_eq!(one.skip(Locking::Unlocked, 2).unwrap(), 2);
         let end = one.compare(&mut stream(b"6789", 0), Locking::Locked, 4, None);

@@ -37,7 +37,7 @@ fn map(file: &File, mode: MapMode) -> Map {
 }
 
 #[test]
-fn a_map_shows_the_file_from_any_page_on_and_writes_to_it_and_nowhere_where_the_file_shrank() {
+fn map_shows_and_writes_its_range_and_nowhere_past_a_shrink() {
     let _turn = guarded();
     let file = file_of_ones();
     let map = map(&file, MapMode::ReadWrite);
@@ -67,7 +67,7 @@ fn a_map_shows_the_file_from_any_page_on_and_writes_to_it_and_nowhere_where_the_
 }
 
 #[test]
-fn what_a_shrunk_file_lost_reads_as_zeros_and_says_so_also_if_the_map_was_filled() {
+fn map_of_a_shrunk_file_reads_zeros_and_says_so() {
     let _turn = guarded();
     let file = file_of_ones();
     let (short, other) = (map(&file, MapMode::Read), file_of_ones());
@@ -96,7 +96,7 @@ fn what_a_shrunk_file_lost_reads_as_zeros_and_says_so_also_if_the_map_was_filled
 }
 
 #[test]
-fn threads_that_fault_at_the_same_page_all_go_on() {
+fn map_faults_of_several_threads_at_a_page_all_go_on() {
     const THREADS: usize = 4;
     let _turn = guarded();
     for round in 0..200 {
@@ -118,7 +118,7 @@ fn threads_that_fault_at_the_same_page_all_go_on() {
 }
 
 #[test]
-fn populate_brings_the_whole_map_in() {
+fn map_populate_brings_the_whole_file_in() {
     let _turn = guarded();
     let file = file_of_ones();
     file.sync_all().unwrap();
@@ -134,7 +134,7 @@ fn populate_brings_the_whole_map_in() {
 }
 
 #[test]
-fn more_maps_than_slots_are_refused_until_some_go() {
+fn maps_beyond_the_slots_are_refused_until_some_go() {
     let _turn = guarded();
     let file = file_of_ones();
     let mut maps = Vec::new();
@@ -151,31 +151,31 @@ fn more_maps_than_slots_are_refused_until_some_go() {
 
 #[test]
 #[should_panic(expected = "not within a map")]
-fn bytes_past_the_map_panic() {
+fn map_access_past_its_end_panics() {
     let _turn = guarded();
     let _ = map(&file_of_ones(), MapMode::Read).bytes(0..whole() + 1);
 }
 
 #[test]
 #[should_panic(expected = "for reading")]
-fn a_map_for_reading_gives_nothing_to_write() {
+fn map_for_reading_gives_nothing_to_write() {
     let _turn = guarded();
     let _ = map(&file_of_ones(), MapMode::Read).bytes_mut(0..1);
 }
 
 #[test]
-fn a_fault_outside_of_all_maps_still_ends_the_process() {
+fn fault_outside_of_all_maps_still_ends_the_process() {
     if is_child() {
         let _turn = guarded();
         let _map = map(&file_of_ones(), MapMode::Read);
         fault_elsewhere();
     }
-    let status = run_as_child("a_fault_outside_of_all_maps_still_ends_the_process");
+    let status = run_as_child("fault_outside_of_all_maps_still_ends_the_process");
     assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
 }
 
 #[test]
-fn a_fault_outside_of_all_maps_goes_to_the_handler_before() {
+fn fault_outside_of_all_maps_goes_to_the_earlier_handler() {
     extern "C" fn exit_42(_signal: libc::c_int, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
         // SAFETY: _exit(2) is async-signal-safe.
         unsafe { libc::_exit(42) };
@@ -192,7 +192,7 @@ fn a_fault_outside_of_all_maps_goes_to_the_handler_before() {
         let _turn = guarded();
         fault_elsewhere();
     }
-    let status = run_as_child("a_fault_outside_of_all_maps_goes_to_the_handler_before");
+    let status = run_as_child("fault_outside_of_all_maps_goes_to_the_earlier_handler");
     assert_eq!(status.code(), Some(42), "{status}");
 }
 

@@ -3,7 +3,7 @@
 use seekless_sys::{Map, MapMode, guard_installed};
 
 #[test]
-fn without_the_guard_nothing_is_mapped() {
+fn map_without_the_guard_is_refused() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(4096).unwrap();
     assert!(!guard_installed());

@@ -27,7 +27,7 @@ fn directory(lengths: &[usize]) -> (tempfile::TempDir, File) {
 }
 
 #[test]
-fn the_beginnings_of_files_are_what_std_reads_and_the_files_of_the_call_before_are_closed() {
+fn head_ring_reads_what_std_reads_and_closes_earlier_files() {
     let Some(mut ring) = ring(5) else { return };
     let lengths = [0, 1, HEAD - 1, HEAD, 3 * HEAD, 17, 4000];
     let (_place, open) = directory(&lengths);
@@ -48,7 +48,7 @@ fn the_beginnings_of_files_are_what_std_reads_and_the_files_of_the_call_before_a
 }
 
 #[test]
-fn what_cannot_be_opened_or_would_be_taken_from_has_no_head_and_others_have() {
+fn head_ring_has_no_head_of_what_cannot_be_opened() {
     let Some(mut ring) = ring(8) else { return };
     let (place, open) = directory(&[5]);
     let fifo = place.path().join("fifo");
@@ -68,7 +68,7 @@ fn what_cannot_be_opened_or_would_be_taken_from_has_no_head_and_others_have() {
 }
 
 #[test]
-fn a_file_gets_a_descriptor_that_stays_open_when_the_ring_closes_its_files() {
+fn head_ring_descriptor_stays_open_when_its_files_are_closed() {
     let Some(mut ring) = ring(2) else { return };
     let (place, open) = directory(&[7, 9]);
     ring.read(&[(open.as_fd(), b"1", FLAGS)], usize::MAX).unwrap();
@@ -86,7 +86,7 @@ fn a_file_gets_a_descriptor_that_stays_open_when_the_ring_closes_its_files() {
 }
 
 #[test]
-fn a_file_is_open_until_the_ring_closes_it_and_no_longer() {
+fn head_ring_file_is_open_until_it_is_closed() {
     let Some(mut ring) = ring(2) else { return };
     let (place, open) = directory(&[7]);
     let file = File::open(place.path().join("0")).unwrap();

@@ -45,7 +45,7 @@ fn sample_file() -> (Arc<File>, Vec<u8>) {
 }
 
 #[test]
-fn a_file_read_at_depth_four_is_the_file() {
+fn ring_reads_a_file_at_depth_four() {
     let Some(mut ring) = ring(4) else { return };
     let (file, content) = sample_file();
     let mut seen = vec![0; content.len()];
@@ -70,7 +70,7 @@ fn a_file_read_at_depth_four_is_the_file() {
 }
 
 #[test]
-fn part_of_a_buffer_is_written_and_read_back_behind_it() {
+fn ring_writes_and_reads_back_part_of_a_buffer() {
     let Some(mut ring) = ring(1) else { return };
     let file = Arc::new(tempfile::tempfile().unwrap());
     ring.buffer_mut(0)[100..105].copy_from_slice(b"hello");
@@ -84,7 +84,7 @@ fn part_of_a_buffer_is_written_and_read_back_behind_it() {
 }
 
 #[test]
-fn linked_syncs_end_with_their_writes_and_fail_with_them_and_an_error_is_its_requests() {
+fn ring_linked_syncs_end_and_fail_with_their_writes() {
     let Some(mut ring) = ring(4) else { return };
     let file = Arc::new(tempfile::tempfile().unwrap());
     for _ in 0..3 {
@@ -119,7 +119,7 @@ fn linked_syncs_end_with_their_writes_and_fail_with_them_and_an_error_is_its_req
 }
 
 #[test]
-fn uncached_requests_work_or_name_the_lack() {
+fn ring_uncached_requests_work_or_name_the_lack() {
     let Some(mut ring) = ring(1) else { return };
     let (file, content) = sample_file();
     let mut uncached = READ;
@@ -132,7 +132,7 @@ fn uncached_requests_work_or_name_the_lack() {
 }
 
 #[test]
-fn misuse_is_an_error_and_a_buffer_out_of_reach_in_flight() {
+fn ring_misuse_is_an_error() {
     let invalid = io::ErrorKind::InvalidInput;
     for (depth, block) in [(0, BLOCK), (1, 0)] {
         assert_eq!(Ring::new(depth, block, 4096).unwrap_err().kind(), invalid);
@@ -154,7 +154,7 @@ fn misuse_is_an_error_and_a_buffer_out_of_reach_in_flight() {
 }
 
 #[test]
-fn dropping_a_busy_ring_waits_for_it() {
+fn ring_dropped_while_busy_waits() {
     let (file, _) = sample_file();
     for _ in 0..20 {
         let Some(mut ring) = ring(8) else { return };
@@ -166,7 +166,7 @@ fn dropping_a_busy_ring_waits_for_it() {
 }
 
 #[test]
-fn a_ring_beyond_the_lock_limit_names_the_limit() {
+fn ring_beyond_the_lock_limit_names_the_limit() {
     use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
     let Rlimit {
         current: Some(limit), ..

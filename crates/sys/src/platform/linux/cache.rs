@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn residency_is_none_after_a_drop_and_all_after_a_read_and_nothing_of_an_empty_file() {
+    fn cache_residency_is_none_after_a_drop_and_all_after_a_read() {
         let found = residency(&tempfile::tempfile().unwrap()).unwrap().available().unwrap();
         assert_eq!((found.resident_bytes, found.total_bytes), (0, 0));
         let Some(mut file) = synced_file() else { return };
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_written_back_is_told_until_it_is_synced_or_written_back() {
+    fn cache_tells_what_is_to_be_written_back() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 10_000]).unwrap();
         let (Support::Available(()), Support::Available(unwritten)) =

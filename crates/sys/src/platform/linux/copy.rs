@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_file_range_copies_the_range_tells_the_end_and_is_unavailable_to_a_pipe() {
+    fn copy_file_range_copies_and_is_unavailable_to_a_pipe() {
         let (src, mut dst) = (source(), tempfile::tempfile().unwrap());
         let Some(_) = copy_file_range(&src, 2, &dst, 1, 4).unwrap().or_skip() else {
             return;

@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unnamed_file_is_named_and_never_takes_a_name_that_is_there() {
+    fn unnamed_file_takes_no_name_that_is_there() {
         let directory = tempfile::tempdir().unwrap();
         let opened = Directory::open(directory.path()).unwrap();
         let Some((file, path)) = unnamed_file(&opened).unwrap().or_skip() else {
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_does_not_wait_gives_what_is_in_memory_and_nothing_else() {
+    fn nowait_read_gives_what_is_in_memory_only() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mut bytes = vec![0; 20_000];

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_that_is_cut_out_is_gone_and_what_was_behind_it_moves_up() {
+    fn collapse_cuts_a_range_out_and_moves_the_rest_up() {
         let file = tempfile::tempfile().unwrap();
         for (place, byte) in [1, 2, 3].into_iter().enumerate() {
             file.write_all_at(&vec![byte; 64 << 10], (place as u64) << 16).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_refused_while_another_has_the_file_open_and_nobody_is_killed_who_waits_for_its_end() {
+    fn write_lease_is_refused_while_the_file_is_open_elsewhere() {
         let named = tempfile::NamedTempFile::new().unwrap();
         let second = File::options().read(true).write(true).open(named.path()).unwrap();
         if !is_refused(&second, LeaseKind::Exclusive) {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_lease_is_refused_to_a_file_open_for_writing_and_ends_when_one_is_opened() {
+    fn read_lease_is_refused_while_a_writer_has_the_file() {
         let named = tempfile::NamedTempFile::new().unwrap();
         let reader = File::open(named.path()).unwrap();
         let kind = LeaseKind::AgainstWriters;

@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_stores_nothing_and_the_temporary_directory_has_blocks_and_space() {
+    fn file_system_facts_of_proc_and_the_temporary_directory() {
         let found = file_system(Path::new("/proc")).unwrap();
         assert_eq!((found.type_name.as_str(), found.is_pseudo), ("proc", true));
         let found = file_system(&std::env::temp_dir()).unwrap();
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_is_trusted_with_leases_and_inode_numbers_only_where_the_kernel_alone_changes_it() {
+    fn lease_and_inode_trust_is_by_kind_of_file_system() {
         let [all, descriptors, unknown] = [LeaseScope::AllWriters, LeaseScope::Descriptors, LeaseScope::Unknown];
         // (f_type, its name here, what a lease proves, whether inode numbers identify files)
         for (magic, name, leases, inodes) in [

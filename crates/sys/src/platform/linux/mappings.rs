@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_mapping_is_seen_by_any_descriptor_of_the_file_until_it_ends_and_a_private_one_never() {
+    fn mappings_show_shared_ones_until_they_end_and_no_private() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a name with spaces");
         let page_bytes = crate::page_bytes();
