@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_happens_from_the_nth_matching_request_on_as_often_as_it_says() {
+    fn fault_happens_from_the_nth_match_as_often_as_told() {
         use RequestKind::{Discard, Flush, Read, Write};
         for (kind, on, nth, times, expected) in [
             (FaultKind::Eio, vec![Write], 2, 1, vec![4]),

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_written_as_a_whole_whatever_was_written_into_it_before() {
+    fn power_cut_leaves_a_written_unit_whole() {
         let mut written = Written::new(1000);
         written.write(1, 1, 1);
         written.write(0, 4, 2);

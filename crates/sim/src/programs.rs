@@ -129,7 +129,7 @@ mod tests {
     use crate::models::MODELS;
 
     #[test]
-    fn models_reproduce_what_was_published_but_for_the_rows_that_say_why_not() {
+    fn models_reproduce_what_was_published_or_say_why_not() {
         let mut wrong = Vec::new();
         for (model, publication) in MODELS
             .iter()

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_queue_stays_one_on_a_disk_that_serves_it_in_another_order() {
+    fn replay_keeps_a_queue_on_a_disk_of_another_order() {
         let last =
             |traced: &[TracedRequest]| traced.iter().filter_map(|traced| traced.completed_ns).max().unwrap() as f64;
         for depth in [1, 2, 8, 32] {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_comes_the_same_pause_after_the_one_it_waited_for_or_at_its_time_if_no_end_was_recorded() {
+    fn replay_keeps_the_pause_after_an_awaited_request() {
         let text = "0 read 0 4096 1000\n5000 read 40000000000 4096 6000\n5500 write 0 4096 5600\n";
         let steps = steps_of(&read_trace(text.as_bytes()).unwrap());
         let done = replay(DiskModel::named("hdd-2009").unwrap(), 0, 1, &steps).requests;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_took_no_time_at_one_moment_wait_for_none_of_them_and_are_soon_counted() {
+    fn replay_requests_of_one_moment_do_not_wait() {
         let at = |arrived_ns: u64, completed_ns: u64| TracedRequest {
             arrived_ns,
             completed_ns: Some(completed_ns),

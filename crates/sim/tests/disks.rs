@@ -133,20 +133,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn time_runs_forward_every_request_completes_once_and_the_seed_decides(arrivals in arrivals(), seed in any::<u64>()) {
+    fn sim_completes_every_request_once_as_the_seed_decides(arrivals in arrivals(), seed in any::<u64>()) {
         for model in MODELS.iter() {
             prop_assert_eq!(completions(model, &arrivals, seed), completions(model, &arrivals, seed));
         }
     }
 
     #[test]
-    fn a_disk_without_a_queue_completes_in_the_order_of_arrival(arrivals in arrivals()) {
+    fn sim_without_a_queue_completes_in_order_of_arrival(arrivals in arrivals()) {
         let done: Vec<_> = completions(named("hdd-2009"), &arrivals, 1).into_values().collect();
         prop_assert!(done.is_sorted());
     }
 
     #[test]
-    fn a_flush_completes_after_all_writes_that_completed_before_it_are_on_the_medium(count in 1..40_usize, seed in any::<u64>()) {
+    fn sim_flush_completes_after_all_completed_writes_are_down(count in 1..40_usize, seed in any::<u64>()) {
         let mut drive = Drive::new(named("hdd-2009"), 0, 1);
         let written = closed_loop(&mut drive, at_random(RequestKind::Write, 1 << 36, count, seed), 1);
         drive.submit(u64::MAX, BlockRequest::new(RequestKind::Flush, 0, 0), (written * 1e9) as u64);
@@ -160,7 +160,7 @@ proptest! {
 
 /// The oracle of a single read of a drive at rest: command, seek by a curve through three points, the rest of the turn, transfer.
 #[test]
-fn a_read_takes_the_command_the_seek_the_rest_of_the_turn_and_the_transfer() {
+fn sim_read_takes_command_seek_turn_and_transfer() {
     let model = named("hdd-2009");
     let (turn_ns, rate) = (60e9 / 7200.0, 32.6e6);
     for (part, seek_ns) in [(0.0, 0.0), (1.0 / 3.0, 8.9e6), (0.999_999, 21e6)] {
@@ -181,7 +181,7 @@ fn a_read_takes_the_command_the_seek_the_rest_of_the_turn_and_the_transfer() {
 }
 
 #[test]
-fn the_angle_follows_from_the_time() {
+fn sim_angle_follows_from_the_time() {
     // A read of the same sector, without a cache, is due once a turn.
     let model = disk("hdd-nas", |disk| (disk.segment_count, disk.segment_bytes) = (1, 0));
     let mut drive = Drive::new(model, 0, 3);
@@ -198,7 +198,7 @@ fn the_angle_follows_from_the_time() {
 }
 
 #[test]
-fn reading_and_writing_in_order_goes_at_the_rate_of_the_zone() {
+fn sim_sequential_io_goes_at_the_rate_of_the_zone() {
     // Smaller blocks wait for commands: this disk takes one at a time.
     for block in [64 << 10, 128 << 10, MIB] {
         let reads = in_order(RequestKind::Read, 200 * MIB, block);
@@ -214,7 +214,7 @@ fn reading_and_writing_in_order_goes_at_the_rate_of_the_zone() {
 }
 
 #[test]
-fn a_queue_makes_random_reads_faster_and_never_slower_than_their_order() {
+fn sim_queue_makes_random_reads_no_slower() {
     let (queued, plain) = (named("hdd-nas"), disk("hdd-nas", |disk| disk.queue_depth = 1));
     let seconds = |model, seed, depth| {
         let reads = at_random(RequestKind::Read, 1 << 42, 400, seed);
@@ -230,7 +230,7 @@ fn a_queue_makes_random_reads_faster_and_never_slower_than_their_order() {
 }
 
 #[test]
-fn a_list_that_no_program_would_ask_for_ends_soon_on_every_model() {
+fn sim_absurd_list_of_requests_ends_soon() {
     let all_at_once = at_random(RequestKind::Read, 1 << 36, 50_000, 1);
     let strange = [
         BlockRequest::new(RequestKind::Write, 0, 0),
@@ -246,7 +246,7 @@ fn a_list_that_no_program_would_ask_for_ends_soon_on_every_model() {
 }
 
 #[test]
-fn a_request_that_others_overtake_is_served_at_last() {
+fn sim_overtaken_request_is_served_at_last() {
     let mut drive = Drive::new(named("hdd-nas"), 0, 1);
     let near = |id: u64| read((1 << 42) + (id * 7919 % 512) * MIB, 4096);
     drive.submit(0, near(0), 0);
@@ -268,7 +268,7 @@ fn a_request_that_others_overtake_is_served_at_last() {
 }
 
 #[test]
-fn shingled_tracks_take_random_writes_until_their_cache_is_full_and_recover_while_idle() {
+fn sim_shingled_disk_slows_when_its_cache_is_full() {
     let model = disk("hdd-smr", |disk| disk.disk_cache_bytes = 256 * MIB);
     let mut drive = Drive::new(model, 0, 1);
     let filled = closed_loop(&mut drive, in_order(RequestKind::Write, 4 << 30, MIB), 1);
@@ -292,7 +292,7 @@ fn shingled_tracks_take_random_writes_until_their_cache_is_full_and_recover_whil
 }
 
 #[test]
-fn flash_reads_and_writes_as_its_parameters_say() {
+fn sim_flash_reads_and_writes_by_its_parameters() {
     let model = named("ssd-sata");
     let rate = |requests: &mut dyn Iterator<Item = BlockRequest>, bytes: u64, depth| {
         bytes as f64 / closed_loop(&mut Drive::new(model, 1 << 33, 1), requests, depth)
@@ -308,7 +308,7 @@ fn flash_reads_and_writes_as_its_parameters_say() {
 }
 
 #[test]
-fn flash_slows_down_when_fast_cells_are_full_and_recovers_while_idle() {
+fn sim_flash_slows_when_fast_cells_are_full_and_recovers() {
     let model = named("ssd-sata");
     let mut drive = Drive::new(model, 1 << 33, 1);
     let mut now_ns = 0;
@@ -328,7 +328,7 @@ fn flash_slows_down_when_fast_cells_are_full_and_recovers_while_idle() {
 }
 
 #[test]
-fn flash_without_free_blocks_moves_live_pages_and_a_discard_spares_it() {
+fn sim_flash_without_free_blocks_moves_pages_a_discard_spares() {
     let model = flash(|flash| (flash.fast_bytes, flash.block_bytes) = (0, 4 * MIB));
     let size = 256 * MIB;
     let rewrite = |discard: bool| {
@@ -348,7 +348,7 @@ fn flash_without_free_blocks_moves_live_pages_and_a_discard_spares_it() {
 }
 
 #[test]
-fn a_volume_bursts_until_its_credits_are_spent() {
+fn sim_volume_bursts_until_its_credits_are_spent() {
     let reads = at_random(RequestKind::Read, 1 << 36, 30_000, 1);
     let burst = seconds(named("cloud-burst"), reads, 16);
     assert!((30_000.0 / burst / 3_000.0 - 1.0).abs() < 0.02, "{burst}");

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_nobody_answers_fails_and_others_are_answered_once() {
+    fn fuse_request_without_an_answer_fails_others_have_one() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let device = Arc::new(file.reopen().unwrap());
         let reply = |unique| Reply {

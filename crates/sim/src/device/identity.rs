@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_of_one_model_have_different_serials_unless_they_have_one_file_or_uuid() {
+    fn identity_serials_differ_unless_file_or_uuid_is_one() {
         let serial = |name: &str, state: &DeviceState| serial(&DeviceName::new(name).unwrap(), state);
         let later = |state: DeviceState| DeviceState {
             started_at: 9,

@@ -445,7 +445,7 @@ mod tests {
     use crate::request::RequestKind;
 
     #[test]
-    fn percentiles_are_those_of_the_samples_and_the_tail_is_the_maximum() {
+    fn pace_percentiles_are_those_of_the_samples() {
         let mut bins = vec![0; 1000];
         (bins[3], bins[20], bins[21], bins[999]) = (60, 30, 8, 2);
         let found = lateness(&bins, 5000);
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_a_thread_watches_the_clock_follows_how_late_it_wakes() {
+    fn pace_watches_the_clock_as_long_as_it_wakes_late() {
         let us = Duration::from_micros;
         assert_eq!(waking_after(us(20), us(40)), us(50));
         assert_eq!(waking_after(us(32), us(1)), us(31));
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_when_a_generation_ends_or_all_is_rushed_is_answered_at_once() {
+    fn pace_answers_at_once_when_a_generation_ends() {
         let model = DiskModel::named("hdd-2003").unwrap();
         let request = |at: u64| BlockRequest::new(RequestKind::Read, at << 30, 4096);
         for rush in [false, true] {

@@ -465,7 +465,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_program_that_failed_the_reason_is_told_and_not_its_usage() {
+    fn start_tells_the_reason_of_a_program_that_failed() {
         let output = "Filesystem must be larger than 300MB.\nUsage: mkfs.xfs\n/* blocksize */ [-b size=num]\n";
         assert_eq!(reason_of(output), "Filesystem must be larger than 300MB.");
         assert_eq!(reason_of("ERROR: one\nERROR: two\n"), "ERROR: one; ERROR: two");

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_a_model_is_one_of_the_list_and_every_parameter_has_a_source() {
+    fn models_are_listed_and_parameters_have_a_source() {
         let directory = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/models")).unwrap();
         let mut files: Vec<_> = directory
             .map(|file| file.unwrap().file_name().into_string().unwrap())
