@@ -11,7 +11,7 @@ use std::process::Command;
 const RUSTDOC: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
 
 #[test]
-fn the_librarys_surface_is_the_one_that_was_reviewed() {
+fn library_surface_is_the_one_that_was_reviewed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let rustdoc = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rustdoc");

@@ -63,7 +63,7 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn crates_depend_only_on_those_below_them_and_no_exception_is_left_that_nothing_needs() {
+fn crates_depend_only_on_those_below_and_exceptions_are_needed() {
     let allowed: BTreeMap<_, _> = MAY_DEPEND_ON.iter().copied().collect();
     let mut forbidden = Vec::new();
     let arrows = arrows();
@@ -87,7 +87,7 @@ fn crates_depend_only_on_those_below_them_and_no_exception_is_left_that_nothing_
 
 /// Follows the table: what may be reached from a crate.
 #[test]
-fn the_table_of_crates_has_no_circle() {
+fn crates_table_has_no_circle() {
     let allowed: BTreeMap<_, _> = MAY_DEPEND_ON.iter().copied().collect();
     for &(start, _) in MAY_DEPEND_ON {
         let (mut seen, mut next) = (BTreeSet::new(), vec![start]);
@@ -109,7 +109,7 @@ const BELOW_HUB: &str = "seekless seekless-lab seekless-method seekless-record s
 const OF_NETWORKS: &str = "axum hyper mio native-tls reqwest rustls socket2 sqlx tokio ureq";
 
 #[test]
-fn the_hub_depends_on_what_is_below_the_command_and_seekless_on_no_network() {
+fn hub_depends_below_the_command_and_seekless_on_no_network() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let text = |path: &str| fs::read_to_string(format!("{root}/{path}")).expect("a file of the project");
     let manifest = text("hub/Cargo.toml");
@@ -296,7 +296,7 @@ fn files_of_a_crate_depend_on_each_other_in_no_circle() {
 }
 
 #[test]
-fn a_circle_of_files_is_found_behind_what_a_module_passes_on() {
+fn circle_of_files_is_found_behind_what_a_module_passes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);

@@ -29,7 +29,7 @@ fn features(arguments: &[&str]) -> Features {
 }
 
 #[test]
-fn each_package_alone_has_the_dependencies_of_the_workspace() {
+fn packages_alone_have_the_dependencies_of_the_workspace() {
     let names = Command::new(env!("CARGO"))
         .args("tree --offline --locked --workspace --depth 0 --prefix none --format {lib}|{p}".split(' '))
         .output()

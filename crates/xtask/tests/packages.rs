@@ -20,7 +20,7 @@ fn packages() -> Vec<Value> {
 }
 
 #[test]
-fn each_crate_says_what_it_is_and_has_its_licences_or_is_not_published() {
+fn crates_say_what_they_are_and_have_licences() {
     let packages = packages();
     let is_published = |package: &&Value| package["publish"].is_null();
     assert!(packages.iter().filter(is_published).count() >= 10);
@@ -36,7 +36,7 @@ fn each_crate_says_what_it_is_and_has_its_licences_or_is_not_published() {
 }
 
 #[test]
-fn all_that_is_laid_out_for_packages_is_in_the_debian_package() {
+fn debian_package_has_all_that_is_laid_out() {
     let packages = packages();
     let of_command = packages.iter().find(|package| package["name"] == "seekless-cli");
     let assets = &of_command.expect("the command")["metadata"]["deb"]["assets"];
@@ -61,7 +61,7 @@ fn all_that_is_laid_out_for_packages_is_in_the_debian_package() {
 }
 
 #[test]
-fn the_workflow_of_releases_may_write_only_where_it_must() {
+fn release_workflow_may_write_only_where_it_must() {
     let workflow = fs::read_to_string(root().join(".github/workflows/release.yml")).expect("the workflow");
     assert!(workflow.contains("\npermissions: {}\n"));
     let words = workflow.lines().map(str::trim).filter(|line| line.ends_with(": write"));

@@ -64,7 +64,7 @@ fn targets(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_link_leads_to_a_file_and_a_heading() {
+fn page_links_lead_to_a_file_and_a_heading() {
     let pages = pages();
     assert!(pages.len() > 10, "only {} pages were found", pages.len());
     let mut broken = Vec::new();
@@ -87,7 +87,7 @@ fn every_link_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn every_page_that_sources_and_experiments_name_is_there() {
+fn pages_that_sources_and_experiments_name_exist() {
     let sources = ["crates", "experiments", "hub/src", "hub/tests"]
         .map(|directory| files(&root().join(directory), &[".rs", ".toml", ".txt"]));
     let mut missing = Vec::new();
@@ -110,7 +110,7 @@ fn every_page_that_sources_and_experiments_name_is_there() {
 }
 
 #[test]
-fn no_page_has_more_than_400_lines() {
+fn pages_have_no_more_than_400_lines() {
     for path in pages() {
         let lines = fs::read_to_string(&path).expect("a page").lines().count();
         assert!(lines <= LINES_MAX, "{} has {lines} lines", path.display());

@@ -94,7 +94,7 @@ fn is_excepted(exception: &(&str, &str), (path, _, line): &(String, usize, Strin
 }
 
 #[test]
-fn no_text_of_a_library_names_an_option_of_the_command() {
+fn library_texts_name_no_option_of_the_command() {
     let mut named = found(names_an_option);
     named.retain(|(path, ..)| ["cli/", "xtask/"].iter().all(|command| !path.starts_with(command)));
     for one in &named {
@@ -129,7 +129,7 @@ fn methods_are_named_only_where_they_are_chosen() {
 }
 
 #[test]
-fn the_errors_of_the_engine_use_nothing_else_of_it() {
+fn engine_errors_use_nothing_else_of_the_engine() {
     for path in sources(&crates().join("engine/src/error")) {
         let text = fs::read_to_string(&path).expect("a source");
         assert!(!text.contains("crate::"), "{} uses the engine", path.display());

@@ -305,7 +305,7 @@ mod tests {
 
     /// What is wanted of the rule, in fewer sittings than the table has.
     #[test]
-    fn on_a_usual_machine_the_rule_decides_most_contests_and_claims_little_that_is_false() {
+    fn rule_decides_most_contests_and_claims_little_falsely() {
         let usual = SCENARIOS.iter().find(|scenario| scenario.name == "noise 13 %").unwrap();
         let score = judge(usual, 16, 1).unwrap();
         assert!(score.decided.part * 4 >= score.decided.of * 3, "{score:?}");

@@ -91,7 +91,7 @@ fn checked(label: &str, acts: Vec<Act>, now: &FileTree) -> String {
 }
 
 #[test]
-fn a_content_must_have_a_name_outside_of_the_trash_and_of_where_files_are_moved() {
+fn oracle_needs_a_name_of_each_content_outside_of_the_trash() {
     assert_eq!(checked("dupes remove", vec![], &tree(&[(NAMES[1], OLD)])), "");
     let lost = ["lost content"; 3].join(", ");
     assert_eq!(checked("dupes remove", vec![], &FileTree::new()), lost);
@@ -103,7 +103,7 @@ fn a_content_must_have_a_name_outside_of_the_trash_and_of_where_files_are_moved(
 }
 
 #[test]
-fn every_byte_is_old_new_or_of_another_writer_and_what_others_wrote_is_found() {
+fn oracle_finds_bytes_of_others_and_what_they_wrote() {
     let appended = [OLD, MARK].concat();
     let over = [MARK, &OLD[16..]].concat();
     for (kind, offset, marked) in [
@@ -124,7 +124,7 @@ fn every_byte_is_old_new_or_of_another_writer_and_what_others_wrote_is_found() {
 }
 
 #[test]
-fn an_update_is_held_to_its_promise() {
+fn oracle_holds_an_update_to_its_promise() {
     let plan = plan("update in-place");
     let before = || tree(&[(NAMES[0], b"0123456789")]);
     for (promise, right, wrong) in [
@@ -154,7 +154,7 @@ fn an_update_is_held_to_its_promise() {
 }
 
 #[test]
-fn a_file_with_more_rights_or_another_owner_is_wider_and_a_mode_that_others_narrowed_stays() {
+fn oracle_finds_wider_rights_and_owners() {
     let plan = plan("update replace");
     let of_mode = |mode| FileTree::from([(NAMES[0].into(), file(b"01AB456C89", NAMES[0], mode))]);
     let mut before = tree(&[(NAMES[0], b"0123456789")]);
@@ -171,7 +171,7 @@ fn a_file_with_more_rights_or_another_owner_is_wider_and_a_mode_that_others_narr
 }
 
 #[test]
-fn names_that_seekless_made_are_told_of_or_left_behind() {
+fn oracle_finds_names_that_seekless_left_behind() {
     let plan = plan("dupes remove");
     let mut evidence = evidence(&plan, three(), vec![]);
     evidence.told = "told of .seekless-dupes-1".to_owned();
@@ -183,7 +183,7 @@ fn names_that_seekless_made_are_told_of_or_left_behind() {
 }
 
 #[test]
-fn success_means_that_all_was_done_and_undoing_brings_all_back() {
+fn oracle_success_is_all_done_and_undo_brings_all_back() {
     let plan_of = |action: &str| plan(&format!("dupes {action}"));
     let (remove, hardlink) = (plan_of("remove"), plan_of("hardlink"));
     let removed = evidence(&remove, three(), vec![]);
@@ -200,7 +200,7 @@ fn success_means_that_all_was_done_and_undoing_brings_all_back() {
 }
 
 #[test]
-fn a_copy_is_what_its_source_is_or_what_was_there() {
+fn oracle_copy_is_its_source_or_what_was_there() {
     let plan = plan("cp");
     let mut before = tree(&[(NAMES[0], OLD)]);
     before.extend(tree(&[("copy/r0/f0_", b"older")]));
