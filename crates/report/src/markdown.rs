@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_shows_its_time_what_was_predicted_and_what_was_written() {
+    fn markdown_update_has_time_prediction_and_written_bytes() {
         let run = seekless_record::from_json(simulation::FULL.as_bytes()).unwrap();
         let page = to_markdown(&run);
         let planned = page.lines().find(|line| line.starts_with("| planned")).unwrap();

@@ -71,7 +71,7 @@ fn run() -> Run {
 }
 
 #[test]
-fn a_buffer_and_a_durability_have_a_table_each_and_what_has_one_buffer_stands_in_all() {
+fn columns_table_each_buffer_and_durability() {
     let run = run();
     let shown = Visible::of(&run);
     let tables = View::of(&shown).columns;
@@ -107,7 +107,7 @@ fn blocks(run: &Run) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_export_has_the_columns_of_the_document_a_line_for_each_size() {
+fn columns_export_has_a_line_for_each_size() {
     let mut run = run();
     run.storages[0].path = "/a\nb".to_owned();
     run.trials.extend([3, 5].map(|extents| seekless_record::Trial {
@@ -130,7 +130,7 @@ fn the_export_has_the_columns_of_the_document_a_line_for_each_size() {
 }
 
 #[test]
-fn what_was_published_of_a_table_stands_below_what_was_measured() {
+fn columns_show_published_figures_below_measured_ones() {
     let mut run = run();
     let finding = |method: &str, block: &str, seconds| Finding {
         operation: Operation::Write,
@@ -168,7 +168,7 @@ fn what_was_published_of_a_table_stands_below_what_was_measured() {
 }
 
 #[test]
-fn without_columns_there_is_nothing() {
+fn columns_of_nothing_are_nothing() {
     let mut run = run();
     run.columns.clear();
     assert_eq!(to_columns(&run).unwrap(), "");

@@ -58,7 +58,7 @@ fn carried(page: &str) -> Run {
 }
 
 #[test]
-fn the_page_says_what_to_use_and_carries_the_run() {
+fn html_says_what_to_use_and_carries_the_run() {
     let run = concluded(run(&[("read/sync,block=128K", 1.0), ("read/mmap", 1.5)], 8));
     let page = page(&run);
     assert!(page.contains("Use read/sync,block=128K: the best; the next best, read/mmap, takes 1.50x as long."));
@@ -76,7 +76,7 @@ fn is_of_site(page: &str) -> bool {
 }
 
 #[test]
-fn pages_of_a_site_have_its_navigation_and_neither_script_nor_style() {
+fn html_of_a_site_has_navigation_and_no_script_or_style() {
     let run = concluded(run(&[("read/sync,block=128K", 1.0), ("read/mmap", 1.5)], 8));
     let page = run_page(&run, "/api/v1/runs/1", SITE).into_string();
     assert!(is_of_site(&page), "{page}");
@@ -90,7 +90,7 @@ fn pages_of_a_site_have_its_navigation_and_neither_script_nor_style() {
 }
 
 #[test]
-fn pages_of_usual_runs_on_a_site_are_small() {
+fn html_of_usual_runs_on_a_site_is_small() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/testdata/runs");
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -101,14 +101,14 @@ fn pages_of_usual_runs_on_a_site_are_small() {
 }
 
 #[test]
-fn a_heat_map_is_drawn_where_there_are_two_blocks_and_not_where_there_is_one() {
+fn html_heat_map_needs_two_blocks() {
     let has_blocks = |methods: &[(&str, f64)]| page(&concluded(run(methods, 6))).contains("id=\"blocks-0\"");
     let methods = ["read/sync,block=1M", "read/sync,block=4K", "read/mmap"].map(|method| (method, 1.0));
     assert!(has_blocks(&methods) && !has_blocks(&methods[1..]));
 }
 
 #[test]
-fn cold_stands_beside_warm_only_where_nothing_else_differs() {
+fn html_cold_stands_beside_warm_of_otherwise_equal_contests() {
     let with_twin = |size_bytes: u64| {
         let mut run = run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 6);
         let warm = contest(size_bytes, run.contests[0].entries.clone());
@@ -126,7 +126,7 @@ fn cold_stands_beside_warm_only_where_nothing_else_differs() {
 }
 
 #[test]
-fn a_published_method_is_held_against_the_best_of_its_kind_here() {
+fn html_published_method_is_held_against_the_best_here() {
     let methods = [
         ("read/sync,block=4K", 1.3),
         ("read/sync,block=64K", 1.2),
@@ -161,7 +161,7 @@ fn a_published_method_is_held_against_the_best_of_its_kind_here() {
 }
 
 #[test]
-fn published_figures_stand_beside_those_of_the_same_program_here() {
+fn html_published_figures_stand_beside_the_same_program() {
     let methods = [
         ("compare/stdio,order=preload", 1.5),
         ("compare/sync,block=4K,order=preload", 0.5),
@@ -188,7 +188,7 @@ fn published_figures_stand_beside_those_of_the_same_program_here() {
 }
 
 #[test]
-fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
+fn html_columns_are_lines_with_what_was_published() {
     let mut run = concluded(run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 6));
     run.columns = vec![Column {
         experiment: "read".to_owned(),
@@ -213,14 +213,14 @@ fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
 }
 
 #[test]
-fn resuming_is_marked_where_it_happened() {
+fn html_marks_where_a_run_was_resumed() {
     let mut run = concluded(run(&[("read/sync,block=4K", 1.0), ("read/mmap", 2.0)], 8));
     run.resumed_at_seconds = vec![3.5, f64::NAN, 1e9];
     assert_eq!(page(&run).matches(">resumed<").count(), 1);
 }
 
 #[test]
-fn thousands_of_entries_and_contests_stay_one_page_of_bounded_plots() {
+fn html_of_thousands_of_entries_is_one_page_of_bounded_plots() {
     let (entries, contests) = if is_long() { (3000, 2000) } else { (500, 400) };
     let names: Vec<String> = (0..entries).map(|block| format!("read/sync,block={block}K")).collect();
     let methods: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1.0)).collect();
@@ -349,7 +349,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if is_long() { 64 } else { 16 }))]
 
     #[test]
-    fn no_run_breaks_what_is_made_of_it(run in hostile_run()) {
+    fn html_of_no_run_breaks(run in hostile_run()) {
         let page = page(&run);
         prop_assert_eq!(page.matches("<script").count(), 1);
         let on_site = run_page(&run, "/api/v1/runs/1", SITE).into_string();
