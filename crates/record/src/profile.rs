@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn between_measured_sizes_each_byte_takes_as_long_and_beyond_them_a_curve_goes_straight_on() {
+    fn profile_curve_is_linear_between_and_beyond_sizes() {
         let seconds = |bytes: u64| 1e-4 + 1e-9 * bytes as f64;
         let points = [1 << 14, 1 << 20, 1 << 26].map(|bytes| point(bytes, seconds(bytes)));
         let curve = profile(points.to_vec()).curves.remove(0);

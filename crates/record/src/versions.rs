@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_run_reads_the_same_and_newer_foreign_and_misspelt_ones_are_named_for_what_they_are() {
+    fn versions_name_newer_foreign_and_misspelt_runs() {
         let text = to_json(&run()).unwrap();
         assert_eq!(from_json(text.as_bytes()).unwrap(), run());
         let version = |version: u32| text.replacen("\"version\": 1", &format!("\"version\": {version}"), 1);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_cut_anywhere_or_with_a_byte_changed_is_an_error_or_a_run_and_never_a_panic() {
+    fn versions_never_panic_on_cut_or_changed_documents() {
         let text = to_json(&run()).unwrap().into_bytes();
         let end = text.len() - 1;
         for at in 0..end {

@@ -48,13 +48,13 @@ fn problem(document: &Value, place: &str, value: Value) -> String {
 }
 
 #[test]
-fn a_full_document_is_a_run_and_written_and_read_again_the_same() {
+fn check_of_a_full_document_reads_back_the_same() {
     let run = from_json(FULL.as_bytes()).unwrap();
     assert_eq!(from_json(to_json(&run).unwrap().as_bytes()).unwrap(), run);
 }
 
 #[test]
-fn an_absurd_number_is_refused_wherever_it_stands() {
+fn check_refuses_an_absurd_number_anywhere() {
     let document: Value = serde_json::from_str(FULL).unwrap();
     let numbers: Vec<String> = places(&document)
         .into_iter()
@@ -77,7 +77,7 @@ fn an_absurd_number_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn a_text_without_end_is_refused_wherever_it_stands() {
+fn check_refuses_a_text_without_end_anywhere() {
     let document: Value = serde_json::from_str(FULL).unwrap();
     let long = json!("x".repeat((64 << 10) + 1));
     let mut texts = places(&document);
@@ -89,7 +89,7 @@ fn a_text_without_end_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_field() {
+fn check_names_the_field_that_is_wrong() {
     let document: Value = serde_json::from_str(FULL).unwrap();
     // The place by its numbers and names, the value, and what is wrong there.
     let long = json!("m".repeat(5000));
@@ -132,7 +132,7 @@ fn what_is_wrong_is_named_by_its_field() {
 }
 
 #[test]
-fn a_document_nested_without_end_is_refused() {
+fn check_refuses_a_document_nested_without_end() {
     let nested = format!("{{\"version\": 1, \"facts\": {}", "[".repeat(1 << 20));
     assert!(from_json(nested.as_bytes()).is_err());
 }
