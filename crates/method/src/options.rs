@@ -412,7 +412,7 @@ mod tests {
     use crate::MECHANISMS;
 
     #[test]
-    fn rows_stand_where_their_name_says_with_words_of_the_enums_and_mechanisms_take_their_operations() {
+    fn options_rows_agree_with_enums_and_mechanisms() {
         for (at, row) in OPTIONS.iter().enumerate() {
             assert_eq!(row.id as usize, at);
         }

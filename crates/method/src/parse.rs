@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn options_print_in_one_order_with_defaults_filled_in_also_with_names_of_2014() {
+    fn method_prints_options_in_one_order_with_defaults() {
         for (text, printed) in [
             ("read/sync", "read/sync,block=128K"),
             ("read/sync,block=1M,cache=direct", "read/sync,direct,block=1M"),
