@@ -5,7 +5,7 @@
 use std::path::Path;
 
 #[test]
-fn the_header_is_the_one_that_the_source_makes() {
+fn header_is_the_one_that_the_source_makes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("the configuration is understood");
     let mut builder = cbindgen::Builder::new().with_config(config);

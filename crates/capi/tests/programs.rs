@@ -102,12 +102,12 @@ fn check(language: [&str; 2], name: &str) {
 }
 
 #[test]
-fn a_program_in_c_calls_every_function_and_leaks_nothing() {
+fn c_program_calls_every_function_and_leaks_nothing() {
     check(C, "all.c");
 }
 
 #[test]
-fn a_program_in_cpp_owns_results_and_passes_lambdas() {
+fn cpp_program_owns_results_and_passes_lambdas() {
     check(CPP, "all.cpp");
 }
 
@@ -155,7 +155,7 @@ fn shown(language: [&str; 2], name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_examples_of_the_page_in_c_and_cpp_do_what_they_say() {
+fn page_in_c_and_cpp_has_examples_that_do_what_they_say() {
     for printed in shown(C, "c") {
         let is_right = printed.starts_with("6 bytes by copy/double-buffer,block=1M: ");
         assert!(is_right, "{printed}");
@@ -169,7 +169,7 @@ fn the_examples_of_the_page_in_c_and_cpp_do_what_they_say() {
 }
 
 #[test]
-fn the_example_of_the_page_in_csharp_does_what_it_says() {
+fn page_in_csharp_has_an_example_that_does_what_it_says() {
     let [text] = &examples("csharp")[..] else {
         panic!("the page has one example in C#");
     };
