@@ -557,23 +557,23 @@ impl Links {
 
 /// What is known of copying from one device to another.
 #[derive(Default)]
-pub(super) struct Data(Mutex<Vec<(u64, u64, Arc<Devices>)>>);
+pub(super) struct Data(Mutex<Vec<(u64, u64, Arc<DevicePair>)>>);
 
 impl Data {
     /// What is known of copying from one device to another.
-    pub fn of(&self, from: u64, to: u64) -> Arc<Devices> {
+    pub fn of(&self, from: u64, to: u64) -> Arc<DevicePair> {
         let mut known = lock_mutex(&self.0);
         if let Some((.., devices)) = known.iter().find(|(one, other, _)| (*one, *other) == (from, to)) {
             return Arc::clone(devices);
         }
-        let devices = Arc::new(Devices::default());
+        let devices = Arc::new(DevicePair::default());
         known.push((from, to, Arc::clone(&devices)));
         devices
     }
 }
 
 #[derive(Default)]
-pub(super) struct Devices {
+pub(super) struct DevicePair {
     pub sharing: Attempts,
     pub in_kernel: Attempts,
     /// How large files are copied that are in memory, and others.

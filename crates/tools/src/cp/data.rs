@@ -17,7 +17,7 @@ use seekless::{Copier, Destination, FileRange, IoOptions};
 use seekless_sys::{self as sys, Advice, Support};
 use sha2::{Digest, Sha256};
 
-use super::copying::{Attempts, Copying, Devices, LARGE_BYTES, Worker};
+use super::copying::{Attempts, Copying, DevicePair, LARGE_BYTES, Worker};
 use super::names::Failed;
 use super::pair::At;
 use super::{Checksum, CpDurability, CpSummary, When};
@@ -113,7 +113,7 @@ pub(super) fn copy_bytes(
 }
 
 /// Lets a new file share the blocks of its source, if that is wanted and may work. Returns whether it does.
-fn share_blocks([source, new]: [&File; 2], devices: &Devices, shared: &Copying<'_>) -> io::Result<bool> {
+fn share_blocks([source, new]: [&File; 2], devices: &DevicePair, shared: &Copying<'_>) -> io::Result<bool> {
     let options = shared.options;
     if options.reflink == When::Never || options.sparse != When::Auto {
         return Ok(false);
@@ -207,7 +207,7 @@ impl CopyRun<'_> {
     }
 
     /// Copies a large file: by the kernel, else as planned. Returns whether the kernel copied some of it.
-    fn large(&self, all: Range<u64>, devices: &Devices, is_cold: bool, worker: &mut Worker) -> io::Result<bool> {
+    fn large(&self, all: Range<u64>, devices: &DevicePair, is_cold: bool, worker: &mut Worker) -> io::Result<bool> {
         let at = self.by_kernel(all.clone())?;
         if at < all.end {
             // Reading two files at the same time would move a head to and fro.

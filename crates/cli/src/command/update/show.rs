@@ -54,7 +54,7 @@ fn amplification_words(amplification: f64, cost: &UpdateCost) -> String {
 
 /// Shows the cost of the updates one by one and as planned.
 fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> io::Result<()> {
-    let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.plan.method.options().durability());
+    let (_, one_by_one) = naive(&job.updates, &job.estimate.facts, chosen.plan.method.options().durability());
     let mut line = |name: &str, [writes, read, written, predicted]: [&str; 4]| {
         writeln!(page, "{name:<12}{writes:>12}{read:>12}{written:>12}{predicted:>12}")
     };
@@ -69,7 +69,7 @@ fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> io::Re
 }
 
 pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times: &Times) -> Value {
-    let (updates, look) = (&job.updates, &job.look);
+    let (updates, look) = (&job.updates, &job.estimate);
     let told = |cost: &UpdateCost| {
         json!({
             "writes": cost.work.writes, "reads": cost.work.reads, "written_bytes": cost.work.written_bytes,
