@@ -99,5 +99,5 @@ fn bench_without_root_says_what_it_cannot_do() {
     let ahead = common.run("bench read-ahead --size 1M --rounds 1 --dir open --json");
     let run = seekless_record::from_json(ahead.succeeded().stdout.as_bytes()).unwrap();
     let mut entries = run.contests.iter().flat_map(|contest| &contest.entries);
-    assert!(entries.any(|entry| matches!(entry.status, Status::Unavailable(_))));
+    assert!(entries.any(|entry| matches!(entry.status, Status::Unavailable { .. })));
 }

@@ -53,7 +53,7 @@ impl Large {
             return Err(None);
         }
         let pair = files.each_ref().map(|file| OpenRange {
-            file: &**file,
+            file,
             path: path_of(file).unwrap_or_default(),
             range: 0..bytes,
         });
