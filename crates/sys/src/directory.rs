@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::platform;
 use crate::support::{Support, attempt};
-use crate::types::{Access, Opening};
+use crate::types::{Access, FileSystemTrait, Opening};
 
 /// An open directory, which need not be readable: only [`Directory::names`] and [`Directory::sync`] read it. Names are
 /// single components: a `/` in one leads out of the directory.
@@ -177,7 +177,7 @@ impl Directory {
     pub fn create_directory(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.file, name, Mode::from_raw_mode(mode as RawMode))?;
         let directory = self.open_directory(name)?;
-        if !is_just_made(directory.as_fd(), self.as_fd())? {
+        if !is_just_made(directory.as_fd(), self.as_fd(), mode)? {
             return Err(io::Error::other("another process replaced the new directory"));
         }
         let given = directory.file.metadata()?.mode() & 0o7777;
@@ -286,14 +286,20 @@ impl Directory {
     }
 }
 
-/// Whether an open directory can be the one that was just made in `above`: it is empty and this user's, or on a file system without
-/// owners that of the directory above. Another process may have put another one in its place before it was opened.
+/// Whether an open directory can be the one that was just made in `above` with a mode: it is empty, this user's, and open to nobody else;
+/// on a file system without owners, it is the user's to whom the directory above belongs. Another process may have put another one in its
+/// place before it was opened.
 ///
 /// # Errors
 /// The system's.
-pub fn is_just_made(directory: BorrowedFd<'_>, above: BorrowedFd<'_>) -> io::Result<bool> {
-    let owner = rustix::fs::fstat(directory)?.st_uid;
-    if owner != crate::effective_user() && owner != rustix::fs::fstat(above)?.st_uid {
+pub fn is_just_made(directory: BorrowedFd<'_>, above: BorrowedFd<'_>, mode: u32) -> io::Result<bool> {
+    let found = rustix::fs::fstat(directory)?;
+    let can_be = if crate::file_system_of(directory)?.has(FileSystemTrait::Owners) {
+        found.st_uid == crate::effective_user() && found.st_mode & 0o777 & !mode == 0
+    } else {
+        found.st_uid == crate::effective_user() || found.st_uid == rustix::fs::fstat(above)?.st_uid
+    };
+    if !can_be {
         return Ok(false);
     }
     // The handle may stand for its place only.
@@ -345,9 +351,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let above = Directory::open(place.path()).unwrap();
         let made = above.create_directory("made".as_ref(), 0o700).unwrap();
-        assert!(is_just_made(made.as_fd(), above.as_fd()).unwrap());
+        assert!(is_just_made(made.as_fd(), above.as_fd(), 0o700).unwrap());
         made.create_file("file".as_ref(), 0o600).unwrap();
-        assert!(!is_just_made(made.as_fd(), above.as_fd()).unwrap());
+        assert!(!is_just_made(made.as_fd(), above.as_fd(), 0o700).unwrap());
     }
 
     #[test]

@@ -235,6 +235,8 @@ pub enum FileSystemTrait {
     ChangingInodes,
     /// A file without holes takes at least as much space as it has bytes.
     Uncompressed,
+    /// A file belongs to the user who makes it.
+    Owners,
     /// No lease was granted, neither a write lease nor a read lease, while another process had the file open for writing or
     /// mapped, also with its descriptor closed; and opening it later ended the lease. Each type was tried on Linux 6.18, or
     /// takes no writes.
@@ -255,6 +257,9 @@ impl FileSystemTrait {
             Self::CopiesOnWrite => &["btrfs", "zfs", "bcachefs", "nilfs2"],
             Self::ChangingInodes => &["vfat", "exfat", "fuse"],
             Self::Uncompressed => &["ext4", "xfs", "tmpfs", "vfat", "exfat"],
+            Self::Owners => &[
+                "ext4", "xfs", "btrfs", "tmpfs", "ramfs", "zfs", "bcachefs", "f2fs", "overlay",
+            ],
             Self::Leases => &["ext4", "xfs", "btrfs", "tmpfs", "ramfs", "squashfs", "erofs"],
         };
         // A mount also names the program, as in `fuse.sshfs`.

@@ -133,7 +133,7 @@ fn is_replaced(shared: &Copying<'_>, directory: &Pair, copy: BorrowedFd<'_>) -> 
     let made_in = directory.parent().filter(|_| !is_safe);
     made_in.is_some_and(|above| {
         let above = above.handles();
-        !above.is_ok_and(|above| sys::is_just_made(copy, above.borrowed()[1]).unwrap_or(false))
+        !above.is_ok_and(|above| sys::is_just_made(copy, above.borrowed()[1], 0o700).unwrap_or(false))
     })
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, linkat, openat, readlinkat, st
 use rustix::io::{Errno, retry_on_intr};
 use seekless::files::{FileId, FileRef, FileState, Own, Time, times, with_article};
 use seekless::walk::{FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
-use seekless_sys::{self as sys, without_atime};
+use seekless_sys::{self as sys, FileSystemTrait, without_atime};
 
 use super::copying::{Copying, LARGE_BYTES, LinkTurn, Name, Worker, is_full};
 use super::data::{Moved, are_equal, copy_bytes, file_checksum, first_difference, have_equal_content, verify};
 use super::directories::{complete, enter_at, finish};
-use super::journal::PIECE_SYNCED;
+use super::journal::{CopyJournal, PIECE_SYNCED};
 use super::names::Failed;
-use super::new_file::NewFile;
+use super::new_file::{MakeEntry, NewFile};
 use super::pair::{At, SourceFacts};
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
@@ -138,7 +138,7 @@ fn is_met_again(shared: &Copying<'_>, facts: &StatFacts, at: &At<'_>) -> bool {
 fn copy_link(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) -> Result<EntryCopy, Failed> {
     let target =
         readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the symbolic link", error.into()))?;
-    let make = |name: &CStr| Ok(symlinkat(&target, at.handles[1], name)?);
+    let make = |directory: BorrowedFd<'_>, name: &CStr| Ok(symlinkat(&target, directory, name)?);
     let entry = make_copy(shared, at, false, &make, worker)?;
     worker.done.symbolic_links += u64::from(entry == EntryCopy::New);
     Ok(entry)
@@ -151,7 +151,8 @@ fn copy_special(
     worker: &mut Worker,
 ) -> Result<EntryCopy, Failed> {
     let facts = StatFacts::of_stat(&stat(at, is_followed)?);
-    let make = |name: &CStr| sys::make_node(at.handles[1], name, facts.kind, facts.number)?.required();
+    let make =
+        |directory: BorrowedFd<'_>, name: &CStr| sys::make_node(directory, name, facts.kind, facts.number)?.required();
     let entry = make_copy(shared, at, is_followed, &make, worker)?;
     worker.done.special += u64::from(entry == EntryCopy::New);
     Ok(entry)
@@ -162,7 +163,7 @@ fn make_copy(
     shared: &Copying<'_>,
     at: &At<'_>,
     is_followed: bool,
-    make: &dyn Fn(&CStr) -> io::Result<()>,
+    make: &MakeEntry<'_>,
     worker: &mut Worker,
 ) -> Result<EntryCopy, Failed> {
     let facts = StatFacts::of_stat(&stat(at, is_followed)?);
@@ -196,6 +197,7 @@ fn make_copy(
     let same = existing.filter(|found| {
         shared.options.same.is_some()
             && is_equal_entry(shared, at, found, &facts, worker)
+            && !is_of_another(at, found, facts.owner)
             && shared.links.claim(found, facts.id())
     });
     if let Some(found) = same {
@@ -218,11 +220,11 @@ fn make_new(
     shared: &Copying<'_>,
     at: &At<'_>,
     facts: &StatFacts,
-    make: &dyn Fn(&CStr) -> io::Result<()>,
+    make: &MakeEntry<'_>,
     replaces: bool,
     worker: &mut Worker,
 ) -> Result<StatFacts, Failed> {
-    let new = NewFile::make_entry(at, facts.kind, make, shared);
+    let new = NewFile::make_entry(at, make, shared);
     let mut new = new.map_err(|error| ("create the copy", error))?;
     let origin = SourceFacts::of_entry(at.handles[0], at.from, facts, shared.options);
     let copy = FileRef::Handle(new.file.as_fd(), facts.kind);
@@ -285,6 +287,10 @@ pub(super) fn copy_file(shared: &Copying<'_>, at: &At<'_>, is_followed: bool, wo
         }
     };
     let file = FileId::of(&metadata);
+    let is_mount = at.listed_inode.is_some_and(|listed| listed != metadata.ino()) && sys::is_mount_root(&source);
+    if let Some(journal) = shared.journal.as_ref().filter(|_| is_mount) {
+        journal.note(!at.key(), true);
+    }
     let existing = match existing(shared, at, file, times(&metadata)[1]) {
         Ok(Found::Nothing) => None,
         Ok(Found::Replaced(found)) if !matches!(found.kind, FileType::RegularFile | FileType::Symlink) => {
@@ -314,6 +320,7 @@ pub(super) fn copy_file(shared: &Copying<'_>, at: &At<'_>, is_followed: bool, wo
     }
     let done = existing.filter(|found| {
         (is_done(shared, at, found, &source, &metadata) || is_same(shared, at, found, &source, &metadata, worker))
+            && !is_of_another(at, found, metadata.uid())
             && shared.links.claim(found, file)
     });
     let copied = match done.filter(|found| give_again(shared, at, found, &source, &metadata, worker)) {
@@ -527,6 +534,8 @@ fn is_done(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, source: &File, 
     journal.is_some_and(|journal| {
         journal.is_done(found, metadata)
             && at.is_own(journal)
+            // Something was mounted over the source.
+            && !journal.has_named(!at.key())
             && has_time(shared, at, found, times(metadata)[1])
             && StatFacts::at(at.handles[0], at.from).is_ok_and(|entry| entry.is(metadata))
             && !sys::is_mount_root(source)
@@ -563,6 +572,14 @@ fn is_same(
         Some(Sameness::Bytes) => openat(at.handles[1], at.to, FOUND_FILE, Mode::empty())
             .is_ok_and(|copy| matches!(first_difference(shared, source, &copy.into(), worker), Ok(None))),
     }
+}
+
+/// Whether something of the target, found like its source, is neither ours nor of the user who owns the source. Root would give its owner the
+/// rights of the source, such as a set-user-ID bit.
+fn is_of_another(at: &At<'_>, found: &StatFacts, source_owner: u32) -> bool {
+    sys::effective_user() == 0
+        && ![0, source_owner].contains(&found.owner)
+        && sys::file_system_of(at.handles[1]).is_ok_and(|system| system.has(FileSystemTrait::Owners))
 }
 
 /// Gives a copy by an interrupted one what it may not have got. Returns false if that cannot be done: then it is copied again.
@@ -663,11 +680,13 @@ pub(super) fn keep_name(
 
 /// Whether a name that stays may become one of another file that stays: nothing is lost then.
 fn may_be_joined(shared: &Copying<'_>, first: &Name, at: &At<'_>, worker: &mut Worker) -> bool {
-    shared.options.existing == Existing::ReplacedIfOlder
-        && first.directory.handles().is_ok_and(|handles| {
-            let first = (handles.borrowed()[1], first.to.as_c_str());
-            are_equal(shared, [first, (at.handles[1], at.to)], worker)
-        })
+    first.directory.handles().is_ok_and(|handles| {
+        let there = first.at(handles.borrowed());
+        let are_own = |journal: &CopyJournal| at.is_own(journal) && there.is_own(journal);
+        let may_change =
+            shared.options.existing == Existing::ReplacedIfOlder || shared.journal.as_ref().is_some_and(are_own);
+        may_change && are_equal(shared, [(there.handles[1], there.to), (at.handles[1], at.to)], worker)
+    })
 }
 
 /// Makes a name of a copy one of a copy that stays.

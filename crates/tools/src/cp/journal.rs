@@ -173,6 +173,11 @@ impl CopyJournal {
         if found.owner == effective_user() {
             Read::by_ref(&mut file).take(BYTES_MAX).read_to_end(&mut bytes)?;
         }
+        if !is_made && !begins_as_journal(&bytes) {
+            // A kill or a crash came before its first line, or it is another file, also of another user, which is not written to.
+            unlinkat(directory, &name, AtFlags::empty())?;
+            return Self::open(directory, sources, target, followed);
+        }
         let here = (
             fs::read_to_string("/proc/sys/kernel/random/boot_id")
                 .unwrap_or_default()
@@ -384,6 +389,12 @@ fn open_locked(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(Fil
     Ok(is_free.then_some((file, found, is_made)))
 }
 
+/// Whether the first line of a file is that of a journal.
+fn begins_as_journal(bytes: &[u8]) -> bool {
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    matches!(serde_json::from_slice(first), Ok(CopyJournalLine::Began { .. }))
+}
+
 /// Whether an interrupted copy began with the same directories. Fails if one of them is most likely not mounted.
 fn began_with(
     before: &[Option<SourceRoot>],
@@ -560,18 +571,24 @@ impl CopyJournal {
         source: &FileState,
     ) -> io::Result<Option<(File, CString, u64)>> {
         let name = self.unfinished_name(to);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = (!is_append_only(&directory)).then(|| openat(directory, &name, flags, Mode::RUSR | Mode::WUSR));
-        let Some(Ok(file)) = opened else {
+        if is_append_only(&directory) {
+            return Ok(None);
+        }
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = |more| openat(directory, &name, flags | more, Mode::RUSR | Mode::WUSR);
+        let (opened, is_made) = match open(OFlags::CREATE | OFlags::EXCL) {
+            Err(Errno::EXIST) => (open(OFlags::empty()), false),
+            made => (made, true),
+        };
+        let Ok(file) = opened.map(File::from) else {
             return Ok(None);
         };
-        let file = File::from(file);
         let found = StatFacts::of(&file)?;
         let is_own = found.is_file() && is_private(&found) && found.names == 1;
         // Until it is renamed, because what a killed process left is not locked.
         if !is_own || file.try_lock().is_err() {
             // A file system without modes made it open to all.
-            if found.is_file() && found.bytes == 0 {
+            if is_made {
                 let _ = unlinkat(directory, &name, AtFlags::empty());
             }
             return Ok(None);
@@ -581,8 +598,8 @@ impl CopyJournal {
             .as_ref()
             .filter(|piece| piece.is_of(source) && piece.bytes <= found.bytes)
             .map_or(0, |piece| piece.bytes);
-        if right == 0 && found.bytes > 0 {
-            // Truncated to nothing, ext4 would write it back when it is closed.
+        if right == 0 && !is_made {
+            // Another file may have the name by now. Truncated to nothing, ext4 would write it back when it is closed.
             unlinkat(directory, &name, AtFlags::empty())?;
             return self.unfinished(directory, to, source);
         }

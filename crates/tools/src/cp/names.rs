@@ -69,7 +69,7 @@ impl TargetNames {
         let marker = journal.marker_name();
         for name in names.filter(|name| **name == *marker || journal.is_temporary(name.to_bytes())) {
             if !StatFacts::at(copy, name).is_ok_and(|found| journal.goes_on_with(&found, source)) {
-                let _ = unlinkat(copy, name, AtFlags::empty());
+                remove_temporary(copy, name);
             }
         }
         Ok(())
@@ -222,7 +222,7 @@ impl Staged {
             made => made?,
         }
         let marked = openat(container, &staged.hidden, OPENED, Mode::empty()).and_then(|directory| {
-            if !sys::is_just_made(directory.as_fd(), container.as_fd()).unwrap_or(false) {
+            if !sys::is_just_made(directory.as_fd(), container.as_fd(), 0o700).unwrap_or(false) {
                 return Ok(None);
             }
             let found = StatFacts::of(&directory)?;
@@ -290,7 +290,7 @@ impl Staged {
         if StatFacts::at(&self.container, &self.hidden)?.id() != StatFacts::of(directory)?.id() {
             return Err(io::Error::other("another process replaced it"));
         }
-        rename_to_free(self.container.as_fd(), &self.hidden, &self.name)?;
+        rename_to_free([self.container.as_fd(); 2], &self.hidden, &self.name)?;
         Ok(unlinkat(directory, &self.marker, AtFlags::empty())?)
     }
 }
@@ -343,15 +343,27 @@ fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts, &[u8]) -> bool
     Ok(())
 }
 
+/// What an entry is called in a directory of its own with a temporary name.
+pub(super) const PRIVATE_ENTRY: &CStr = c"entry";
+
+/// Removes what has a temporary name: a file, or a directory with at most [`PRIVATE_ENTRY`].
+pub(super) fn remove_temporary(directory: BorrowedFd<'_>, name: &CStr) {
+    if unlinkat(directory, name, AtFlags::empty()) == Err(Errno::ISDIR) {
+        let _ = openat(directory, name, OPENED, Mode::empty())
+            .and_then(|private| unlinkat(private, PRIVATE_ENTRY, AtFlags::empty()));
+        let _ = unlinkat(directory, name, AtFlags::REMOVEDIR);
+    }
+}
+
 /// Gives a file or directory another name that nothing has: `EEXIST` if something has it.
-pub(super) fn rename_to_free(directory: BorrowedFd<'_>, old: &CStr, new: &CStr) -> io::Result<()> {
-    match renameat_with(directory, old, directory, new, RenameFlags::NOREPLACE) {
+pub(super) fn rename_to_free([from, to]: [BorrowedFd<'_>; 2], old: &CStr, new: &CStr) -> io::Result<()> {
+    match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
         // Not all file systems can refuse; of this process, only one thread at a time gives a name then.
         Err(Errno::INVAL | Errno::NOSYS) => {
             static NAMING: Mutex<()> = Mutex::new(());
             let _naming = lock_mutex(&NAMING);
-            match StatFacts::at(directory, new) {
-                Err(Errno::NOENT) => Ok(renameat(directory, old, directory, new)?),
+            match StatFacts::at(to, new) {
+                Err(Errno::NOENT) => Ok(renameat(from, old, to, new)?),
                 _ => Err(Errno::EXIST.into()),
             }
         }

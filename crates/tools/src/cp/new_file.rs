@@ -4,19 +4,19 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawMode, mkdirat, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
 use seekless::files::{FileState, Own};
-use seekless::walk::{StatFacts, is_sure};
+use seekless::walk::StatFacts;
 use seekless_sys::{self as sys, Support};
 
 use super::copying::Copying;
 use super::journal::{CopyJournal, UNFINISHED};
-use super::names::{Failed, collision, rename_to_free};
+use super::names::{Failed, OPENED, PRIVATE_ENTRY, collision, remove_temporary, rename_to_free};
 use super::pair::{At, NewFiles, UMASK};
 
 /// A new file in a directory, or another new entry, which is removed unless it gets its name.
@@ -34,10 +34,15 @@ enum NewFilePlace<'a> {
     Unnamed,
     /// Under a temporary name.
     Temporary(CString),
+    /// Alone in a directory with a temporary name, which other users may rename, but not enter.
+    Private(OwnedFd, CString),
     /// Under its name, in a tree that nobody sees. What is true if one that is not whole could not be removed.
     Staged(&'a CStr, &'a AtomicBool),
     Given,
 }
+
+/// Makes an entry with a name in a directory.
+pub(super) type MakeEntry<'a> = dyn Fn(BorrowedFd<'_>, &CStr) -> io::Result<()> + 'a;
 
 /// An unguessable name, by which only a copy with the same journal finds what a kill leaves.
 pub(super) fn temporary_name(journal: Option<&CopyJournal>) -> CString {
@@ -58,9 +63,6 @@ fn with_temporary_name<T>(
         }
     }
 }
-
-/// An entry whose ctime is later than its time of modification by more than this was not made just now.
-const RENAMED_NS: u64 = 2_000_000_000;
 
 impl<'a> NewFile<'a> {
     /// Makes one; without a name or staged, it has this mode, less the umask. A large one goes on with what an interrupted copy has.
@@ -107,18 +109,22 @@ impl<'a> NewFile<'a> {
         Ok(new(file, NewFilePlace::Temporary(name)))
     }
 
-    /// Makes an entry of another kind by `make`. It has its name at once only where nobody else can rename it: what is given by a
-    /// name goes to the file that another process puts there.
-    pub fn make_entry(
-        at: &At<'a>,
-        kind: FileType,
-        make: &dyn Fn(&CStr) -> io::Result<()>,
-        shared: &'a Copying<'_>,
-    ) -> io::Result<Self> {
+    /// Makes an entry of another kind by `make`, where nobody else can put another one in its place: what is given by a name goes to
+    /// what has that name.
+    pub fn make_entry(at: &At<'a>, make: &MakeEntry<'_>, shared: &'a Copying<'_>) -> io::Result<Self> {
         let directory = at.handles[1];
+        let new = |opened: io::Result<OwnedFd>, place| {
+            Ok(Self {
+                directory,
+                file: opened?.into(),
+                place,
+                right_bytes: 0,
+            })
+        };
+        let journal = shared.journal.as_ref();
         let is_staged = at.is_in_new() && at.directory.own.is_staged;
-        let (name, place) = if is_staged || at.require_renames().is_err() {
-            match make(at.to) {
+        if is_staged || at.require_renames().is_err() {
+            match make(directory, at.to) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     at.require_renames()?;
                     return Err(collision());
@@ -126,29 +132,24 @@ impl<'a> NewFile<'a> {
                 done => done?,
             }
             let staged = is_staged.then_some(NewFilePlace::Staged(at.to, &shared.has_partial));
-            (at.to.to_owned(), staged.unwrap_or(NewFilePlace::Given))
-        } else {
-            let (name, ()) = with_temporary_name(shared.journal.as_ref(), make)?;
-            (name.clone(), NewFilePlace::Temporary(name))
-        };
-        let opened = sys::open_entry(directory, &name).inspect_err(|_| {
-            let _ = unlinkat(directory, &name, AtFlags::empty());
-        });
-        let mut new = Self {
-            directory,
-            file: opened?.into(),
-            place,
-            right_bytes: 0,
-        };
-        let found = StatFacts::of(&new.file)?;
-        let is_own = found.owner == sys::effective_user() || found.owner == StatFacts::of(directory)?.owner;
-        // Renaming sets the ctime alone.
-        let was_renamed = found.changed_ns.abs_diff(found.modified_ns) > RENAMED_NS;
-        if found.kind != kind || found.names > 1 || (!is_own || was_renamed) && is_sure(&new.file) {
-            new.place = NewFilePlace::Given;
+            return new(sys::open_entry(directory, at.to), staged.unwrap_or(NewFilePlace::Given));
+        }
+        let found = StatFacts::of(directory)?;
+        if found.owner == sys::effective_user() && found.mode & 0o022 == 0 {
+            let (name, ()) = with_temporary_name(journal, |name| make(directory, name))?;
+            let opened = sys::open_entry(directory, &name);
+            return new(opened, NewFilePlace::Temporary(name));
+        }
+        let (name, ()) = with_temporary_name(journal, |name| Ok(mkdirat(directory, name, Mode::RWXU)?))?;
+        let remove = |_: &io::Error| _ = unlinkat(directory, &name, AtFlags::REMOVEDIR);
+        let opened = openat(directory, &name, OPENED, Mode::empty()).map_err(io::Error::from);
+        let private = opened.inspect_err(remove)?;
+        if !sys::is_just_made(private.as_fd(), directory, 0o700).inspect_err(remove)? {
             return Err(io::Error::other("another process replaced it"));
         }
-        Ok(new)
+        make(private.as_fd(), PRIVATE_ENTRY).inspect_err(remove)?;
+        let opened = sys::open_entry(private.as_fd(), PRIVATE_ENTRY);
+        new(opened, NewFilePlace::Private(private, name))
     }
 
     /// Leaves the file to the next run of the same copy, if that will go on with it.
@@ -169,7 +170,7 @@ impl<'a> NewFile<'a> {
             group: all.group,
             mode: match self.place {
                 NewFilePlace::Unnamed | NewFilePlace::Staged(..) => first_mode & !*UMASK,
-                NewFilePlace::Temporary(_) | NewFilePlace::Given => 0o600,
+                _ => 0o600,
             },
             may_have_extended: all.inherit,
         }
@@ -179,7 +180,11 @@ impl<'a> NewFile<'a> {
     fn name(&mut self, name: &CStr) -> io::Result<()> {
         match &self.place {
             NewFilePlace::Unnamed => sys::name_open_file(&self.file, self.directory, as_os(name))?,
-            NewFilePlace::Temporary(old) => rename_to_free(self.directory, old, name)?,
+            NewFilePlace::Temporary(old) => rename_to_free([self.directory; 2], old, name)?,
+            NewFilePlace::Private(private, holder) => {
+                rename_to_free([private.as_fd(), self.directory], PRIVATE_ENTRY, name)?;
+                let _ = unlinkat(self.directory, holder, AtFlags::REMOVEDIR);
+            }
             NewFilePlace::Staged(..) | NewFilePlace::Given => {}
         }
         self.place = NewFilePlace::Given;
@@ -199,9 +204,14 @@ impl<'a> NewFile<'a> {
                         .map_err(|error| ("give the copy a temporary name", error))?;
                     self.place = NewFilePlace::Temporary(temporary);
                 }
-                if let NewFilePlace::Temporary(temporary) = &self.place {
-                    renameat(at.handles[1], temporary, at.handles[1], at.to)
-                        .map_err(|error| ("replace the existing file", error.into()))?;
+                let replaced = match &self.place {
+                    NewFilePlace::Temporary(temporary) => renameat(self.directory, temporary, self.directory, at.to),
+                    NewFilePlace::Private(private, _) => renameat(private, PRIVATE_ENTRY, self.directory, at.to),
+                    _ => Ok(()),
+                };
+                replaced.map_err(|error| ("replace the existing file", error.into()))?;
+                if let NewFilePlace::Private(_, holder) = &self.place {
+                    let _ = unlinkat(self.directory, holder, AtFlags::REMOVEDIR);
                 }
                 self.place = NewFilePlace::Given;
                 Ok(())
@@ -217,6 +227,7 @@ impl Drop for NewFile<'_> {
         let name = match &self.place {
             NewFilePlace::Temporary(name) => name.as_c_str(),
             NewFilePlace::Staged(name, _) => name,
+            NewFilePlace::Private(_, holder) => return remove_temporary(self.directory, holder),
             NewFilePlace::Unnamed | NewFilePlace::Given => return,
         };
         let removed = retry_on_intr(|| unlinkat(self.directory, name, AtFlags::empty()));

@@ -121,6 +121,8 @@ pub(super) struct At<'a> {
     pub to: &'a CStr,
     /// Whether the source was not in memory before this copy fetched it.
     pub was_fetched: bool,
+    /// The inode that the directory of the source lists.
+    pub listed_inode: Option<u64>,
 }
 
 impl<'a> At<'a> {
@@ -132,6 +134,7 @@ impl<'a> At<'a> {
             from: name,
             to: name,
             was_fetched: false,
+            listed_inode: None,
         }
     }
 

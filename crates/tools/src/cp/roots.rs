@@ -426,7 +426,7 @@ fn copy_of(
     };
     let copy = openat(&container.handle, &name, OPENED, Mode::empty());
     let copy = copy.map_err(|error| ("open the target as a directory", error.into()))?;
-    if is_new && !sys::is_just_made(copy.as_fd(), container.handle.as_fd()).map_err(failed)? {
+    if is_new && !sys::is_just_made(copy.as_fd(), container.handle.as_fd(), 0o700).map_err(failed)? {
         return Err(failed(io::Error::other("another process replaced it")));
     }
     Ok((copy, state(is_new, None)))
@@ -496,6 +496,7 @@ fn copy_files(shared: &Copying<'_>, mut batch: CopyBatch, worker: &mut Worker) {
         let name = listed.listing.c_str(entry);
         let at = At {
             was_fetched: batch.fetched.contains(&number),
+            listed_inode: Some(entry.inode),
             ..At::of(&listed.directory, handles.borrowed(), name)
         };
         finished += usize::from(copy_entry(shared, &at, Some(entry.kind), worker));

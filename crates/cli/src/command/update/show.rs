@@ -54,7 +54,11 @@ fn amplification_words(amplification: f64, cost: &UpdateCost) -> String {
 
 /// Shows the cost of the updates one by one and as planned.
 fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> io::Result<()> {
-    let (_, one_by_one) = naive(&job.updates, &job.estimate.facts, chosen.plan.method.options().durability());
+    let (_, one_by_one) = naive(
+        &job.updates,
+        &job.estimate.facts,
+        chosen.plan.method.options().durability(),
+    );
     let mut line = |name: &str, [writes, read, written, predicted]: [&str; 4]| {
         writeln!(page, "{name:<12}{writes:>12}{read:>12}{written:>12}{predicted:>12}")
     };
