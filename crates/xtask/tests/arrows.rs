@@ -151,8 +151,11 @@ fn without_tests(text: &str) -> String {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if line == "#[cfg(test)]" {
-            // An item ends with a semicolon, or where its block does.
-            lines.by_ref().find(|line| line.starts_with('}') || line.ends_with(';'));
+            // A block ends with a brace of its own, another item with a semicolon.
+            let head = lines.by_ref().find(|line| !line.starts_with("#["));
+            if head.is_some_and(|head| !head.ends_with(';')) {
+                lines.by_ref().find(|line| line.starts_with('}'));
+            }
         } else if !line.trim_start().starts_with("//") {
             kept.push_str(line);
             kept.push('\n');

@@ -481,7 +481,7 @@ impl RunRecord {
         }
         if header["version"] != Self::VERSION {
             let why = format!(
-                "it has version {}; this program reads version {}. Use `seekless dupes undo` of the version that made it",
+                "it has version {}; this program reads version {}. Undo it with the version that made it",
                 header["version"],
                 Self::VERSION
             );
