@@ -28,6 +28,8 @@ pub struct ContestAnswer {
     pub figures: Vec<(&'static str, String)>,
     /// How sure it is; `None` if there is no method.
     pub certainty: Option<Certainty>,
+    /// Whether the method is recommended.
+    pub is_decided: bool,
     /// What that rests on: `one run of 40 s`, `2 runs within an hour` or `3 sittings`; on a simulated disk, its model, too.
     pub rests_on: String,
 }
@@ -47,6 +49,7 @@ impl ContestAnswer {
                 method: conclusion.sentence.clone(),
                 figures: Vec::new(),
                 certainty: None,
+                is_decided: false,
                 rests_on: String::new(),
             });
         };
@@ -55,15 +58,9 @@ impl ContestAnswer {
             method: short_name(&used.name(), contest),
             figures: figures(contest, used),
             certainty: Certainty::of(contest, conclusion, used),
+            is_decided: conclusion.recommended.is_some(),
             rests_on: rests_on(run, contest, conclusion),
         })
-    }
-
-    /// Whether a method is recommended.
-    #[must_use]
-    pub fn is_decided(&self) -> bool {
-        let is_sure = |sure| matches!(sure, Certainty::Best | Certainty::Equal(_) | Certainty::AtMost(_));
-        self.certainty.is_some_and(is_sure)
     }
 
     /// The question and the answer, as in `read 64M, cold: mmap (best, one run of 40 s)`.
@@ -185,10 +182,7 @@ mod tests {
     #[test]
     fn answer_names_method_gain_and_what_it_rests_on() {
         let found = answer(&[("read/sync,block=128K", 2.0), ("read/sync,direct,block=4M", 1.0)], 8);
-        assert_eq!(
-            (found.question.as_str(), found.is_decided()),
-            ("read 64 MiB, cold", true)
-        );
+        assert_eq!((found.question.as_str(), found.is_decided), ("read 64 MiB, cold", true));
         assert_eq!(found.words(), "sync direct,block=4M (best, one run of 1 s)");
         assert_eq!(found.figures[1], ("vs plain", "0.50x".to_owned()));
         let mut run = simulation::run(&[("read/sync,block=128K", 1.0)], 8);
@@ -206,7 +200,7 @@ mod tests {
     fn answer_undecided_has_the_leader_or_says_why_none() {
         let found = answer(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 3);
         let expected = ("mmap (few rounds, one run of 1 s)", false);
-        assert_eq!((found.words().as_str(), found.is_decided()), expected);
+        assert_eq!((found.words().as_str(), found.is_decided), expected);
         let commands = answer(&[("command/one", 1.0), ("command/other", 2.0)], 8);
         assert_eq!(commands.words(), "one (best, one run of 1 s)");
         let nothing = answer(&[("read/mmap", 0.0)], 8);

@@ -105,7 +105,7 @@ fn show_alike(
     let header = if is_behind { &header } else { header.trim_end() };
     writeln!(page, "{DIM}{header}{DIM:#}{BOLD}{used}{BOLD:#}")?;
     for (answer, line) in answers.iter().zip(&lines[1..]) {
-        let style = if answer.is_decided() { GOOD } else { PLAIN };
+        let style = if answer.is_decided { GOOD } else { PLAIN };
         if !is_behind {
             page.say(style, &format!("{}: {}", answer.question, answer.method))?;
             page.say(PLAIN, aligned(line).trim_end())?;

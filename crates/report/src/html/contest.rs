@@ -40,7 +40,7 @@ fn summary(contest: &ContestView<'_>) -> Markup {
     html! {
         span.title { (contest.title) }
         span.winner {
-            @match contest.answer.as_ref().filter(|answer| answer.is_decided()) {
+            @match contest.answer.as_ref().filter(|answer| answer.is_decided) {
                 Some(answer) => { span.m { (breaking(&answer.method)) } },
                 None if contest.contest.sustained => {},
                 None => { "undecided" },

@@ -153,7 +153,7 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Option<Markup> {
     let answer = contest.answer.as_ref()?;
     let sentence = contest.contest.conclusion.as_ref().filter(|_| with_sentence);
     Some(html! {
-        li.card.open[!answer.is_decided() && contest.sustained.is_none()] {
+        li.card.open[!answer.is_decided && contest.sustained.is_none()] {
             a.task href={"#contest-" (contest.index)} { (contest.title) }
             @if let Some(certainty) = answer.certainty {
                 p.use {
