@@ -227,7 +227,16 @@ fn exchange_names(
         Ok(()) => Ok(synced.into_inner().unwrap_or(Ok(()))),
         Err(NotExchanged::Unavailable(reason)) => Err(place.failed(UpdateErrorKind::NoExchange(reason))),
         Err(NotExchanged::Refused(error)) => Err(place.system("exchange names with the new file", error)),
-        Err(NotExchanged::Saved(())) => Err(two(ReplaceConflict::SavedBefore)),
+        Err(NotExchanged::Saved(())) => {
+            // Under the old name, `recover` would take it for what a killed replacement left.
+            let kept = kept_name(&new.name);
+            let other = match place.directory.rename_new(&new.name, &place.directory, &kept) {
+                Ok(Support::Available(())) => place.beside(&kept),
+                _ => new.path.clone(),
+            };
+            let what = ReplaceConflict::SavedBefore;
+            Err(place.failed(UpdateErrorKind::TwoFiles { other, what }))
+        }
         Err(NotExchanged::Aside((), error)) => Err(two(ReplaceConflict::NotGivenBack(error))),
         Err(NotExchanged::NotReady(()) | NotExchanged::GivenBack(()) | NotExchanged::Removed(())) => {
             Err(place.failed(UpdateErrorKind::Changed))
@@ -295,6 +304,13 @@ const PREFIX: &str = ".seekless-new-";
 fn name_of(old: &Metadata, new: &Metadata) -> OsString {
     let (seconds, nanoseconds) = (old.mtime(), old.mtime_nsec());
     format!("{PREFIX}{}-{}-{seconds}.{nanoseconds}", old.ino(), new.ino()).into()
+}
+
+/// The name of a new file that another process has written to, by its name as a new one.
+fn kept_name(new: &OsStr) -> OsString {
+    let mut name = OsString::from(".seekless-kept-");
+    name.push(new.to_string_lossy().strip_prefix(PREFIX).unwrap_or_default());
+    name
 }
 
 /// The parts of a name by [`name_of`].

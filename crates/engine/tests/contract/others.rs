@@ -102,6 +102,9 @@ fn replace_keeps_what_is_written_to_the_new_version_meanwhile() {
         let other = left.iter().find(|left| *left != path).unwrap();
         assert!(fs::read(other).unwrap().ends_with(b"appended"));
         assert!(error.contains(other.to_str().unwrap()), "{error}");
+        // What the user is to compare stays.
+        recover(path).unwrap();
+        assert!(fs::read(other).unwrap().ends_with(b"appended"));
     });
 }
 
