@@ -106,8 +106,10 @@ fn cache_names_paths_that_fail_and_does_the_rest() {
     ] {
         for action in ["cache drop", "cache warm", "cache show"] {
             place.goes_on_after(action, path, reason);
-            // No files give no output, and a missing file is not counted.
-            place.run((action, path)).refused();
+            // No files give no output, but that a device is in memory is told.
+            if path != "/dev/null" {
+                place.run((action, path)).refused();
+            }
         }
     }
 }

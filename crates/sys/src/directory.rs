@@ -295,7 +295,7 @@ impl Directory {
 pub fn is_just_made(directory: BorrowedFd<'_>, above: BorrowedFd<'_>, mode: u32) -> io::Result<bool> {
     let found = rustix::fs::fstat(directory)?;
     let can_be = if crate::file_system_of(directory)?.has(FileSystemTrait::Owners) {
-        found.st_uid == crate::effective_user() && found.st_mode & 0o777 & !mode == 0
+        found.st_uid == crate::effective_user() && found.st_mode & 0o777 & !(mode as RawMode) == 0
     } else {
         found.st_uid == crate::effective_user() || found.st_uid == rustix::fs::fstat(above)?.st_uid
     };
