@@ -6,7 +6,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::http::StatusCode;
 use futures_util::TryStreamExt;
 use seekless_record::{Run, from_json};
-use seekless_results::{RunComparison, Known, compare, objections};
+use seekless_results::{Known, RunComparison, compare, objections};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 use tokio::task::{block_in_place, spawn_blocking};
 

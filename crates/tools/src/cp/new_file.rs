@@ -204,12 +204,12 @@ impl<'a> NewFile<'a> {
                         .map_err(|error| ("give the copy a temporary name", error))?;
                     self.place = NewFilePlace::Temporary(temporary);
                 }
-                let replaced = match &self.place {
+                let renamed = match &self.place {
                     NewFilePlace::Temporary(temporary) => renameat(self.directory, temporary, self.directory, at.to),
                     NewFilePlace::Private(private, _) => renameat(private, PRIVATE_ENTRY, self.directory, at.to),
                     _ => Ok(()),
                 };
-                replaced.map_err(|error| ("replace the existing file", error.into()))?;
+                renamed.map_err(|error| ("replace the existing file", error.into()))?;
                 if let NewFilePlace::Private(_, holder) = &self.place {
                     let _ = unlinkat(self.directory, holder, AtFlags::REMOVEDIR);
                 }
