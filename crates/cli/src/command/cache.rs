@@ -12,7 +12,7 @@ use seekless::plan::Scan;
 use seekless::walk::open_root;
 use seekless::{StorageFacts, cache as system};
 use seekless_results::{bytes, plural};
-use seekless_sys::{file_system_of, is_mount_root};
+use seekless_sys::{FileSystemTrait, file_system_of, is_mount_root};
 use seekless_tools::Stop;
 use seekless_tools::cache::{self, CacheFileState, CacheWatch, Total};
 use seekless_tools::walk::Selection;

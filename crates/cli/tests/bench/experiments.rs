@@ -379,6 +379,6 @@ fn bench_tree_that_cannot_be_measured_is_unavailable() {
     let other = "[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"1M\"]\n";
     let (_, run) = place.measured(&format!("{TREE}{other}"), "--rounds 1");
     let contests = run.contests.into_iter();
-    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].status, Status::Unavailable(_)));
+    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].status, Status::Unavailable { .. }));
     assert_eq!(is_unavailable.collect::<Vec<_>>(), [true, true, false]);
 }

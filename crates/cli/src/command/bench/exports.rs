@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use seekless_lab::regret::{Withheld, regrets_of};
+use seekless_lab::regret::regrets_of;
 use seekless_record::Run;
 use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{ContestRegret, pool};
@@ -27,11 +27,7 @@ pub struct Concluded {
 impl Concluded {
     /// Concludes from a run and the earlier ones; `with_regrets` asks for what plans cost.
     pub fn of(run: Run, earlier: &[Run], with_regrets: bool) -> Self {
-        let withheld = Withheld {
-            size: true,
-            sitting: true,
-        };
-        let regrets = with_regrets.then(|| regrets_of(&run, earlier, withheld));
+        let regrets = with_regrets.then(|| regrets_of(&run, earlier));
         Self {
             regrets: regrets.unwrap_or_default(),
             shown: pool(&run, earlier),

@@ -13,12 +13,11 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use seekless_lab::experiment::Experiment;
-use seekless_lab::regret::regrets_of;
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, stored_otherwise};
 use seekless_record::{Cache, Contest, DropScope, Entry, Run, Status};
-use seekless_results::{Origin, pool, visible};
+use seekless_results::{Origin, visible};
 #[cfg(feature = "sim")]
 use seekless_sim::models::DiskModel;
 use serde_json::{Value, json};
@@ -351,12 +350,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> R
         renew_profiles(&run.storages, arguments.system);
     }
     tell_of_store();
-    let regrets = (arguments.regret).then(|| regrets_of(&run, &bench.earlier));
-    let run = Concluded {
-        regrets: regrets.unwrap_or_default(),
-        shown: pool(&run, &bench.earlier),
-        alone: run,
-    };
+    let run = Concluded::of(run, &bench.earlier, arguments.regret);
     let has_stdout = exports.iter().any(|(output, _)| output.is_stdout());
     let saved_at = saved.as_deref().ok();
     let (report, mut failed) = write_exports(arguments, exports, &run, saved_at);
@@ -373,18 +367,13 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> R
     unless_stopped(caught)?;
     unless_failed(failed)?;
     shown?;
-    let has_nothing = |contest: &Contest| {
-        let mut entries = contest.entries.iter();
-        let is_failed = |entry: &Entry| matches!(entry.status, Status::Failed { .. });
-        entries.clone().all(|entry| entry.summary.is_none()) && entries.any(is_failed)
-    };
-    Ok(u8::from(run.alone.contests.iter().any(has_nothing)))
+    Ok(u8::from(run.alone.contests.iter().any(has_failed)))
 }
 
 /// Whether a contest has no results, because something failed.
 fn has_failed(contest: &Contest) -> bool {
     let mut entries = contest.entries.iter();
-    let is_failed = |entry: &Entry| matches!(entry.status, Status::Failed(_));
+    let is_failed = |entry: &Entry| matches!(entry.status, Status::Failed { .. });
     entries.clone().all(|entry| entry.summary.is_none()) && entries.any(is_failed)
 }
 
