@@ -327,6 +327,7 @@ impl From<Directory> for OwnedFd {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -352,6 +353,10 @@ mod tests {
         let above = Directory::open(place.path()).unwrap();
         let made = above.create_directory("made".as_ref(), 0o700).unwrap();
         assert!(is_just_made(made.as_fd(), above.as_fd(), 0o700).unwrap());
+        // Somebody else's may be open to others.
+        fs::set_permissions(place.path().join("made"), PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(!is_just_made(made.as_fd(), above.as_fd(), 0o700).unwrap());
+        assert!(is_just_made(made.as_fd(), above.as_fd(), 0o755).unwrap());
         made.create_file("file".as_ref(), 0o600).unwrap();
         assert!(!is_just_made(made.as_fd(), above.as_fd(), 0o700).unwrap());
     }

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -508,9 +508,15 @@ fn cp_ignores_a_journal_that_is_no_text() {
     let place = tempfile::tempdir().unwrap();
     let (from, to) = (many(place.path()), place.path().join("to"));
     interrupted(&from, &to);
-    fs::write(journal_of(place.path()), b"\xff\xfe\n").unwrap();
+    let journal = journal_of(place.path());
+    fs::remove_file(&journal).unwrap();
+    fs::write(&journal, b"\xff\xfe\n").unwrap();
+    let other = File::open(&journal).unwrap();
     let summary = copied(&from, &to, &());
     assert_eq!((summary.files, summary.resumed, summary.failures), (50, 0, 0));
+    // It may be a file of somebody else.
+    let mut bytes = [0; 10];
+    assert_eq!(other.read_at(&mut bytes, 0).unwrap(), 3, "it is not written to");
     assert_eq!(seen(&to), seen(&from));
 }
 
@@ -737,6 +743,83 @@ fn cp_takes_no_older_file_for_a_copy_by_another_name() {
     assert_eq!((second.resumed, second.files + first.files), (first.files, 3));
     fs::remove_file(mine).unwrap();
     assert_eq!(seen(&to)[1..], seen(&from)[1..]);
+}
+
+/// Copies three files into an existing directory, and stops after the one called `0`.
+fn interrupted_in_existing(from: &Path, to: &Path) {
+    for directory in [from, to] {
+        fs::create_dir(directory).unwrap();
+    }
+    for name in ["0", "1", "2"] {
+        write_old(&from.join(name), &[b's'; 3000], 0o4755);
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    let options = options(|options| options.target = TargetMeaning::Name);
+    let stop = Stop::default();
+    let asked = stop.clone();
+    let watch = Then(Mutex::new(Some(move || asked.stop())));
+    let first = copy_trees(&[from], to, &options, &stop, &watch).unwrap();
+    assert!(first.is_unfinished && first.files > 0, "{first:?}");
+}
+
+#[test]
+fn cp_as_root_takes_no_file_of_another_user_for_a_copy() {
+    if seekless_sys::effective_user() != 0 {
+        println!("skipped: needs root");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    interrupted_in_existing(&from, &to);
+    let theirs = to.join("0");
+    fs::remove_file(&theirs).unwrap();
+    write_old(&theirs, &[b't'; 3000], 0o755);
+    chown(&theirs, Some(77), None).unwrap();
+    let options = options(|options| options.target = TargetMeaning::Name);
+    let second = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    assert!(second.is_complete(), "{second:?}");
+    let found = theirs.metadata().unwrap();
+    assert_eq!(fs::read(&theirs).unwrap(), [b's'; 3000]);
+    assert_eq!((found.uid(), found.mode() & 0o7777), (0, 0o4755));
+    // Nor where that is asked for.
+    fs::remove_file(&theirs).unwrap();
+    write_old(&theirs, &[b't'; 3000], 0o755);
+    chown(&theirs, Some(77), None).unwrap();
+    let options = CpOptions {
+        same: Some(Sameness::Time),
+        ..options
+    };
+    copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    assert_eq!(fs::read(&theirs).unwrap(), [b's'; 3000]);
+}
+
+#[test]
+fn cp_copies_again_what_was_mounted_over_a_source() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    let other = place.path().join("other");
+    write_old(&other, &[b'o'; 3000], 0o755);
+    let point = from.join("0");
+    for directory in [&from, &to] {
+        fs::create_dir(directory).unwrap();
+    }
+    for name in ["0", "1", "2"] {
+        write_old(&from.join(name), &[b's'; 3000], 0o755);
+    }
+    if !mounts("mount", &["--bind".as_ref(), other.as_os_str(), point.as_os_str()]) {
+        return;
+    }
+    let mounted = Mounted(point);
+    std::thread::sleep(Duration::from_millis(20));
+    let options = options(|options| options.target = TargetMeaning::Name);
+    let stop = Stop::default();
+    let asked = stop.clone();
+    let watch = Then(Mutex::new(Some(move || asked.stop())));
+    copy_trees(&[&from], &to, &options, &stop, &watch).unwrap();
+    assert_eq!(fs::read(to.join("0")).unwrap(), [b'o'; 3000]);
+    drop(mounted);
+    copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    assert_eq!(fs::read(to.join("0")).unwrap(), [b's'; 3000]);
 }
 
 /// Waits until it is told a total or a failure, for two seconds at most, and keeps what it is told.
