@@ -100,7 +100,8 @@ impl<'a> Evidence<'a> {
         let is_found = |origin: &&Origin| found.iter().any(|found| ptr::eq(*found, *origin));
         let lost = origins.iter().filter(|origin| origin.must_be && !is_found(origin));
         faults.extend(lost.map(|origin| format!("lost content: {}", brief(&origin.old, 300))));
-        let marks = self.done().filter(|act| act.kind != Interference::Save);
+        let has_mark = |act: &&Act| act.kind != Interference::Save && !act.wrote.is_empty();
+        let marks = self.done().filter(has_mark);
         let lost = marks.filter(|act| !files(now, "").any(|(_, bytes)| self.has_mark(act, bytes)));
         faults.extend(lost.map(|act| format!("lost write: {}", brief(act, 300))));
         let gone = self.before.iter().filter(|(path, _)| !now.contains_key(*path));
