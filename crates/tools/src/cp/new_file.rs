@@ -15,7 +15,7 @@ use seekless::walk::StatFacts;
 use seekless_sys::{self as sys, Support};
 
 use super::copying::Copying;
-use super::journal::{CopyJournal, UNFINISHED};
+use super::journal::{CopyJournal, UNFINISHED, is_private};
 use super::names::{Failed, OPENED, PRIVATE_ENTRY, collision, remove_temporary, rename_to_free};
 use super::pair::{At, NewFiles, UMASK};
 
@@ -135,7 +135,7 @@ impl<'a> NewFile<'a> {
             return new(sys::open_entry(directory, at.to), staged.unwrap_or(NewFilePlace::Given));
         }
         let found = StatFacts::of(directory)?;
-        if found.owner == sys::effective_user() && found.mode & 0o022 == 0 {
+        if is_private(&found) {
             let (name, ()) = with_temporary_name(journal, |name| make(directory, name))?;
             let opened = sys::open_entry(directory, &name);
             return new(opened, NewFilePlace::Temporary(name));
