@@ -294,13 +294,12 @@ impl Directory {
 /// The system's.
 pub fn is_just_made(directory: BorrowedFd<'_>, above: BorrowedFd<'_>, mode: u32) -> io::Result<bool> {
     let found = rustix::fs::fstat(directory)?;
-    let can_be = if crate::file_system_of(directory)?.has(FileSystemTrait::Owners) {
-        found.st_uid == crate::effective_user() && found.st_mode & 0o777 & !(mode as RawMode) == 0
-    } else {
-        found.st_uid == crate::effective_user() || found.st_uid == rustix::fs::fstat(above)?.st_uid
-    };
-    if !can_be {
-        return Ok(false);
+    let is_ours = found.st_uid == crate::effective_user();
+    if !is_ours || found.st_mode & 0o777 & !(mode as RawMode) != 0 {
+        let may_be = is_ours || found.st_uid == rustix::fs::fstat(above)?.st_uid;
+        if !may_be || crate::file_system_of(directory)?.has(FileSystemTrait::Owners) {
+            return Ok(false);
+        }
     }
     // The handle may stand for its place only.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
