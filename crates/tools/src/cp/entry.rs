@@ -25,7 +25,6 @@ use super::pair::{At, SourceFacts};
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
 /// What became of an entry.
-#[derive(PartialEq, Eq)]
 enum EntryCopy {
     New,
     /// It is another name of a copy; if that is not over, another thread gives it.
@@ -98,7 +97,15 @@ pub(super) fn copy_entry(shared: &Copying<'_>, at: &At<'_>, kind: Option<FileTyp
         FileType::Unknown => Err(("copy", io::Error::other("unknown file type"))),
     };
     match copied {
-        Ok(EntryCopy::New) => shared.tell_copied(at, 0),
+        Ok(EntryCopy::New) => {
+            let done = &mut worker.done;
+            *(if kind == FileType::Symlink {
+                &mut done.symbolic_links
+            } else {
+                &mut done.special
+            }) += 1;
+            shared.tell_copied(at, 0);
+        }
         Ok(EntryCopy::Linked { is_over }) => return is_over,
         Ok(EntryCopy::Same) => worker.done.resumed += 1,
         Ok(EntryCopy::Kept) => worker.done.kept += 1,
@@ -139,9 +146,7 @@ fn copy_link(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) -> Result<E
     let target =
         readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the symbolic link", error.into()))?;
     let make = |directory: BorrowedFd<'_>, name: &CStr| Ok(symlinkat(&target, directory, name)?);
-    let entry = make_copy(shared, at, false, &make, worker)?;
-    worker.done.symbolic_links += u64::from(entry == EntryCopy::New);
-    Ok(entry)
+    make_copy(shared, at, false, &make, worker)
 }
 
 fn copy_special(
@@ -153,9 +158,7 @@ fn copy_special(
     let facts = StatFacts::of_stat(&stat(at, is_followed)?);
     let make =
         |directory: BorrowedFd<'_>, name: &CStr| sys::make_node(directory, name, facts.kind, facts.number)?.required();
-    let entry = make_copy(shared, at, is_followed, &make, worker)?;
-    worker.done.special += u64::from(entry == EntryCopy::New);
-    Ok(entry)
+    make_copy(shared, at, is_followed, &make, worker)
 }
 
 /// Makes a copy by `make`, with what its source has.

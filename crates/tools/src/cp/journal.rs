@@ -369,15 +369,19 @@ impl CopyJournal {
     }
 }
 
+/// Opens a file for reading and writing, or makes it for this user alone. Returns also whether it was made.
+fn open_or_make(directory: BorrowedFd<'_>, name: &CStr, more: OFlags) -> Result<(File, bool), Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | more;
+    let open = |more| openat(directory, name, flags | more, Mode::RUSR | Mode::WUSR).map(File::from);
+    match open(OFlags::CREATE | OFlags::EXCL) {
+        Err(Errno::EXIST) => Ok((open(OFlags::empty())?, false)),
+        made => Ok((made?, true)),
+    }
+}
+
 /// Opens or makes a journal, and locks it. Returns also whether it was made; `None` if another process has it.
 fn open_locked(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(File, StatFacts, bool)>> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let open = |more| openat(directory, name, flags | more, Mode::RUSR | Mode::WUSR);
-    let (opened, is_made) = match open(OFlags::EXCL) {
-        Err(Errno::EXIST) => (open(OFlags::empty()), false),
-        made => (made, true),
-    };
-    let file = File::from(opened?);
+    let (file, is_made) = open_or_make(directory, name, OFlags::APPEND)?;
     let found = StatFacts::of(&file)?;
     if !found.is_file() || found.names > 1 {
         return Err(io::Error::other(
@@ -574,13 +578,7 @@ impl CopyJournal {
         if is_append_only(&directory) {
             return Ok(None);
         }
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let open = |more| openat(directory, &name, flags | more, Mode::RUSR | Mode::WUSR);
-        let (opened, is_made) = match open(OFlags::CREATE | OFlags::EXCL) {
-            Err(Errno::EXIST) => (open(OFlags::empty()), false),
-            made => (made, true),
-        };
-        let Ok(file) = opened.map(File::from) else {
+        let Ok((file, is_made)) = open_or_make(directory, &name, OFlags::empty()) else {
             return Ok(None);
         };
         let found = StatFacts::of(&file)?;
