@@ -343,14 +343,12 @@ fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts, &[u8]) -> bool
     Ok(())
 }
 
-/// What an entry is called in a directory of its own with a temporary name.
-pub(super) const PRIVATE_ENTRY: &CStr = c"entry";
-
-/// Removes what has a temporary name: a file, or a directory with at most [`PRIVATE_ENTRY`].
+/// Removes what has a temporary name: a file, or a directory with at most an entry of the same name, which no other directory has that
+/// somebody moved there.
 pub(super) fn remove_temporary(directory: BorrowedFd<'_>, name: &CStr) {
     if unlinkat(directory, name, AtFlags::empty()) == Err(Errno::ISDIR) {
         let _ = openat(directory, name, OPENED, Mode::empty())
-            .and_then(|private| unlinkat(private, PRIVATE_ENTRY, AtFlags::empty()));
+            .and_then(|private| unlinkat(private, name, AtFlags::empty()));
         let _ = unlinkat(directory, name, AtFlags::REMOVEDIR);
     }
 }

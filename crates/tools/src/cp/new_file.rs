@@ -16,7 +16,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::copying::Copying;
 use super::journal::{CopyJournal, UNFINISHED, is_private};
-use super::names::{Failed, OPENED, PRIVATE_ENTRY, collision, remove_temporary, rename_to_free};
+use super::names::{Failed, OPENED, collision, remove_temporary, rename_to_free};
 use super::pair::{At, NewFiles, UMASK};
 
 /// A new file in a directory, or another new entry, which is removed unless it gets its name.
@@ -34,7 +34,7 @@ enum NewFilePlace<'a> {
     Unnamed,
     /// Under a temporary name.
     Temporary(CString),
-    /// Alone in a directory with a temporary name, which other users may rename, but not enter.
+    /// Under a temporary name in a directory of that name, which other users may rename, but not enter.
     Private(OwnedFd, CString),
     /// Under its name, in a tree that nobody sees. What is true if one that is not whole could not be removed.
     Staged(&'a CStr, &'a AtomicBool),
@@ -113,7 +113,8 @@ impl<'a> NewFile<'a> {
     /// what has that name.
     pub fn make_entry(at: &At<'a>, make: &MakeEntry<'_>, shared: &'a Copying<'_>) -> io::Result<Self> {
         let directory = at.handles[1];
-        let new = |opened: io::Result<OwnedFd>, place| {
+        let new = |opened: io::Result<OwnedFd>, name: &CStr, place| {
+            let opened = opened.inspect_err(|_| remove_temporary(directory, name));
             Ok(Self {
                 directory,
                 file: opened?.into(),
@@ -132,24 +133,26 @@ impl<'a> NewFile<'a> {
                 done => done?,
             }
             let staged = is_staged.then_some(NewFilePlace::Staged(at.to, &shared.has_partial));
-            return new(sys::open_entry(directory, at.to), staged.unwrap_or(NewFilePlace::Given));
+            let place = staged.unwrap_or(NewFilePlace::Given);
+            return new(sys::open_entry(directory, at.to), at.to, place);
         }
-        let found = StatFacts::of(directory)?;
-        if is_private(&found) {
+        if is_private(&StatFacts::of(directory)?) {
             let (name, ()) = with_temporary_name(journal, |name| make(directory, name))?;
             let opened = sys::open_entry(directory, &name);
-            return new(opened, NewFilePlace::Temporary(name));
+            return new(opened, &name.clone(), NewFilePlace::Temporary(name));
         }
         let (name, ()) = with_temporary_name(journal, |name| Ok(mkdirat(directory, name, Mode::RWXU)?))?;
-        let remove = |_: &io::Error| _ = unlinkat(directory, &name, AtFlags::REMOVEDIR);
-        let opened = openat(directory, &name, OPENED, Mode::empty()).map_err(io::Error::from);
-        let private = opened.inspect_err(remove)?;
-        if !sys::is_just_made(private.as_fd(), directory, 0o700).inspect_err(remove)? {
-            return Err(io::Error::other("another process replaced it"));
-        }
-        make(private.as_fd(), PRIVATE_ENTRY).inspect_err(remove)?;
-        let opened = sys::open_entry(private.as_fd(), PRIVATE_ENTRY);
-        new(opened, NewFilePlace::Private(private, name))
+        let inside = || -> io::Result<(OwnedFd, OwnedFd)> {
+            let private = openat(directory, &name, OPENED, Mode::empty())?;
+            if !sys::is_just_made(private.as_fd(), directory, 0o700)? {
+                return Err(io::Error::other("another process replaced it"));
+            }
+            make(private.as_fd(), &name)?;
+            let entry = sys::open_entry(private.as_fd(), &name)?;
+            Ok((private, entry))
+        };
+        let (private, entry) = inside().inspect_err(|_| remove_temporary(directory, &name))?;
+        new(Ok(entry), &name.clone(), NewFilePlace::Private(private, name))
     }
 
     /// Leaves the file to the next run of the same copy, if that will go on with it.
@@ -176,18 +179,31 @@ impl<'a> NewFile<'a> {
         }
     }
 
-    /// Gives it a name that is free.
-    fn name(&mut self, name: &CStr) -> io::Result<()> {
+    /// The directory in which it has a temporary name, and that name.
+    fn temporary(&self) -> Option<(BorrowedFd<'_>, &CStr)> {
         match &self.place {
-            NewFilePlace::Unnamed => sys::name_open_file(&self.file, self.directory, as_os(name))?,
-            NewFilePlace::Temporary(old) => rename_to_free([self.directory; 2], old, name)?,
-            NewFilePlace::Private(private, holder) => {
-                rename_to_free([private.as_fd(), self.directory], PRIVATE_ENTRY, name)?;
-                let _ = unlinkat(self.directory, holder, AtFlags::REMOVEDIR);
-            }
-            NewFilePlace::Staged(..) | NewFilePlace::Given => {}
+            NewFilePlace::Temporary(name) => Some((self.directory, name)),
+            NewFilePlace::Private(private, name) => Some((private.as_fd(), name)),
+            NewFilePlace::Unnamed | NewFilePlace::Staged(..) | NewFilePlace::Given => None,
+        }
+    }
+
+    /// Notes that it has its name.
+    fn set_given(&mut self) {
+        if let NewFilePlace::Private(_, holder) = &self.place {
+            let _ = unlinkat(self.directory, holder, AtFlags::REMOVEDIR);
         }
         self.place = NewFilePlace::Given;
+    }
+
+    /// Gives it a name that is free.
+    fn name(&mut self, name: &CStr) -> io::Result<()> {
+        if let NewFilePlace::Unnamed = self.place {
+            sys::name_open_file(&self.file, self.directory, as_os(name))?;
+        } else if let Some((from, old)) = self.temporary() {
+            rename_to_free([from, self.directory], old, name)?;
+        }
+        self.set_given();
         Ok(())
     }
 
@@ -204,16 +220,11 @@ impl<'a> NewFile<'a> {
                         .map_err(|error| ("give the copy a temporary name", error))?;
                     self.place = NewFilePlace::Temporary(temporary);
                 }
-                let renamed = match &self.place {
-                    NewFilePlace::Temporary(temporary) => renameat(self.directory, temporary, self.directory, at.to),
-                    NewFilePlace::Private(private, _) => renameat(private, PRIVATE_ENTRY, self.directory, at.to),
-                    _ => Ok(()),
-                };
-                renamed.map_err(|error| ("replace the existing file", error.into()))?;
-                if let NewFilePlace::Private(_, holder) = &self.place {
-                    let _ = unlinkat(self.directory, holder, AtFlags::REMOVEDIR);
+                if let Some((from, old)) = self.temporary() {
+                    renameat(from, old, self.directory, at.to)
+                        .map_err(|error| ("replace the existing file", error.into()))?;
                 }
-                self.place = NewFilePlace::Given;
+                self.set_given();
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(("create the copy", collision())),
