@@ -40,6 +40,8 @@ pub struct SimulatedDisk<'a> {
     pub name: String,
     pub block_device: PathBuf,
     pub mount_point: PathBuf,
+    /// The process that started it. Once it is gone, another test's disk may have its name.
+    starter: Value,
 }
 
 impl<'a> SimulatedDisk<'a> {
@@ -47,18 +49,28 @@ impl<'a> SimulatedDisk<'a> {
         let started = place.succeeds(("sim start", arguments)).stdout;
         let name = started.split(':').next().unwrap().to_owned();
         assert!(started.ends_with(&format!("seekless sim stop {name}\n")), "{started}");
-        let path = |key: &str| PathBuf::from(state_of(&name)[key].as_str().unwrap_or_default());
+        let path = |key: &str| PathBuf::from(state_of(&name).unwrap()[key].as_str().unwrap_or_default());
         Self {
             place,
             block_device: path("block_device"),
             mount_point: path("mount_point"),
+            starter: state_of(&name).unwrap()["starter"].clone(),
             name,
         }
     }
 
     /// Its loop device, which changes when the power is cut.
     pub fn device_now(&self) -> PathBuf {
-        PathBuf::from(state_of(&self.name)["block_device"].as_str().unwrap())
+        PathBuf::from(state_of(&self.name).unwrap()["block_device"].as_str().unwrap())
+    }
+
+    /// Whether there is a mount, a loop device or a directory of it.
+    pub fn is_there(&self) -> bool {
+        !self.is_replaced() && is_there(&self.name)
+    }
+
+    fn is_replaced(&self) -> bool {
+        state_of(&self.name).is_some_and(|state| state["starter"] != self.starter)
     }
 
     /// What was read and written so far.
@@ -88,17 +100,21 @@ impl<'a> SimulatedDisk<'a> {
 
 impl Drop for SimulatedDisk<'_> {
     fn drop(&mut self) {
+        if self.is_replaced() {
+            return;
+        }
         let mut stop = self.place.command();
         stop.args(["sim", "stop", "--force", &self.name]).stderr(Stdio::null());
         let _ = stop.status();
     }
 }
 
-fn state_of(name: &str) -> Value {
-    serde_json::from_slice(&fs::read(Path::new(DEVICES).join(name).join("state.json")).unwrap()).unwrap()
+fn state_of(name: &str) -> Option<Value> {
+    let text = fs::read(Path::new(DEVICES).join(name).join("state.json")).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
-/// Whether there is a mount, a loop device or a directory of it.
+/// Whether there is a mount, a loop device or a directory of a disk.
 pub fn is_there(name: &str) -> bool {
     let directory = Path::new(DEVICES).join(name);
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();

@@ -53,10 +53,10 @@ fn sim_disk_works_as_a_disk_and_leaves_nothing() {
     assert!(offered.lines().any(|line| line.starts_with(&offer)), "{offered}");
     let stop = ("sim stop", &disk.name[..]);
     place.fails(2, stop).warns("is in use by");
-    assert!(is_there(&disk.name));
+    assert!(disk.is_there());
     drop((file, direct));
     assert_eq!(place.succeeds(stop).stdout, format!("{}: stopped\n", disk.name));
-    assert!(!is_there(&disk.name) && !point.exists());
+    assert!(!disk.is_there() && !point.exists());
 }
 
 #[test]
@@ -69,7 +69,22 @@ fn sim_disk_of_a_killed_server_goes_with_the_next_command() {
     assert_lacks(&place.run("sim list").stdout, &[&format!("{}: ", disk.name)]);
     // Another test's command may have been the next one.
     drop(file);
-    wait_for("nothing of the disk", || !is_there(&disk.name));
+    wait_for("nothing of the disk", || !disk.is_there());
+}
+
+#[test]
+fn sim_disk_below_a_mount_that_is_gone_goes_with_the_next_command() {
+    let Some(place) = simulated::place() else { return };
+    let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
+    let device = Path::new("/sys/block").join(disk.block_device.file_name().unwrap());
+    let fuse = Path::new(DEVICES).join(&disk.name).join("fuse");
+    rustix::mount::unmount(&fuse, rustix::mount::UnmountFlags::DETACH).unwrap();
+    disk.kill_server();
+    wait_for("nothing of the disk", || {
+        place.run("sim list");
+        let backing = fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
+        !disk.is_there() && !backing.ends_with("device-0\n")
+    });
 }
 
 #[test]

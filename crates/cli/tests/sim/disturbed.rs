@@ -117,7 +117,7 @@ fn sim_cut_and_force_end_a_slow_or_used_disk() {
     place.succeeds(&["sim", "cut", &disk.name, "--lose", "lost"]);
     dirty();
     place.succeeds(&["sim", "stop", "--force", &disk.name]);
-    assert!(!is_there(&disk.name));
+    assert!(!disk.is_there());
 
     let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
     let user = File::create(disk.mount_point.join("file")).unwrap();
@@ -128,7 +128,7 @@ fn sim_cut_and_force_end_a_slow_or_used_disk() {
     wait_for("nothing of the disk", || {
         let told = place.run("sim list").stderr;
         assert!(!told.contains(&format!("{}: its server had died", disk.name)), "{told}");
-        !is_there(&disk.name)
+        !disk.is_there()
     });
 }
 
@@ -194,7 +194,7 @@ fn sim_trace_without_room_is_told_and_not_replayed() {
         assert_eq!(served.contains("it lacks"), !is_whole, "{listed}");
         let stopped = place.run(&["sim", "stop", &disk.name]).stderr;
         assert_eq!(stopped.contains("lacks the last requests"), !is_whole, "{stopped}");
-        assert!(!is_there(&disk.name));
+        assert!(!disk.is_there());
         let shown = place.run(&["sim", "show", "--virtual", trace, "null"]);
         assert_eq!(shown.stderr.contains("cut off"), !is_whole, "{}", shown.stderr);
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::place::{Place, assert_lacks, is_long, prepared, wait_for};
-use crate::common::simulated::{SimulatedDisk, is_skipped, is_there};
+use crate::common::simulated::{SimulatedDisk, is_skipped};
 
 /// A disk with a file system; prints why and returns `None` where there is none.
 fn start<'a>(place: &'a Place, file_system: &str, options: &[&str]) -> Option<SimulatedDisk<'a>> {
@@ -128,7 +128,7 @@ fn sim_cut_writes_nothing_below_the_mount_point() {
     // Another test's command may be taking it down, and then this one leaves it alone.
     wait_for("nothing of the disk", || {
         place.run("sim list");
-        !is_there(&disk.name)
+        !disk.is_there()
     });
     assert_eq!(fs::read_dir(&at).unwrap().count(), 0, "nothing stays below");
     fs::write(at.join("file"), "it can be written to again").unwrap();

@@ -36,6 +36,15 @@ pub(super) fn loops_below(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The loop devices that are mounted at a path.
+pub(super) fn loops_mounted_at(path: &Path) -> Vec<PathBuf> {
+    let is_loop = |source: &Path| source.as_os_str().as_encoded_bytes().starts_with(b"/dev/loop");
+    let here = mounts().into_iter().filter(|(_, point)| point == path);
+    here.map(|(source, _)| source)
+        .filter(|source| is_loop(source))
+        .collect()
+}
+
 /// All mounts, each with its source and its mount point, in the order of mounting.
 fn mounts() -> Vec<(PathBuf, PathBuf)> {
     let text = fs::read("/proc/self/mounts").unwrap_or_default();
@@ -115,8 +124,14 @@ pub(super) fn unmount_all(device: &Path, is_lazy: bool) -> Result<()> {
     Ok(())
 }
 
+/// Unmounts all that is mounted at a path, one above the other.
+pub(super) fn unmount_at(path: &Path, is_lazy: bool) -> Result<()> {
+    let mut here = mounts().into_iter().filter(|(_, point)| point == path);
+    here.try_for_each(|_| unmount(path, is_lazy))
+}
+
 /// Unmounts a file system, unless nothing is mounted there.
-pub(super) fn unmount(point: &Path, is_lazy: bool) -> Result<()> {
+fn unmount(point: &Path, is_lazy: bool) -> Result<()> {
     let flags = UnmountFlags::NOFOLLOW;
     for _ in 0..RETRIES {
         match rustix::mount::unmount(point, flags) {

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 
 use super::control::{ControlRequest, ask};
-use super::kernel::{abort, cover_of, detach, is_mount_point, loops_below, unmount, unmount_all};
-use super::{DeviceError, DeviceName, PATIENCE, Result, devices, failed, hold_devices, unless_gone};
+use super::kernel::{abort, cover_of, detach, loops_below, loops_mounted_at, unmount_all, unmount_at};
+use super::{DeviceError, DeviceName, DeviceState, PATIENCE, Result, devices, failed, hold_devices, unless_gone};
 use crate::trace::TRACE_END;
 
 /// The files of a device's directory; the rest are mount points.
@@ -73,13 +73,16 @@ pub fn take_down_stale() -> Result<Vec<DeviceName>> {
     let mut stale = devices()?;
     stale.retain(|name| !name.is_alive());
     let mut dead = Vec::new();
+    let mut failed = Ok(());
     for name in stale {
         let has_died = name.path("control").exists();
-        let _held = take_down(&name, true)?;
-        remove(&name)?;
-        dead.extend(has_died.then_some(name));
+        match take_down(&name, true).and_then(|_held| remove(&name)) {
+            Ok(()) => dead.extend(has_died.then_some(name)),
+            // The others go all the same.
+            Err(error) => failed = failed.and(Err(error)),
+        }
     }
-    Ok(dead)
+    failed.map(|()| dead)
 }
 
 /// Undoes what the kernel has of a device; its server then ends. The device is held until the file that it returns is closed.
@@ -101,7 +104,22 @@ pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<File> {
         other => other,
     }?;
     end()?;
-    for device in loops_below(&point) {
+    let mut loops = loops_below(&point);
+    // Below a mount that is gone, the kernel no longer knows the path of the file.
+    loops.extend(loops_mounted_at(&name.path("mnt")));
+    if let Ok(DeviceState {
+        mount_point: Some(at),
+        block_device,
+        ..
+    }) = name.state()
+    {
+        loops.extend(
+            loops_mounted_at(&at)
+                .into_iter()
+                .filter(|device| Some(device) == block_device.as_ref()),
+        );
+    }
+    for device in loops {
         unmount_all(&device, is_lazy)?;
         detach(&device)?;
     }
@@ -114,9 +132,8 @@ pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<File> {
             by: "; close it, then stop it again".to_owned(),
         });
     }
-    while is_mount_point(&point) {
-        unmount(&point, is_lazy)?;
-    }
+    unmount_at(&name.path("mnt"), is_lazy)?;
+    unmount_at(&point, is_lazy)?;
     Ok(held)
 }
 
