@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{FileType, Gid, Mode, RawMode, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, futimens};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use seekless_sys::{self as sys, ExtendedAttributes, Support};
 use serde::{Deserialize, Serialize};
 
@@ -85,11 +85,10 @@ impl FileRef<'_> {
             last_access: accessed.map_or(time(0, UTIME_OMIT), |(seconds, more)| time(seconds, more.into())),
             last_modification: time(modified.0, modified.1.into()),
         };
-        let set = match self {
+        Ok(retry_on_intr(|| match self {
             Self::Open(file) => futimens(file, &times),
             Self::Handle(entry, _) => sys::set_times_of(entry, &times),
-        };
-        Ok(set?)
+        })?)
     }
 
     /// The facts of stat(2).
@@ -103,15 +102,15 @@ impl FileRef<'_> {
 
     fn change_owner(self, owner: Option<u32>, group: u32) -> rustix::io::Result<()> {
         let (owner, group) = (owner.map(Uid::from_raw), Some(Gid::from_raw(group)));
-        match self {
+        retry_on_intr(|| match self {
             Self::Open(file) => fchown(file, owner, group),
             Self::Handle(entry, _) => sys::set_owner_of(entry, owner, group),
-        }
+        })
     }
 
     fn change_mode(self, mode: u32) -> io::Result<()> {
         match self {
-            Self::Open(file) => Ok(fchmod(file, Mode::from_raw_mode(mode as RawMode))?),
+            Self::Open(file) => Ok(retry_on_intr(|| fchmod(file, Mode::from_raw_mode(mode as RawMode)))?),
             Self::Handle(_, FileType::Symlink) => Ok(()),
             Self::Handle(entry, _) => sys::set_mode_of(entry, mode).map(drop),
         }

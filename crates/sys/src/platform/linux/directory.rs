@@ -76,7 +76,8 @@ pub fn set_extended_attribute_of(
 /// Sets the permissions of the entry, not a symbolic link, that a handle of [`open_entry`] stands for: chmod(2) on its path.
 pub fn set_mode_of(handle: BorrowedFd<'_>, mode: u32) -> io::Result<Support<()>> {
     let mode = Mode::from_raw_mode(mode as RawMode);
-    rustix::fs::chmodat(CWD, path_of(handle), mode, AtFlags::empty())?;
+    let path = path_of(handle);
+    rustix::io::retry_on_intr(|| rustix::fs::chmodat(CWD, path.as_str(), mode, AtFlags::empty()))?;
     Ok(Support::Available(()))
 }
 
