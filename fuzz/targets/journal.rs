@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use seekless::update::read_journal;
+use seekless_engine::update::read_journal;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(records) = read_journal(bytes) {

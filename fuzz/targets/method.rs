@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use seekless::Method;
+use seekless_engine::Method;
 
 fuzz_target!(|text: &str| {
     if let Ok(method) = text.parse::<Method>() {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use seekless::update::Batch;
+use seekless_engine::update::Batch;
 use seekless_tools::update::{MAGIC, ReadError, read_updates};
 use serde_json::Value;
 

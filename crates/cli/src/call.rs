@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, bail};
 use etcetera::{BaseStrategy, HomeDirError};
-use seekless::profile::without_profiles;
+use seekless_engine::profile::without_profiles;
 use seekless_sys::lock_mutex;
 
 /// One call of the command, for [`crate::run`].

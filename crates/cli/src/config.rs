@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use anyhow::Context;
 use clap::ColorChoice;
-use seekless::files::{open_of, read_within};
+use seekless_engine::files::{open_of, read_within};
 use seekless_lab::experiment::{Checked, one_of, parse_toml, problem};
 use seekless_lab::store::{Store, StoreError};
 use seekless_sys::{Access, lock_mutex};

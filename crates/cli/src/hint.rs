@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use seekless::ParseError;
-use seekless::error::{Error, SidecarKind, UpdateErrorKind};
+use seekless_engine::ParseError;
+use seekless_engine::error::{Error, SidecarKind, UpdateErrorKind};
 use seekless_lab::store::StoreError;
 use seekless_lab::{BenchError, Obstacle};
 use seekless_results::NotComparable;

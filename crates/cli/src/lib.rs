@@ -49,7 +49,7 @@ pub fn definition() -> clap::Command {
 /// lifetime of the process. Paths are relative to the directory of the process, and its environment counts.
 ///
 /// Only with [`Streams::of_process`] does a call do what only a program may: handle SIGBUS, so that methods may map files
-/// ([`seekless::allow_mapping`]), and SIGXFSZ; wait for SIGINT, SIGTERM and SIGHUP, and end the process if they come twice; end it
+/// ([`seekless_engine::allow_mapping`]), and SIGXFSZ; wait for SIGINT, SIGTERM and SIGHUP, and end the process if they come twice; end it
 /// by SIGPIPE if the reader of `cmp` is gone; raise the limit of open files; receive the log of all threads. With other streams,
 /// the log is that of the calling thread, and SIGPIPE must be ignored, as Rust and Python do. A command that changes files under a
 /// lease still installs a handler for SIGIO, which would end the process otherwise.
@@ -113,7 +113,7 @@ pub fn run(call: Call) -> u8 {
 /// Handles the signals that a program has to itself.
 fn own_process() {
     // Methods may then map files.
-    if let Err(error) = seekless::allow_mapping() {
+    if let Err(error) = seekless_engine::allow_mapping() {
         tracing::warn!(%error, "mmap methods are not available");
     }
     // A write past the file size limit (`ulimit -f`) then fails like a write to a full disk.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use seekless::files::{FileId, OutputPlace};
+use seekless_engine::files::{FileId, OutputPlace};
 
 use crate::call;
 use crate::show::visible_path;

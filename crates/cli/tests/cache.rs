@@ -23,7 +23,7 @@ fn total(ended: &Ended) -> Value {
 /// A place from which pages can be dropped; prints why and returns `None` if it is memory.
 fn on_disk() -> Option<Place> {
     let place = Place::new();
-    let is_memory = seekless::StorageFacts::of(place.directory()).unwrap().file_system == "tmpfs";
+    let is_memory = seekless_engine::StorageFacts::of(place.directory()).unwrap().file_system == "tmpfs";
     if is_memory {
         println!("skipped: the temporary directory is memory, which drops nothing");
     }
@@ -120,7 +120,7 @@ fn cache_drop_counts_mapped_files_that_keep_pages() {
     let file = File::open(place.file("mapped", &vec![1; 100_000])).unwrap();
     place.file("free", &vec![1; 100_000]);
     file.sync_all().unwrap();
-    seekless::allow_mapping().unwrap();
+    seekless_engine::allow_mapping().unwrap();
     let map = seekless_sys::Map::new(&file, 0, 100_000, seekless_sys::MapMode::Read);
     let Ok(map) = map else {
         panic!("the file cannot be mapped: {map:?}");
@@ -267,7 +267,7 @@ fn cache_show_counts_pages_of_a_block_device() {
     let Some(_disk) = common::disks::disk(&place, "ext4") else {
         return;
     };
-    let facts = seekless::StorageFacts::of(place.path("disk")).unwrap();
+    let facts = seekless_engine::StorageFacts::of(place.path("disk")).unwrap();
     let device = format!("/dev/{}", facts.device.unwrap().name);
     File::open(&device).unwrap().read_exact(&mut vec![0; 1 << 20]).unwrap();
     place.file("file", b"bytes");
@@ -288,7 +288,7 @@ fn cache_warm_that_is_stopped_says_how_far_it_came() {
     let Some(place) = on_disk() else { return };
     let path = place.sparse("large", 3 << 30);
     let child = place.start("cache warm --force large");
-    let is_begun = || seekless::cache::resident(&path).unwrap().part() > Some(0.0);
+    let is_begun = || seekless_engine::cache::resident(&path).unwrap().part() > Some(0.0);
     wait_for("something is warm", is_begun);
     let ended = Ended::interrupted(child);
     assert_contains(&ended.stdout, &["Interrupted", "1 file incomplete"]);

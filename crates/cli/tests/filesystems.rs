@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use seekless::method::ALIASES;
-use seekless::{Method, Operation};
+use seekless_engine::method::ALIASES;
+use seekless_engine::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, Event, Kernel, RunWatch};

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use seekless::{Method, Operation};
+use seekless_engine::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, Event, RunWatch};

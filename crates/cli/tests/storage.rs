@@ -223,7 +223,7 @@ fn cache_residency_of_ten_thousand_files_is_that_of_vmtouch() {
         if vmtouch(directory.path()).is_none() {
             return;
         }
-        let file_system = seekless::StorageFacts::of(directory.path()).unwrap().file_system;
+        let file_system = seekless_engine::StorageFacts::of(directory.path()).unwrap().file_system;
         let is_fuse = file_system.starts_with("fuse");
         let files = if is_fuse { FILES_BY_FUSE } else { FILES };
         // There, each name counts; vmtouch counts each inode.

@@ -7,8 +7,8 @@ use std::error::Error;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use seekless::update::{Batch, Commit, commit};
-use seekless::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Reader, ScanFile, Scanner, Writer};
+use seekless_engine::update::{Batch, Commit, commit};
+use seekless_engine::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Reader, ScanFile, Scanner, Writer};
 
 /// The bytes to write to FILE if it does not exist.
 const WRITTEN_BYTES: u64 = 4 << 20;
@@ -38,7 +38,7 @@ impl Consumer for Touch {
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (method, paths) = words.split_first().ok_or("once METHOD FILE [OTHER]")?;
-    seekless::allow_mapping()?;
+    seekless_engine::allow_mapping()?;
     if method == "nothing" {
         return Ok(());
     }

@@ -7,10 +7,10 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use seekless::facts::{Facts, FileFacts, ProcessFacts};
-use seekless::method::Durability;
-use seekless::plan::{self, Task};
-use seekless::profile::StorageProfile;
+use seekless_engine::facts::{Facts, FileFacts, ProcessFacts};
+use seekless_engine::method::Durability;
+use seekless_engine::plan::{self, Task};
+use seekless_engine::profile::StorageProfile;
 
 const ROUNDS: usize = 1000;
 

@@ -30,7 +30,7 @@ use crate::{
 /// # let path = tempfile::NamedTempFile::new()?;
 /// # std::fs::write(&path, b"one\ntwo\n")?;
 /// let mut lines = 0;
-/// let done = seekless::read(&path, |_offset, bytes| {
+/// let done = seekless_engine::read(&path, |_offset, bytes| {
 ///     lines += bytes.iter().filter(|&&byte| byte == b'\n').count();
 ///     std::ops::ControlFlow::Continue(())
 /// })?;
@@ -55,7 +55,7 @@ pub fn read(
 /// # let path = tempfile::NamedTempFile::new()?;
 /// # std::fs::write(&path, b"one\ntwo\n")?;
 /// let mut memory = vec![0; 4];
-/// let done = seekless::read_into(&path, &mut memory)?;
+/// let done = seekless_engine::read_into(&path, &mut memory)?;
 /// assert_eq!((done.bytes, memory.as_slice()), (4, b"one\n".as_slice()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -72,7 +72,7 @@ pub fn read_into(from: impl AsFileRange, memory: &mut [u8]) -> Result<Outcome<Tr
 /// ```
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("file");
-/// let done = seekless::write(&path, b"all of it".as_slice())?;
+/// let done = seekless_engine::write(&path, b"all of it".as_slice())?;
 /// # assert_eq!(std::fs::read(&path)?, b"all of it");
 /// # assert_eq!(done.bytes, 9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -90,7 +90,7 @@ pub fn write(to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Outcome<Tr
 /// # let directory = tempfile::tempdir()?;
 /// # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
 /// # std::fs::write(&from, b"bytes")?;
-/// let done = seekless::copy(&from, &to)?;
+/// let done = seekless_engine::copy(&from, &to)?;
 /// println!("{} bytes by {}: {}", done.bytes, done.method, done.why);
 /// # assert_eq!(std::fs::read(&to)?, b"bytes");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -109,8 +109,8 @@ pub fn copy(from: impl AsFileRange, to: impl AsFileRange) -> Result<Outcome<Tran
 /// # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 /// # std::fs::write(&one, b"the same")?;
 /// # std::fs::write(&other, b"the sane")?;
-/// let done = seekless::compare(&one, &other)?;
-/// assert_eq!(done.verdict, seekless::Verdict::Differ { offset: 6 });
+/// let done = seekless_engine::compare(&one, &other)?;
+/// assert_eq!(done.verdict, seekless_engine::Verdict::Differ { offset: 6 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -126,9 +126,9 @@ pub fn compare(one: impl AsFileRange, other: impl AsFileRange) -> Result<Outcome
 /// # let file = tempfile::NamedTempFile::new()?;
 /// # let path = file.path();
 /// # std::fs::write(path, [0; 100])?;
-/// let mut batch = seekless::update::Batch::new();
+/// let mut batch = seekless_engine::update::Batch::new();
 /// batch.push(40, b"changed")?;
-/// let done = seekless::update(path, batch)?;
+/// let done = seekless_engine::update(path, batch)?;
 /// println!("{} bytes written by {}: {}", done.written_bytes, done.method, done.why);
 /// # assert_eq!(&std::fs::read(path)?[40..47], b"changed");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -208,10 +208,10 @@ impl<'a> From<What<'a>> for Request<'a> {
 /// 8 MiB for that.
 ///
 /// ```
-/// use seekless::Request;
+/// use seekless_engine::Request;
 /// # let file = tempfile::NamedTempFile::new()?;
 /// # let path = file.path();
-/// let plan = seekless::plan(&Request::read(path))?;
+/// let plan = seekless_engine::plan(&Request::read(path))?;
 /// println!("{} in {:?}: {}", plan.method, plan.predicted.value, plan.why);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -237,7 +237,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
 /// names one.
 ///
 /// ```
-/// use seekless::{Destination, IoOptions, Method};
+/// use seekless_engine::{Destination, IoOptions, Method};
 /// # let directory = tempfile::tempdir()?;
 /// # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
 /// # std::fs::write(&from, b"bytes")?;
@@ -304,9 +304,9 @@ impl<'a> IoOptions<'a> {
     ///     eprintln!("{done_bytes} of {of_bytes} bytes");
     ///     if done_bytes > 20 << 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     /// };
-    /// let options = seekless::IoOptions::method("copy/sync".parse::<seekless::Method>()?);
+    /// let options = seekless_engine::IoOptions::method("copy/sync".parse::<seekless_engine::Method>()?);
     /// let stopped = options.progress(&patience).copy(&from, &to);
-    /// assert!(matches!(stopped, Err(seekless::Error::Stopped { .. })) && !to.exists());
+    /// assert!(matches!(stopped, Err(seekless_engine::Error::Stopped { .. })) && !to.exists());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

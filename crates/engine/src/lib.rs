@@ -5,7 +5,7 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
 //! # std::fs::write(&from, b"bytes")?;
-//! let done = seekless::copy(&from, &to)?;
+//! let done = seekless_engine::copy(&from, &to)?;
 //! println!("{} bytes by {}: {}", done.bytes, done.method, done.why);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -16,7 +16,7 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
 //! # std::fs::write(&from, b"bytes")?;
-//! use seekless::{IoOptions, Method};
+//! use seekless_engine::{IoOptions, Method};
 //! let method: Method = "copy/double-buffer,block=1M,fsync".parse()?;
 //! let done = IoOptions::method(method).copy(&from, &to)?;
 //! # assert_eq!((done.bytes, done.method), (5, method));
@@ -29,10 +29,10 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("file");
 //! # std::fs::write(&path, vec![b'\n'; 10_000])?;
-//! use seekless::FileRange;
+//! use seekless_engine::FileRange;
 //! let file = std::fs::File::open(&path)?;
 //! let mut lines = 0;
-//! seekless::read(FileRange::of_file(&file).range(4096..8192), |_offset, bytes| {
+//! seekless_engine::read(FileRange::of_file(&file).range(4096..8192), |_offset, bytes| {
 //!     lines += bytes.iter().filter(|&&byte| byte == b'\n').count();
 //!     std::ops::ControlFlow::Continue(())
 //! })?;
@@ -45,7 +45,7 @@
 //! ```
 //! # let file = tempfile::NamedTempFile::new()?;
 //! # let path = file.path();
-//! let plan = seekless::plan(&seekless::Request::read(path))?;
+//! let plan = seekless_engine::plan(&seekless_engine::Request::read(path))?;
 //! println!("{} in {:?}: {}", plan.method, plan.predicted.value, plan.why);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use seekless::method::{MECHANISMS, Operation, Setting};
-use seekless::{Copier, Destination, Method, Reader, Writer};
+use seekless_engine::method::{MECHANISMS, Operation, Setting};
+use seekless_engine::{Copier, Destination, Method, Reader, Writer};
 
 #[path = "contract/marks.rs"]
 mod marks;
@@ -17,9 +17,9 @@ const BYTES: u64 = (4 << 30) + 12_345;
 
 /// A directory in memory with room for two such files, or the reason for skipping.
 fn directory() -> Option<tempfile::TempDir> {
-    seekless::allow_mapping().unwrap();
+    seekless_engine::allow_mapping().unwrap();
     let shared = Path::new("/dev/shm");
-    let free = seekless::StorageFacts::of(shared).map_or(0, |facts| facts.free_bytes);
+    let free = seekless_engine::StorageFacts::of(shared).map_or(0, |facts| facts.free_bytes);
     if free < 3 * BYTES {
         println!("skipped: files over 4 GiB: /dev/shm has no room for three of them");
         return None;

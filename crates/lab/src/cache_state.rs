@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use seekless::cache::{self, CachedFile, Resident};
-use seekless::files::allocated_bytes;
+use seekless_engine::cache::{self, CachedFile, Resident};
+use seekless_engine::files::allocated_bytes;
 use seekless_record::{Cache, DropScope};
 
 use crate::testfile::{TestFile, go_on};
@@ -47,17 +47,17 @@ pub fn bring<'a>(
     drop: DropScope,
     judged: Judged,
     is_stopped: &dyn Fn() -> bool,
-) -> seekless::Result<CacheState> {
+) -> seekless_engine::Result<CacheState> {
     let goes_on = |_| go_on(is_stopped);
     let warm = |path: &Path| CachedFile::open(path)?.warm(goes_on);
-    let brought: &dyn Fn(&Path) -> seekless::Result<Resident> = match state {
+    let brought: &dyn Fn(&Path) -> seekless_engine::Result<Resident> = match state {
         // Files that are read once are no longer measured.
         Cache::None | Cache::FirstTouch => return Ok(CacheState::UNKNOWN),
         // The storage is synced, so dirty pages are an exception, found by reading back.
         Cache::Cold | Cache::Over => &|path: &Path| CachedFile::open(path)?.drop_pages(goes_on),
         Cache::Warm => &warm,
     };
-    let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;
+    let mut found = files.clone().map(brought).collect::<seekless_engine::Result<Vec<_>>>()?;
     if state == Cache::Over {
         // The memory allowed is full now, so make room for what the trial reads first.
         return Ok(CacheState::UNKNOWN);
@@ -66,7 +66,7 @@ pub fn bring<'a>(
         cache::drop_system()?;
         // Opening a file again would bring its metadata back.
         if judged == Judged::Each && found.iter().any(|resident| resident.part() != Some(0.0)) {
-            found = files.map(cache::resident).collect::<seekless::Result<_>>()?;
+            found = files.map(cache::resident).collect::<seekless_engine::Result<_>>()?;
         }
     }
     Ok(judge(&found, state, judged))
@@ -82,7 +82,7 @@ pub fn bring_part(
     state: Cache,
     drop: DropScope,
     is_stopped: &dyn Fn() -> bool,
-) -> seekless::Result<CacheState> {
+) -> seekless_engine::Result<CacheState> {
     let mut brought = bring(
         std::iter::once(&*part.path),
         Cache::Cold,
@@ -93,7 +93,7 @@ pub fn bring_part(
     if state != Cache::Warm {
         return Ok(brought);
     }
-    part.read(is_stopped).map_err(|source| seekless::Error::System {
+    part.read(is_stopped).map_err(|source| seekless_engine::Error::System {
         path: part.path.clone(),
         action: "read it into the page cache".into(),
         method: None,
@@ -109,7 +109,7 @@ pub fn bring_part(
 ///
 /// # Errors
 /// The engine's, where the file cannot be opened.
-pub fn resident_part(part: &TestFile) -> seekless::Result<Option<f64>> {
+pub fn resident_part(part: &TestFile) -> seekless_engine::Result<Option<f64>> {
     Ok(match cache::resident(&part.path)? {
         Resident::Known { resident_bytes, .. } => Some((resident_bytes as f64 / part.bytes as f64).min(1.0)),
         Resident::Unknown(_) => None,
@@ -120,8 +120,8 @@ pub fn resident_part(part: &TestFile) -> seekless::Result<Option<f64>> {
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened.
-pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<Option<f64>> {
-    let found = files.map(cache::resident).collect::<seekless::Result<Vec<_>>>()?;
+pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless_engine::Result<Option<f64>> {
+    let found = files.map(cache::resident).collect::<seekless_engine::Result<Vec<_>>>()?;
     let known: Option<Vec<f64>> = found.iter().map(Resident::part).collect();
     Ok(known.and_then(|parts| parts.into_iter().reduce(f64::min)))
 }
@@ -130,7 +130,7 @@ pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<O
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened.
-pub fn holds_all_data<'a>(mut files: impl Iterator<Item = &'a Path>) -> seekless::Result<bool> {
+pub fn holds_all_data<'a>(mut files: impl Iterator<Item = &'a Path>) -> seekless_engine::Result<bool> {
     files.try_fold(true, |all, path| {
         let file = CachedFile::open(path)?;
         let held = match file.resident()? {
@@ -145,8 +145,8 @@ pub fn holds_all_data<'a>(mut files: impl Iterator<Item = &'a Path>) -> seekless
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened.
-pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -> seekless::Result<CacheState> {
-    let found = files.map(cache::resident).collect::<seekless::Result<Vec<_>>>()?;
+pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -> seekless_engine::Result<CacheState> {
+    let found = files.map(cache::resident).collect::<seekless_engine::Result<Vec<_>>>()?;
     let Some((held, part)) = together(&found) else {
         return Ok(CacheState::UNKNOWN);
     };

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use seekless::Producer;
+use seekless_engine::Producer;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Bytes of the block.

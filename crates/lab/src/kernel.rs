@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use seekless::{Chunk, Consumer, Producer};
+use seekless_engine::{Chunk, Consumer, Producer};
 use seekless_sys::lock_mutex;
 
 seekless_record::words! {
@@ -191,8 +191,8 @@ impl<T: Producer> Producer for Busy<T> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use seekless::method::{MECHANISMS, Operation, variants};
-    use seekless::{Probe, Reader};
+    use seekless_engine::method::{MECHANISMS, Operation, variants};
+    use seekless_engine::{Probe, Reader};
 
     use super::*;
     use crate::generator::Generator;
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn kernels_find_the_same_by_every_method() {
-        seekless::allow_mapping().unwrap();
+        seekless_engine::allow_mapping().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let mut bytes = vec![0; 1_000_003];

@@ -122,7 +122,7 @@ fn cache_bytes(root: &Path, level: &str) -> Option<u64> {
     };
     let entries = fs::read_dir(caches).ok()?.flatten();
     let directory = entries.map(|entry| entry.path()).find(is_meant)?;
-    seekless::method::parse_size(&line(&directory.join("size"))?).ok()
+    seekless_engine::method::parse_size(&line(&directory.join("size"))?).ok()
 }
 
 /// The file's first line, trimmed, if there is one.

@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use seekless::StorageFacts;
+use seekless_engine::StorageFacts;
 
 /// Where the notes are, one for each device whose window is set: KiB before, KiB set, the process, and the file of the window.
 /// The directory is emptied when the machine starts, and windows are as the kernel makes them then.

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use seekless::Method;
-use seekless::facts::{Facts, FileFacts, ProcessFacts};
-use seekless::method::{Operation, Setting};
-use seekless::plan::{self, Plan, Task, usual};
-use seekless::profile::StorageProfile;
+use seekless_engine::Method;
+use seekless_engine::facts::{Facts, FileFacts, ProcessFacts};
+use seekless_engine::method::{Operation, Setting};
+use seekless_engine::plan::{self, Plan, Task, usual};
+use seekless_engine::profile::StorageProfile;
 use seekless_record::{Cache, Conditions, Contest, Curve, Profile, Run};
 use seekless_results::{ContestRegret, Regrets, digest, is_one_sitting};
 

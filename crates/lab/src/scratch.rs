@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use seekless::files::{StatFacts, WritableByOthers, with_new_name};
+use seekless_engine::files::{StatFacts, WritableByOthers, with_new_name};
 use seekless_sys::{self as sys, Access, Directory};
 
 /// The prefix of the directories' names.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seekless::update::Batch;
+use seekless_engine::update::Batch;
 use seekless_record::{Draw, UpdatePattern};
 
 /// How many updates a pattern makes in a file of a size.

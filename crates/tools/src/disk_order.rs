@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::facts::{SeekFacts, Seeks};
-use seekless::{BlockDevice, StorageFacts, cache, files};
+use seekless_engine::facts::{SeekFacts, Seeks};
+use seekless_engine::{BlockDevice, StorageFacts, cache, files};
 use seekless_sys::residency;
 
 use crate::handle::path_of;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use seekless::files::{PATH_BYTES, hexadecimal};
+use seekless_engine::files::{PATH_BYTES, hexadecimal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -108,7 +108,7 @@ pub mod path {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde_json::Value;
 
-    pub use seekless::files::serialize_path as serialize;
+    pub use seekless_engine::files::serialize_path as serialize;
 
     use super::{OsString, OsStringExt as _, PATH_BYTES, bytes_of};
 

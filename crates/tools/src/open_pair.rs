@@ -6,10 +6,10 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use seekless::files::{first_data, read_full};
-use seekless::method::CachePolicy;
-use seekless::plan::Plan;
-use seekless::{Comparer, Comparison, FileRange, Method, Progress, Result};
+use seekless_engine::files::{first_data, read_full};
+use seekless_engine::method::CachePolicy;
+use seekless_engine::plan::Plan;
+use seekless_engine::{Comparer, Comparison, FileRange, Method, Progress, Result};
 use seekless_sys::first_difference;
 
 /// A range of an open file, with a path for opening it again, which direct methods need.

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags, fstatvfs, openat};
-use seekless::Mounts;
-use seekless::files::hexadecimal;
-use seekless::walk::StatFacts;
+use seekless_engine::Mounts;
+use seekless_engine::files::hexadecimal;
+use seekless_engine::walk::StatFacts;
 use seekless_sys::{self as sys, Directory, Support};
 
 use crate::visible::visible_path;

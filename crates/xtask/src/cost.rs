@@ -148,7 +148,7 @@ fn measure() -> Result<Result<RecordedCosts, String>> {
     let Some(mounted) = matrix.mounted.first() else {
         return Ok(Err(matrix.skipped.join("; ")));
     };
-    run_program(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
+    run_program(cargo_command().args(["build", "--release", "-p", "seekless-engine", "--example", "once"]))?;
     let once = Once {
         program: beside("release/examples/once")?,
         directory: mounted.point.clone(),
@@ -316,7 +316,7 @@ mod tests {
         let recorded = RecordedCosts::read().unwrap();
         assert!(recorded.costs.len() > 30);
         for method in recorded.costs.keys() {
-            assert!(method.parse::<seekless::Method>().is_ok(), "{method}");
+            assert!(method.parse::<seekless_engine::Method>().is_ok(), "{method}");
         }
     }
 }

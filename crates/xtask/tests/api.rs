@@ -35,7 +35,7 @@ fn library_surface_is_the_one_that_was_reviewed() {
     // The calls name no type of the crate below. Those that the verbs take are in `files`, so that no program depends on
     // what is unsafe.
     let is_call = |line: &str| {
-        !["seekless::files::", "seekless::Mapped"]
+        !["seekless_engine::files::", "seekless_engine::Mapped"]
             .iter()
             .any(|verb| line.contains(verb))
     };

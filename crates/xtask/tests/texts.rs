@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use seekless::Method;
+use seekless_engine::Method;
 
 /// Texts that name one all the same: advice on how to measure again, which stands in saved runs and in reports.
 const EXCEPTIONS: &[(&str, &str)] = &[

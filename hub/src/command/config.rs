@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use etcetera::BaseStrategy;
-use seekless::files::{Access, open_of, read_within};
+use seekless_engine::files::{Access, open_of, read_within};
 use seekless_lab::store::{Store, StoreError};
 use serde::Deserialize;
 

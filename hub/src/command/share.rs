@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
-use seekless::profile::{StorageProfile, own_directory};
+use seekless_engine::profile::{StorageProfile, own_directory};
 use seekless_lab::experiment::KNOWN;
 use seekless_lab::store::{SharedRun, Store, keep_fetched_profile};
 use seekless_record::Run;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
-use seekless::profile::{StorageProfile, directory_of_borrowed};
+use seekless_engine::profile::{StorageProfile, directory_of_borrowed};
 use seekless_results::{DeviceKind, PSEUDONYM};
 
 use crate::common::Hub;

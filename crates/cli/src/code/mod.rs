@@ -6,8 +6,8 @@
 //! `calls.txt` has the same form and describes the system calls, once for all languages.
 
 use anyhow::bail;
-use seekless::Method;
-use seekless::method::{AccessPattern, CachePolicy, Durability, Hint, Operation, Platform, Preallocate, Setting};
+use seekless_engine::Method;
+use seekless_engine::method::{AccessPattern, CachePolicy, Durability, Hint, Operation, Platform, Preallocate, Setting};
 
 /// A language that programs are written in.
 #[derive(Debug)]
@@ -202,7 +202,7 @@ fn filled(text: &str, method: &Method) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless::method::{MECHANISMS, variants};
+    use seekless_engine::method::{MECHANISMS, variants};
 
     use super::*;
 

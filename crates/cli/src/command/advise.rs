@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, TypedValueParser};
-use seekless::advice::{Question, advise};
-use seekless::method::{Durability, Operation};
-use seekless::plan::FILES_OF_SCAN;
-use seekless::profile::file_name;
-use seekless::{StorageFacts, identity};
+use seekless_engine::advice::{Question, advise};
+use seekless_engine::method::{Durability, Operation};
+use seekless_engine::plan::FILES_OF_SCAN;
+use seekless_engine::profile::file_name;
+use seekless_engine::{StorageFacts, identity};
 
 use seekless_results::{bytes, window_gain};
 

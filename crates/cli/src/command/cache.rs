@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
-use seekless::plan::Scan;
-use seekless::walk::open_root;
-use seekless::{StorageFacts, cache as system};
+use seekless_engine::plan::Scan;
+use seekless_engine::walk::open_root;
+use seekless_engine::{StorageFacts, cache as system};
 use seekless_results::{bytes, plural};
 use seekless_sys::{FileSystemTrait, file_system_of, is_mount_root};
 use seekless_tools::Stop;
@@ -422,7 +422,7 @@ fn drop_system(json: bool) -> Result<(), Failure> {
     let cached = || system::memory().and_then(|memory| memory.cached_bytes);
     let before = cached();
     system::drop_system().map_err(|error| match &error {
-        seekless::Error::System { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => anyhow!(
+        seekless_engine::Error::System { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => anyhow!(
             "dropping the caches of the whole system needs root: run `sudo seekless cache drop --system`, or name the \
              files to drop, which needs no privilege"
         ),

@@ -9,8 +9,8 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 
-use seekless::method::parse_size;
-use seekless::plan::Scan;
+use seekless_engine::method::parse_size;
+use seekless_engine::plan::Scan;
 use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::holes::{self, Dig, Dug, Filled, Shown};

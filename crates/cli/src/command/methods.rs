@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use seekless::method::Operation;
-use seekless::{Availability, Method, Probe, StorageFacts};
+use seekless_engine::method::Operation;
+use seekless_engine::{Availability, Method, Probe, StorageFacts};
 use seekless_lab::experiment::glob;
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use seekless::profile::{
+use seekless_engine::profile::{
     OF_SYSTEM, ProfileMismatch, StorageProfile, directories, directory_of_borrowed, own_directory, without_profiles,
 };
 use seekless_lab::store::import_profile;

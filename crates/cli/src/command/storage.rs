@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use seekless::{DeviceUse, Feature, StorageFacts, direct_alignment, features};
+use seekless_engine::{DeviceUse, Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
 use super::{Failure, stat, unless_printed};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use seekless::method::parse_size;
+use seekless_engine::method::parse_size;
 
 use crate::show::JsonForm;
 

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use seekless::advice::{FileAdvice, Question};
-use seekless::method::format_size;
-use seekless::method::{Durability, Method, Operation};
-use seekless::plan::{FILES_OF_SCAN, NamedFact, Plan, Predicted, SizeTimes, Source, shared_gap_bytes};
-use seekless::profile::StorageProfile;
+use seekless_engine::advice::{FileAdvice, Question};
+use seekless_engine::method::format_size;
+use seekless_engine::method::{Durability, Method, Operation};
+use seekless_engine::plan::{FILES_OF_SCAN, NamedFact, Plan, Predicted, SizeTimes, Source, shared_gap_bytes};
+use seekless_engine::profile::StorageProfile;
 use seekless_record::{Cache, Conditions, Target};
 use seekless_report::{ProfilePlot, profile_to_html};
 use seekless_results::{bytes, counted, thousands, times, visible};
@@ -319,7 +319,7 @@ fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
         };
         for durability in Durability::ALL {
             for &(part, state, cache) in states {
-                let curve = seekless::plan::curve(found, operation, durability, part);
+                let curve = seekless_engine::plan::curve(found, operation, durability, part);
                 let promise = if durability == Durability::None {
                     String::new()
                 } else {
@@ -363,8 +363,8 @@ pub fn profile_page(found: &StorageProfile) -> String {
 mod tests {
     use std::time::Duration;
 
-    use seekless::facts::{Facts, FileFacts, ProcessFacts};
-    use seekless::plan::Task;
+    use seekless_engine::facts::{Facts, FileFacts, ProcessFacts};
+    use seekless_engine::plan::Task;
 
     use super::*;
 
@@ -376,7 +376,7 @@ mod tests {
             files: 1,
             durability: Durability::None,
         };
-        let mut plan = seekless::plan::plan(Operation::Read, &task, &facts);
+        let mut plan = seekless_engine::plan::plan(Operation::Read, &task, &facts);
         plan.is_certain = false;
         let others = |methods: &[&str], milliseconds: u64| -> Vec<(Method, Predicted)> {
             let value = plan.predicted.value + Duration::from_millis(milliseconds);

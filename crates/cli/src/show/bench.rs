@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use seekless::full_text;
+use seekless_engine::full_text;
 use seekless_lab::store::{Document, RunDocument, StoreError};
 use seekless_lab::{Event, RunWatch};
 use seekless_record::{Phase, Run};

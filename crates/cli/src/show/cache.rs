@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anstyle::Style;
-use seekless::cache::Resident;
+use seekless_engine::cache::Resident;
 use seekless_results::{bytes, visible};
 use seekless_tools::cache::{CacheFileState, CacheWatch, Total};
 use serde_json::{Value, json};

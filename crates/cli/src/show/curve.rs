@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use seekless::Method;
-use seekless::method::format_size;
-use seekless::plan::SizeTimes;
+use seekless_engine::Method;
+use seekless_engine::method::format_size;
+use seekless_engine::plan::SizeTimes;
 use seekless_results::{bytes, times};
 
 use super::page::Page;
@@ -149,7 +149,7 @@ fn axis(sizes: &[&SizeTimes], ticks: &[u64], asked_bytes: u64) -> (String, Strin
 mod tests {
     use std::time::Duration;
 
-    use seekless::plan::Predicted;
+    use seekless_engine::plan::Predicted;
 
     use super::super::wrap::Width;
     use super::*;

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use seekless::facts::{Fact, ProcessFacts, Source};
-use seekless::plan::{BatchPlan, Plan, Predicted, Scan, Unit};
-use seekless::{Method, Scanner};
+use seekless_engine::facts::{Fact, ProcessFacts, Source};
+use seekless_engine::plan::{BatchPlan, Plan, Predicted, Scan, Unit};
+use seekless_engine::{Method, Scanner};
 
 use super::{files, seconds, stderr, visible_lines};
 
@@ -98,7 +98,7 @@ mod tests {
     fn facts_have_bounds_units_and_sources() {
         let milliseconds = Duration::from_millis;
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mut plan = seekless::Reader::plan(file.path(), false).unwrap();
+        let mut plan = seekless_engine::Reader::plan(file.path(), false).unwrap();
         plan.predicted = Predicted {
             low: milliseconds(1),
             value: milliseconds(2),

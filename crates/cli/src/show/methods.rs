@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anstyle::Style;
-use seekless::method::{ALIASES, Alias, MECHANISMS, Mechanism, Operation, variants};
-use seekless::{Availability, Method, Probe};
+use seekless_engine::method::{ALIASES, Alias, MECHANISMS, Mechanism, Operation, variants};
+use seekless_engine::{Availability, Method, Probe};
 use serde_json::{Value, json};
 
 use super::page::Page;
@@ -25,7 +25,7 @@ fn single_option(method: &Method) -> Option<String> {
     let plain = Method::plain(method.mechanism());
     let (text, plain_text) = (method.to_string(), plain.to_string());
     let is_own = |option: &&str| !plain_text.split(',').any(|other| other == *option);
-    match seekless::method::differing_options(&plain, method).len() {
+    match seekless_engine::method::differing_options(&plain, method).len() {
         0 => Some(String::new()),
         1 => text.split(',').find(is_own).map(str::to_owned),
         _ => None,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use seekless::method::Operation;
+use seekless_engine::method::Operation;
 use seekless_results::{Place, Ranked, Ranking, chosen_size, short, size_class, state_words, visible};
 
 use super::page::Page;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use seekless::method::format_size;
+use seekless_engine::method::format_size;
 use seekless_record::Run;
 use seekless_results::{ContestRegret, regret_in_words, regret_row};
 

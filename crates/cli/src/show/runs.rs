@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use jiff::{Timestamp, Unit};
-use seekless::Operation;
+use seekless_engine::Operation;
 use seekless_lab::store::{Document, LIMIT_BYTES};
 use seekless_record::{Cache, Contest, Ended, Run};
 use seekless_results::{ContestAnswer, DeviceKind, Origin, bytes, operations, title, visible};

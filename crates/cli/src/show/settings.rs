@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use seekless::{BlockDevice, StorageFacts};
+use seekless_engine::{BlockDevice, StorageFacts};
 use seekless_results::{WindowGain, bytes, times, visible};
 use serde::Serialize;
 

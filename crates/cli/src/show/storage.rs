@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use seekless::{BlockDevice, BlockLayer, DeviceMount, DeviceUse, Feature, StorageFacts};
+use seekless_engine::{BlockDevice, BlockLayer, DeviceMount, DeviceUse, Feature, StorageFacts};
 use seekless_results::{bytes, rotation_claim, visible};
 use seekless_sys::FileSystemTrait;
 use seekless_tools::json::written;

@@ -1,6 +1,6 @@
 //! `bench commit`: each append is durable by the call that its method names, timed, and checked.
 
-use seekless::method::Durability;
+use seekless_engine::method::Durability;
 use seekless_record::Target;
 
 use crate::common::place::{Place, assert_contains};

@@ -66,7 +66,7 @@ fn bench_random_access_is_ranked_apart_timed_and_checked() {
             assert_eq!((latency.requests, trial.bytes), (requests, requests * block_bytes));
             let ascending = latency.percentiles().map(|(_, ns)| ns);
             assert!(ascending.is_sorted() && ascending[0] > 0, "{latency:?}");
-            let is_checked_wholly = trial.round < 3 && contest.operation == seekless::Operation::Write;
+            let is_checked_wholly = trial.round < 3 && contest.operation == seekless_engine::Operation::Write;
             assert!(!is_checked_wholly || trial.checked_bytes == Some(5 << 20));
         }
         let summaries = contest.entries.iter().filter_map(|entry| entry.summary.as_ref());

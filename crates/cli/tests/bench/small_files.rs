@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use seekless::Operation;
-use seekless::cache;
+use seekless_engine::Operation;
+use seekless_engine::cache;
 
 use crate::common::disks::{resident_bytes, sync};
 use crate::common::place::{Place, assert_contains, assert_lacks};

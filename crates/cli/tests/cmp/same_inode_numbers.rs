@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::method::{MECHANISMS, Operation};
+use seekless_engine::method::{MECHANISMS, Operation};
 
 use crate::common::place::{Mount, Place, prepared};
 

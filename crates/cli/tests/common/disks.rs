@@ -14,7 +14,7 @@ use super::place::{Mount, Place, prepared};
 /// A directory on each file system under test, which may map files: a temporary one, or one in each of the directories of
 /// `SEEKLESS_TEST_DIRS`.
 pub fn directories() -> Vec<TempDir> {
-    seekless::allow_mapping().expect("the handler can be installed");
+    seekless_engine::allow_mapping().expect("the handler can be installed");
     match std::env::var_os("SEEKLESS_TEST_DIRS") {
         None => vec![tempfile::tempdir().expect("a temporary directory")],
         Some(list) => std::env::split_paths(&list)
@@ -65,9 +65,9 @@ pub fn disk(place: &Place, kind: &str) -> Option<Mount> {
 
 /// Bytes of a file in the page cache.
 pub fn resident_bytes(path: &Path) -> u64 {
-    match seekless::cache::resident(path).unwrap() {
-        seekless::cache::Resident::Known { resident_bytes, .. } => resident_bytes,
-        seekless::cache::Resident::Unknown(why) => panic!("{}: {why}", path.display()),
+    match seekless_engine::cache::resident(path).unwrap() {
+        seekless_engine::cache::Resident::Known { resident_bytes, .. } => resident_bytes,
+        seekless_engine::cache::Resident::Unknown(why) => panic!("{}: {why}", path.display()),
     }
 }
 

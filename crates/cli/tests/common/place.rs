@@ -256,7 +256,7 @@ impl Place {
     #[cfg(target_os = "linux")]
     pub fn call_as(&self, name: &str, arguments: impl Words, input: &[u8]) -> Ended {
         // As in the program.
-        seekless::allow_mapping().expect("methods may map files");
+        seekless_engine::allow_mapping().expect("methods may map files");
         let mut files = [(); 3].map(|()| tempfile::tempfile().expect("a temporary file"));
         files[0].write_all(input).expect("its input is written");
         files[0].rewind().expect("its input is read from the beginning");

@@ -309,7 +309,7 @@ fn dupes_omit_sysfs() {
 /// Bytes of files in the page cache, after all were dropped from it and searched with `--keep-cached`.
 fn read_into_memory(place: &Place, names: &[&str]) -> BTreeMap<String, u64> {
     for name in names {
-        seekless::cache::drop_file(place.path(name)).unwrap();
+        seekless_engine::cache::drop_file(place.path(name)).unwrap();
     }
     let resident = |name: &&str| resident_bytes(&place.path(name));
     assert!(names.iter().all(|name| resident(name) == 0));

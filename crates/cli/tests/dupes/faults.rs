@@ -98,7 +98,7 @@ fn dupes_leave_out_a_file_with_an_unreadable_block() {
     // Where btrfs says that the copies lie is the order in which they lie on the device.
     let address = |name: &str| {
         let file = File::open(place.path("disk").join(name)).unwrap();
-        seekless::files::place(&file).unwrap().unwrap()
+        seekless_engine::files::place(&file).unwrap().unwrap()
     };
     let ranks = lengths.map(|(name, _)| {
         let bad = address(&format!("{name}-bad"));
@@ -116,7 +116,7 @@ fn dupes_leave_out_a_file_with_an_unreadable_block() {
             let mut block = vec![0; expected.len()];
             device.read_exact_at(&mut block, *at).is_ok() && block == expected
         };
-        let ranges = seekless::files::data_ranges(&device, 0..device.metadata().unwrap().len());
+        let ranges = seekless_engine::files::data_ranges(&device, 0..device.metadata().unwrap().len());
         let blocks = ranges.flat_map(|range| range.unwrap().step_by(BLOCK));
         let found = blocks.filter(is_copy).nth(rank).unwrap();
         device.write_all_at(&[!expected[0]], found).unwrap();
@@ -457,9 +457,9 @@ mod alone {
                 &["--keep-cached"],
             ] {
                 for (number, path) in paths.iter().enumerate() {
-                    seekless::cache::drop_file(path).unwrap();
+                    seekless_engine::cache::drop_file(path).unwrap();
                     if warm_every > 0 && number % warm_every == 0 {
-                        seekless::cache::warm_file(path).unwrap();
+                        seekless_engine::cache::warm_file(path).unwrap();
                     }
                 }
                 let before: Vec<_> = paths.iter().map(resident).collect();
@@ -485,7 +485,7 @@ mod alone {
 /// Drops a file from the page cache, once it is written.
 fn drop_written(path: &Path) {
     seekless_sys::sync(&File::open(path).unwrap()).unwrap();
-    seekless::cache::drop_file(path).unwrap();
+    seekless_engine::cache::drop_file(path).unwrap();
 }
 
 #[test]

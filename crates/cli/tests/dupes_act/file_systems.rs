@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use seekless::files::shared_layout;
+use seekless_engine::files::shared_layout;
 
 use crate::common::disks::{btrfs, bytes, disk, sync};
 use crate::common::place::{Ended, Mount, Place, prepared, set_mode, words};

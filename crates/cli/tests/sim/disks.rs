@@ -157,9 +157,9 @@ fn sim_model_is_one_storage_for_bench_on_not_for_other_disks() {
     };
     bench();
     let disk = SimulatedDisk::start(&place, &[model, "--size", "64M"]);
-    let started = seekless::identity(
+    let started = seekless_engine::identity(
         &disk.mount_point,
-        &seekless::StorageFacts::of(&disk.mount_point).unwrap(),
+        &seekless_engine::StorageFacts::of(&disk.mount_point).unwrap(),
     );
     drop(disk);
     bench();

@@ -217,7 +217,7 @@ fn update_needs_recover_with_a_journal_and_refuses_foreign_ones() {
     let path = place.file("file", b"precious");
     good(&place);
     place.succeeds("update file --recover").says("nothing to recover");
-    let journal = seekless::update::journal_path(&path);
+    let journal = seekless_engine::update::journal_path(&path);
     fs::write(&journal, [b'x'; 100]).unwrap();
     place.run("update file --from good").warns("--recover");
     place.fails(2, "update file --recover").warns("not a seekless journal");

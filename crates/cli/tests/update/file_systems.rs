@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use seekless::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, commit_watched, journal_path};
-use seekless::{Copier, Destination};
+use seekless_engine::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, commit_watched, journal_path};
+use seekless_engine::{Copier, Destination};
 
 use crate::common::place::{Mount, Place, assert_lacks, prepared};
 
@@ -265,7 +265,7 @@ fn update_recovers_after_the_file_system_is_mounted_again() {
         for (offset, bytes) in &updates {
             batch.push(*offset, bytes).unwrap();
         }
-        let how = Commit::by("update/sync,gap=0".parse::<seekless::Choice>().unwrap())
+        let how = Commit::by("update/sync,gap=0".parse::<seekless_engine::Choice>().unwrap())
             .safety(Safety::Journal)
             .growing();
         commit_watched(&path, &batch.resolve(), &how, &snapshot).unwrap();

@@ -14,9 +14,9 @@
 //! use std::path::PathBuf;
 //! use std::sync::Arc;
 //!
-//! use seekless::batch::{Failed, HeadConsumer, HeadReader};
-//! use seekless::facts::ProcessFacts;
-//! use seekless::plan;
+//! use seekless_engine::batch::{Failed, HeadConsumer, HeadReader};
+//! use seekless_engine::facts::ProcessFacts;
+//! use seekless_engine::plan;
 //!
 //! struct FirstBytes(Vec<u8>);
 //! impl HeadConsumer<1> for FirstBytes {

@@ -107,7 +107,7 @@ pub struct Comparison {
 /// Compares files by one method. Buffers, rings and threads are made once, before the first comparison.
 ///
 /// ```
-/// use seekless::{Comparer, Method, Verdict};
+/// use seekless_engine::{Comparer, Method, Verdict};
 /// # let directory = tempfile::tempdir()?;
 /// # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 /// # std::fs::write(&one, b"the same, and then not")?;

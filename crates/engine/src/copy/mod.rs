@@ -45,7 +45,7 @@ type PreparedCopy = Result<Box<CopyBytes>>;
 /// Copies files by one method. Buffers, rings and threads are made once, before the first copy.
 ///
 /// ```
-/// use seekless::{Copier, Destination, Method};
+/// use seekless_engine::{Copier, Destination, Method};
 /// # let directory = tempfile::tempdir()?;
 /// # let (source, target) = (directory.path().join("source"), directory.path().join("target"));
 /// # std::fs::write(&source, b"bytes")?;

@@ -67,8 +67,8 @@ impl Availability {
 /// Tests methods in a directory. Dropping it removes its files.
 ///
 /// ```
-/// use seekless::method::{Operation, MECHANISMS, variants};
-/// use seekless::{Probe, StorageFacts};
+/// use seekless_engine::method::{Operation, MECHANISMS, variants};
+/// use seekless_engine::{Probe, StorageFacts};
 /// # let directory = tempfile::tempdir()?;
 /// # let directory = directory.path();
 /// println!("{}", StorageFacts::of(directory)?.file_system);

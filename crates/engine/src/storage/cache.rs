@@ -3,7 +3,7 @@
 //! The kernel may do these only in part, so the result is always read back.
 //!
 //! ```
-//! use seekless::cache;
+//! use seekless_engine::cache;
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("file");
 //! # std::fs::write(&path, vec![1; 100_000])?;

@@ -1,10 +1,10 @@
 //! Many small changes to a file in few writes. A [`Batch`] collects bytes and their offsets, in any order. [`commit`]
 //! writes them in place, with a journal, or to a new file that takes the name ([`Safety`]). [`recover`] finishes or
-//! undoes an update that a crash interrupted. [`seekless::update`](crate::update()) does the first two in one call.
+//! undoes an update that a crash interrupted. [`seekless_engine::update`](crate::update()) does the first two in one call.
 //!
 //! ```
-//! use seekless::Choice;
-//! use seekless::update::{Batch, Commit, Safety, commit};
+//! use seekless_engine::Choice;
+//! use seekless_engine::update::{Batch, Commit, Safety, commit};
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("file");
 //! # std::fs::write(&path, vec![0; 10_000])?;

@@ -38,7 +38,7 @@ type PreparedWrite = Result<Box<WriteTarget>>;
 /// Writes files by one method. Buffers, rings and threads are made once, before the first write.
 ///
 /// ```
-/// use seekless::{Destination, Method, Writer};
+/// use seekless_engine::{Destination, Method, Writer};
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("file");
 /// let method: Method = "write/sync,block=1M,preallocate=allocate,fsync".parse()?;

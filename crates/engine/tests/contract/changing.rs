@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Once;
 
-use seekless::method::Operation;
-use seekless::{Chunk, Consumer, Error, Reader};
+use seekless_engine::method::Operation;
+use seekless_engine::{Chunk, Consumer, Error, Reader};
 
 use super::consumers::ForEach;
 use super::pairs::is_long;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use seekless::method::{CachePolicy, Differ, Operation, Setting};
-use seekless::{Comparer, Comparison, Error, FileRange, Method, Side, Verdict};
+use seekless_engine::method::{CachePolicy, Differ, Operation, Setting};
+use seekless_engine::{Comparer, Comparison, Error, FileRange, Method, Side, Verdict};
 use tempfile::TempDir;
 
 use crate::pairs::is_long;
@@ -211,8 +211,8 @@ fn compare_of_a_clone_is_equal_unread_until_it_is_written_to() {
         let bytes = sample(1 << 20);
         let one = file_of(&directory, "one", &bytes);
         let clone = directory.path().join("clone");
-        let reflink = seekless::Copier::prepare(&Method::known("copy/reflink")).unwrap();
-        if let Err(error) = { reflink }.copy(&one, &clone, seekless::Destination::New) {
+        let reflink = seekless_engine::Copier::prepare(&Method::known("copy/reflink")).unwrap();
+        if let Err(error) = { reflink }.copy(&one, &clone, seekless_engine::Destination::New) {
             println!("skipped: no clones in {}: {error}", directory.path().display());
             continue;
         }
@@ -235,7 +235,7 @@ fn compare_of_a_clone_is_equal_unread_until_it_is_written_to() {
 #[test]
 fn compare_names_a_file_that_changes_its_size() {
     let directory = tempfile::tempdir().unwrap();
-    seekless::allow_mapping().unwrap();
+    seekless_engine::allow_mapping().unwrap();
     let bytes = sample(3 << 20);
     let rounds = if is_long() { 5 } else { 1 };
     for method in methods(Operation::Compare, directory.path()) {

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use seekless::{Chunk, Consumer};
+use seekless_engine::{Chunk, Consumer};
 
 /// Keeps the bytes of chunks that come in order.
 pub fn in_order(kept: &mut Vec<u8>) -> impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send {

@@ -1,7 +1,7 @@
 //! Copying.
 
-use seekless::method::{Durability, Operation};
-use seekless::{Copier, Destination, Error, Method};
+use seekless_engine::method::{Durability, Operation};
+use seekless_engine::{Copier, Destination, Error, Method};
 
 use super::pairs::is_long;
 use super::{cases, directories, each_method, file_of, methods, sample};

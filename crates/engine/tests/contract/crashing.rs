@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use seekless::full_text;
-use seekless::update::{
+use seekless_engine::full_text;
+use seekless_engine::update::{
     Recovered, Safety, StepKind, Updates, WatchedStep, commit, commit_watched, journal_path, recover, recover_watched,
 };
 use tempfile::TempDir;

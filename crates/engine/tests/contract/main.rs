@@ -31,13 +31,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
 
-use seekless::method::{CachePolicy, Durability, Hint, MECHANISMS, Operation};
-use seekless::{Availability, Choice, Method, Probe};
+use seekless_engine::method::{CachePolicy, Durability, Hint, MECHANISMS, Operation};
+use seekless_engine::{Availability, Choice, Method, Probe};
 use tempfile::TempDir;
 
 /// A directory for each file system under test, removed at the end.
 fn directories() -> Vec<TempDir> {
-    seekless::allow_mapping().expect("the handler can be installed");
+    seekless_engine::allow_mapping().expect("the handler can be installed");
     match std::env::var_os("SEEKLESS_TEST_DIRS") {
         None => vec![tempfile::tempdir().expect("a temporary directory")],
         Some(list) => std::env::split_paths(&list)
@@ -174,7 +174,7 @@ fn cases(method: &Method) -> Vec<(Method, usize)> {
 
 /// A method with another block, if it takes one.
 fn with_block(method: &Method, block_bytes: u64) -> Option<Method> {
-    method.with(seekless::method::Setting::block_bytes(block_bytes)).ok()
+    method.with(seekless_engine::method::Setting::block_bytes(block_bytes)).ok()
 }
 
 /// Bytes without a pattern; a shorter sample is the beginning of a longer one.

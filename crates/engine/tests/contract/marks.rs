@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seekless::{Chunk, Consumer};
+use seekless_engine::{Chunk, Consumer};
 
 /// Counts the bytes, and those among them that are 0xFF.
 #[derive(Default)]

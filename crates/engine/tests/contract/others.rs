@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use seekless::full_text;
-use seekless::update::{
+use seekless_engine::full_text;
+use seekless_engine::update::{
     Commit, Recovered, Safety, StepKind, Updates, Watch, commit, commit_watched, journal_path, recover,
 };
 
@@ -349,7 +349,7 @@ fn update_lets_a_file_grow_only_where_allowed() {
     for directory in directories() {
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
             let path = file_of(&directory, "file", &sample(10_000));
-            let how = Commit::by("update/planned".parse::<seekless::Choice>().unwrap()).safety(safety);
+            let how = Commit::by("update/planned".parse::<seekless_engine::Choice>().unwrap()).safety(safety);
             let error = commit(&path, &updates(&[0, 9_994]), &how).unwrap_err().to_string();
             assert!(error.contains("ends at byte 10001, past the end"), "{error}");
             assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use seekless::Method;
-use seekless::method::{Mechanism, variants};
+use seekless_engine::Method;
+use seekless_engine::method::{Mechanism, variants};
 
 /// Whether to try everything, however long it takes.
 pub fn is_long() -> bool {
@@ -73,7 +73,7 @@ fn pairs(method: &Method) -> BTreeSet<Pair> {
 fn options_are_tried_in_each_available_pair_of_values() {
     let is_linux = |method: &Method| !method.to_string().contains("hint=rd");
     let (mut chosen_in_all, mut all_in_all) = (0, 0);
-    for mechanism in seekless::method::MECHANISMS {
+    for mechanism in seekless_engine::method::MECHANISMS {
         let all: Vec<Method> = variants(mechanism).filter(is_linux).collect();
         let chosen = covering(&variants(mechanism).collect::<Vec<_>>(), &mut |method| is_linux(method));
         let all_pairs: BTreeSet<Pair> = all.iter().flat_map(pairs).collect();

@@ -1,14 +1,14 @@
 //! Plans for real files: their methods do what is requested, and planning leaves the files unchanged.
 
-use seekless::method::Durability;
-use seekless::plan::Plan;
-use seekless::{Comparer, Copier, Destination, Reader, Verdict, Writer, cache, sequential};
+use seekless_engine::method::Durability;
+use seekless_engine::plan::Plan;
+use seekless_engine::{Comparer, Copier, Destination, Reader, Verdict, Writer, cache, sequential};
 
 use super::consumers::in_order;
 use super::{directories, file_of, sample};
 
 /// The method of a plan, or the other one if it is not available.
-fn either<P>(plan: &Plan, prepare: impl Fn(&seekless::Method) -> seekless::Result<P>) -> P {
+fn either<P>(plan: &Plan, prepare: impl Fn(&seekless_engine::Method) -> seekless_engine::Result<P>) -> P {
     assert!(plan.predicted.low <= plan.predicted.value && plan.predicted.value <= plan.predicted.high);
     assert!(!plan.facts.is_empty() && !plan.why.is_empty(), "{plan:?}");
     prepare(&plan.method).or_else(|_| prepare(&plan.otherwise)).unwrap()

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use seekless::method::{AccessPattern, Operation};
-use seekless::{Chunk, FileRange, IoOptions, Method, Reader, sequential};
+use seekless_engine::method::{AccessPattern, Operation};
+use seekless_engine::{Chunk, FileRange, IoOptions, Method, Reader, sequential};
 
 use super::consumers::{ForEach, Kept, in_order};
 use super::{cases, each_method, file_of, sample, with_block};
@@ -126,6 +126,6 @@ fn reader_reads_on_after_its_consumer_ended_or_panicked() {
 fn readers_move_between_threads() {
     fn is_send<T: Send>() {}
     is_send::<Reader>();
-    is_send::<seekless::Writer>();
-    is_send::<seekless::Copier>();
+    is_send::<seekless_engine::Writer>();
+    is_send::<seekless_engine::Copier>();
 }

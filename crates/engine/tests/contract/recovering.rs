@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use seekless::update::{Recovered, Safety, commit, journal_path, recover};
+use seekless_engine::update::{Recovered, Safety, commit, journal_path, recover};
 use seekless_sys::{self as sys, Support};
 
 use super::crashing::{is_killed, updates, wanted};

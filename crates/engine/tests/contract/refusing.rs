@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use seekless::method::Operation;
-use seekless::{Destination, Error, Method, Reader, Writer, full_text};
+use seekless_engine::method::Operation;
+use seekless_engine::{Destination, Error, Method, Reader, Writer, full_text};
 
 use super::marks::Marks;
 use super::{directories, file_of, methods, sample};
@@ -58,7 +58,7 @@ fn methods_of_another_operation_or_platform_are_refused() {
     } else {
         "copy/splice"
     };
-    let Err(error) = seekless::Copier::prepare(&method(foreign)) else {
+    let Err(error) = seekless_engine::Copier::prepare(&method(foreign)) else {
         panic!("{foreign} cannot exist here")
     };
     assert!(error.is_unavailable() && error.to_string().contains("only"), "{error}");

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use seekless::full_text;
-use seekless::update::{Commit, Recovered, Safety, StepKind, UpdateEstimate, Updates, WatchedStep};
-use seekless::update::{commit, commit_watched, recover};
+use seekless_engine::full_text;
+use seekless_engine::update::{Commit, Recovered, Safety, StepKind, UpdateEstimate, Updates, WatchedStep};
+use seekless_engine::update::{commit, commit_watched, recover};
 
 use super::pairs::is_long;
 use super::watches::{Before, LIMITS, assert_alone, at, by, full, updates_of};

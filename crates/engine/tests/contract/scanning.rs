@@ -4,15 +4,15 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use seekless::cache;
-use seekless::method::Operation;
-use seekless::{Error, Method, ScanFile, Scanner, sequential};
+use seekless_engine::cache;
+use seekless_engine::method::Operation;
+use seekless_engine::{Error, Method, ScanFile, Scanner, sequential};
 
 use super::consumers::in_order;
 use super::{each_method, file_of, sample, sizes, with_block};
 
 /// What a method finds in files of these sizes.
-fn scanned(method: &Method, files: &[(PathBuf, u64)]) -> seekless::Result<(u64, Vec<Vec<u8>>)> {
+fn scanned(method: &Method, files: &[(PathBuf, u64)]) -> seekless_engine::Result<(u64, Vec<Vec<u8>>)> {
     let mut kept = vec![Vec::new(); files.len()];
     let consumers: Vec<_> = kept.iter_mut().map(|kept| sequential(in_order(kept))).collect();
     let files = files.iter().zip(&consumers).map(|((path, bytes), consumer)| ScanFile {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use seekless::method::{CachePolicy, MECHANISMS, Operation, Setting};
-use seekless::{Chunk, Copier, Destination, Error, Method, Reader, sequential};
+use seekless_engine::method::{CachePolicy, MECHANISMS, Operation, Setting};
+use seekless_engine::{Chunk, Copier, Destination, Error, Method, Reader, sequential};
 use seekless_sys as sys;
 use tempfile::TempDir;
 
@@ -269,7 +269,7 @@ fn child_that_copies() {
     let [method, source, target] = words.as_slice() else {
         panic!("{words:?}")
     };
-    seekless::allow_mapping().unwrap();
+    seekless_engine::allow_mapping().unwrap();
     let mut copier = Copier::prepare(&method.parse().unwrap()).unwrap();
     copier
         .copy(Path::new(source), Path::new(target), Destination::Overwrite)

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once};
 use std::time::Duration;
 
-use seekless::Method;
-use seekless::error::UpdateErrorKind;
-use seekless::method::{CachePolicy, Operation, Preallocate};
-use seekless::update::{
+use seekless_engine::Method;
+use seekless_engine::error::UpdateErrorKind;
+use seekless_engine::method::{CachePolicy, Operation, Preallocate};
+use seekless_engine::update::{
     Batch, PlanLimits, Safety, StepKind, UpdateEstimate, Updates, WatchedStep, commit, commit_watched, cost,
 };
 

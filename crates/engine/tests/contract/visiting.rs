@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 
-use seekless::method::{AccessPattern, Durability, Operation, Preallocate};
-use seekless::{Error, Method, Reader, Visits, Writer};
+use seekless_engine::method::{AccessPattern, Durability, Operation, Preallocate};
+use seekless_engine::{Error, Method, Reader, Visits, Writer};
 
 use super::consumers::{Kept, repeated};
 use super::{directories, each_method, file_of, methods, sample, with_block};
@@ -70,7 +70,7 @@ fn visit_writes_drawn_blocks_only_and_reads_some_of_a_mix() {
                 assert_eq!(transfer.bytes, visits.bytes(), "{method}");
                 assert_eq!(visits.latencies_ns().len(), visits.ranges().count(), "{method}");
             }
-            let Ok(mixed) = method.with(seekless::method::Setting::reads_percent(30)) else {
+            let Ok(mixed) = method.with(seekless_engine::method::Setting::reads_percent(30)) else {
                 continue;
             };
             let mut expected = sample(BYTES);

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seekless::method::{Choice, Durability};
-use seekless::update::{Batch, Commit, PlanLimits, Safety, StepKind, Updates, Watch, WatchedStep};
+use seekless_engine::method::{Choice, Durability};
+use seekless_engine::update::{Batch, Commit, PlanLimits, Safety, StepKind, Updates, Watch, WatchedStep};
 
 pub const LIMITS: PlanLimits = PlanLimits {
     durability: Durability::Fsync,

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use seekless::method::{CachePolicy, Operation, Preallocate};
-use seekless::{Destination, Method, Writer, full_text};
+use seekless_engine::method::{CachePolicy, Operation, Preallocate};
+use seekless_engine::{Destination, Method, Writer, full_text};
 
 use super::consumers::repeated;
 use super::{cases, each_method, file_of, sample};

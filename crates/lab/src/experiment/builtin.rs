@@ -32,8 +32,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use seekless::method::{ALIASES, Alias};
-    use seekless::{Method, Operation};
+    use seekless_engine::method::{ALIASES, Alias};
+    use seekless_engine::{Method, Operation};
     use seekless_record::Cache;
 
     use super::*;

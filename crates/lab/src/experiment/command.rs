@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seekless::Operation;
+use seekless_engine::Operation;
 use seekless_record::{Command, ExitCode};
 use serde::Deserialize;
 use toml::Spanned;

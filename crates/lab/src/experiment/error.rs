@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-use seekless::method::{self, did_you_mean};
+use seekless_engine::method::{self, did_you_mean};
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
 pub(super) const LIMIT_BYTES: u64 = 1 << 20;

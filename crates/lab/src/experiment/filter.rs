@@ -1,7 +1,7 @@
 //! Choosing some methods of experiments by globs.
 
 use globset::GlobMatcher;
-use seekless::method::Choice;
+use seekless_engine::method::Choice;
 use seekless_record::Entry;
 
 use super::error::nearest;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use seekless::method::{AccessPattern, Choice, format_size};
-use seekless::{Method, Operation};
+use seekless_engine::method::{AccessPattern, Choice, format_size};
+use seekless_engine::{Method, Operation};
 use seekless_record::{Cache, Command, Differ, Subject, Target};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -1,6 +1,6 @@
 //! The experiments of a run, from the run alone, to measure the same again.
 
-use seekless::method::Durability;
+use seekless_engine::method::Durability;
 use seekless_record::{Contest, Run};
 
 use super::{ContestPlan, Experiment, ExperimentError, Size, entry};

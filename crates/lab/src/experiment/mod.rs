@@ -28,8 +28,8 @@ pub(crate) use format::MOST_FILES;
 pub use format::parse_toml;
 pub use known::KNOWN;
 pub use requests::Requests;
-use seekless::Operation;
-use seekless::method::Choice;
+use seekless_engine::Operation;
+use seekless_engine::method::Choice;
 use seekless_record::{Cache, Column, Contest, Differ, Entry, Published, Status, Subject};
 pub use words::{Checked, FormatProblem, one_of, problem};
 

@@ -1,7 +1,7 @@
 //! What others published and an experiment gives: their findings, `[[published]]`, and the columns of their tables,
 //! `[[column]]`.
 
-use seekless::method::Durability;
+use seekless_engine::method::Durability;
 use seekless_record::{Cache, Column, Draw, Finding, FindingKind, Published, SystemUse, Target};
 use serde::Deserialize;
 use toml::Spanned;

@@ -1,7 +1,7 @@
 //! Requests of another size and number in flight than an experiment names: fio's first words.
 
-use seekless::Method;
-use seekless::method::{AccessPattern, MECHANISMS, Operation, Setting};
+use seekless_engine::Method;
+use seekless_engine::method::{AccessPattern, MECHANISMS, Operation, Setting};
 use seekless_record::{Entry, Subject, Target};
 
 use super::{ContestPlan, Experiment};
@@ -114,7 +114,7 @@ impl Requests {
     }
 }
 
-fn is_with_threads(mechanism: &seekless::method::Mechanism, operation: Operation) -> bool {
+fn is_with_threads(mechanism: &seekless_engine::method::Mechanism, operation: Operation) -> bool {
     (mechanism.operation, mechanism.name) == (operation, "threads")
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use seekless::method::did_you_mean;
+use seekless_engine::method::did_you_mean;
 
 use super::error::nearest;
 

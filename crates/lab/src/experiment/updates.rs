@@ -1,6 +1,6 @@
 //! The updates of a contest: `updates = { bytes = 4, every = 400, draw = "shuffled" }`.
 
-use seekless::Operation;
+use seekless_engine::Operation;
 use seekless_record::{Draw, UpdatePattern};
 use serde::Deserialize;
 use toml::Spanned;

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use seekless::Operation;
-use seekless::method::{did_you_mean, parse_size};
+use seekless_engine::Operation;
+use seekless_engine::method::{did_you_mean, parse_size};
 use toml::Spanned;
 
 use super::error::nearest;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use seekless::files::{allocated_bytes, data_ranges};
+use seekless_engine::files::{allocated_bytes, data_ranges};
 use seekless_sys::{self as sys, Support};
 
 use super::fragments::verify_fragmented;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use seekless::method::{format_size, parse_size};
+use seekless_engine::method::{format_size, parse_size};
 
 use super::{BLOCK_BYTES, Layout, Piece, Stretch, StretchKind, repeated};
 

@@ -4,9 +4,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use seekless::facts::{Costs, Seeks};
-use seekless::method::{Durability, Operation, Setting};
-use seekless::{Reader, Visits, Writer, cache, plan};
+use seekless_engine::facts::{Costs, Seeks};
+use seekless_engine::method::{Durability, Operation, Setting};
+use seekless_engine::{Reader, Visits, Writer, cache, plan};
 use seekless_record::{LabCost, Run, Storage};
 use seekless_results::has_target;
 
@@ -197,7 +197,7 @@ impl Speeds {
         self.write = self.write.min(bytes as f64 / elapsed.as_secs_f64());
         let bytes_per_ms = bytes / elapsed.as_millis().max(1) as u64;
         self.write_bytes_per_ms = self.write_bytes_per_ms.min(bytes_per_ms);
-        let mut read = || -> Result<f64, seekless::Error> {
+        let mut read = || -> Result<f64, seekless_engine::Error> {
             let start = Instant::now();
             reader.read(&path, Tally::new(Kernel::None))?;
             Ok(bytes as f64 / start.elapsed().as_secs_f64())
@@ -216,7 +216,7 @@ impl Speeds {
             self.random_read = self.random_read.max(seeks.apart);
         }
         record.costs = Costs::sampled(&path).ok();
-        record.direct_alignment_bytes = seekless::direct_alignment(&path);
+        record.direct_alignment_bytes = seekless_engine::direct_alignment(&path);
         let _ = std::fs::remove_file(&path);
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use seekless::method::{CachePolicy, Choice, Operation};
-use seekless::{Method, Visits};
+use seekless_engine::method::{CachePolicy, Choice, Operation};
+use seekless_engine::{Method, Visits};
 use seekless_record::{Cache, Contest, Mode, Phase, Target, Trial};
 use seekless_results::{has_target, may_read_less};
 
@@ -52,7 +52,7 @@ impl TrialCheck<'_> {
         let method = choice.as_ref().and_then(Choice::method);
         let target = setup.targets.first().filter(|_| has_target(contest));
         let looked_at = target.or(setup.sources.first().map(|file| &file.path));
-        let summary = looked_at.and_then(|path| seekless::extents(path).ok().flatten());
+        let summary = looked_at.and_then(|path| seekless_engine::extents(path).ok().flatten());
         let shared = contest.operation == Operation::Copy && summary.is_some_and(|extents| extents.shared_bytes > 0);
         trial.extents = summary.map(|extents| extents.count);
         let is_write = contest.operation == Operation::Write;

@@ -6,10 +6,10 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use seekless::cache::CachedFile;
-use seekless::files::FileId;
-use seekless::walk::{StatFacts, Walk, WalkDirectory, WalkRules};
-use seekless::{StorageFacts, full_text};
+use seekless_engine::cache::CachedFile;
+use seekless_engine::files::FileId;
+use seekless_engine::walk::{StatFacts, Walk, WalkDirectory, WalkRules};
+use seekless_engine::{StorageFacts, full_text};
 use seekless_results::files;
 
 use crate::experiment::MOST_FILES;
@@ -121,7 +121,7 @@ pub(super) fn find_tree(
     let facts = StorageFacts::of(&path).map_err(|error| full_text(&error))?;
     // Links of udev, by which a file system is identified, come and go with other devices.
     let is_same_device = facts.device_number == measured_facts.device_number;
-    if !is_same_device && seekless::identity(&path, &facts) != seekless::identity(&own, measured_facts) {
+    if !is_same_device && seekless_engine::identity(&path, &facts) != seekless_engine::identity(&own, measured_facts) {
         return because(&format!("not on the storage of {}", own.display()));
     }
     let is_enough = |found| stop.is_requested() || found > MOST_FILES as usize;

@@ -222,7 +222,7 @@ pub enum BenchError {
     },
     /// A file could not be made, read or dropped from the page cache.
     #[error(transparent)]
-    Engine(#[from] seekless::Error),
+    Engine(#[from] seekless_engine::Error),
     /// The time ended before the first trial.
     #[error("nothing was measured: the budget of {} s ended before the first trial", .0.as_secs_f64())]
     NoTime(Duration),
@@ -281,7 +281,7 @@ pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
 /// The revision that measures a run.
 const REVISION: Revision = Revision {
     protocol: seekless_record::PROTOCOL,
-    mechanisms: seekless::method::REVISION,
+    mechanisms: seekless_engine::method::REVISION,
 };
 
 /// A run without measurements.

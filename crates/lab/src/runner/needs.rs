@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use seekless::method::{Durability, Operation};
+use seekless_engine::method::{Durability, Operation};
 use seekless_record::{Contest, Entry, Run, Target, UpdateAccount};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use seekless::Method;
-use seekless::method::{AccessPattern, Choice, Durability, Operation, Options};
+use seekless_engine::Method;
+use seekless_engine::method::{AccessPattern, Choice, Durability, Operation, Options};
 use seekless_record::{Cache, Contest, DropScope, Entry, RandomAccess, Run, Status, Target};
 use seekless_results::{chosen_size, contending_time, deciding_trials, has_small_files};
 

@@ -3,7 +3,7 @@
 //! What was measured stays as it is. Methods that were dropped, failed or unavailable stay so; methods that were not measured
 //! are measured now.
 
-use seekless::Operation;
+use seekless_engine::Operation;
 use seekless_record::{Cache, Contest, Ended, Machine, Run, Storage};
 
 use super::storage::MeasuredStorage;

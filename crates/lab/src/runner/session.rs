@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use seekless::method::Operation;
+use seekless_engine::method::Operation;
 use seekless_record::{Contest, Ended, NoiseFloor, Run, Status};
 use seekless_results::{Decider, Group, Next, bytes, conclude_now, other_io, planned_trials, warnings};
 
@@ -168,7 +168,7 @@ impl<'a> BenchSession<'a> {
         if plans.is_empty() {
             return Err(BenchError::NothingToRead);
         }
-        let may_drop_system = seekless::cache::may_drop_system().is_ok();
+        let may_drop_system = seekless_engine::cache::may_drop_system().is_ok();
         let list = |session: &Self, speeds: &Speeds| {
             let planner = Planner {
                 bench: session.bench,
@@ -260,7 +260,7 @@ impl<'a> BenchSession<'a> {
             .filter(|entry| entry.status == Status::Measured)
         {
             let choice = entry.choice();
-            let method = choice.as_ref().and_then(seekless::Choice::method);
+            let method = choice.as_ref().and_then(seekless_engine::Choice::method);
             let facts = &self.storages[contest.storage].facts;
             let no_window = contest.read_ahead_kib.and_then(|_| ReadAhead::refuses(facts));
             let mut storages = places.into_iter().flatten();

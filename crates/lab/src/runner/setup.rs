@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use seekless::Visits;
+use seekless_engine::Visits;
 use seekless_record::{self as record, Contest, Entry, Status, Target};
 
 use super::BenchError;

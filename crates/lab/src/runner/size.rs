@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seekless::method::{Durability, Operation};
+use seekless_engine::method::{Durability, Operation};
 use seekless_record::{Cache, Contest, Target};
 use seekless_results::{Group, deciding_trials, has_target};
 
@@ -326,7 +326,7 @@ fn by_size(bytes: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use seekless::Method;
+    use seekless_engine::Method;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Why an entry of a contest is not measured.
 
-use seekless::Method;
-use seekless::method::{CachePolicy, Choice, Durability, Operation};
+use seekless_engine::Method;
+use seekless_engine::method::{CachePolicy, Choice, Durability, Operation};
 use seekless_record::{Cache, Contest, Differ};
 use seekless_results::chosen_size;
 

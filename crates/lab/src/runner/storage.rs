@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use seekless::cache::{self, CachedFile, Resident};
-use seekless::files::{kind_of, with_article};
-use seekless::method::Operation;
-use seekless::{Method, Probe, StorageFacts};
+use seekless_engine::cache::{self, CachedFile, Resident};
+use seekless_engine::files::{kind_of, with_article};
+use seekless_engine::method::Operation;
+use seekless_engine::{Method, Probe, StorageFacts};
 use seekless_record::{self as record, Contest};
 use seekless_results::DeviceKind;
 use seekless_sys::FileSystemTrait;
@@ -333,7 +333,7 @@ impl MeasuredStorage {
             // Directories have no alignment, so it is read from the given file, or the first one made.
             direct_alignment_bytes: self
                 .given_file()
-                .and_then(|_| seekless::direct_alignment(&self.directory)),
+                .and_then(|_| seekless_engine::direct_alignment(&self.directory)),
             device: facts.device.as_ref().map(|device| record::Device {
                 name: device.name.clone(),
                 below: device.disk_names(),
@@ -346,7 +346,7 @@ impl MeasuredStorage {
                 max_request_kib: device.max_request_kib,
                 write_cache: device.write_cache.clone(),
             }),
-            id: Some(seekless::identity(&self.directory, facts)),
+            id: Some(seekless_engine::identity(&self.directory, facts)),
             ..record::Storage::default()
         }
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use seekless::full_text;
-use seekless::method::{Durability, Operation};
+use seekless_engine::full_text;
+use seekless_engine::method::{Durability, Operation};
 use seekless_record::{self as record, Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 
@@ -394,7 +394,7 @@ impl BenchSession<'_> {
     /// Waits until earlier writes and removals have reached the devices.
     fn settle(&self) {
         for storage in self.storages.iter().filter(|storage| storage.scratch.is_some()) {
-            seekless::cache::sync_storage(&storage.directory);
+            seekless_engine::cache::sync_storage(&storage.directory);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seekless::profile::MOST_BORROWED;
+use seekless_engine::profile::MOST_BORROWED;
 use seekless_record::DocumentError;
 
 use super::LIMIT_BYTES;

@@ -15,7 +15,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use seekless::files::{AtomicFile, WritableByOthers, open_own, read_within};
+use seekless_engine::files::{AtomicFile, WritableByOthers, open_own, read_within};
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
 use seekless_sys::Access;

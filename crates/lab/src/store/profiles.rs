@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
-use seekless::files::WritableByOthers;
-use seekless::profile::{MOST_BORROWED, ProfileMismatch, StorageProfile, directory_of_borrowed, file_name};
+use seekless_engine::files::WritableByOthers;
+use seekless_engine::profile::{MOST_BORROWED, ProfileMismatch, StorageProfile, directory_of_borrowed, file_name};
 use seekless_record::{DocumentError, MAX_PROFILE_BYTES, Profile, Run, Storage};
 use seekless_results::{Origin, digest};
 use serde::{Deserialize, Serialize};

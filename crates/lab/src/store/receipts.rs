@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use seekless::files::{open_own, read_within};
+use seekless_engine::files::{open_own, read_within};
 use seekless_sys::Access;
 use serde::{Deserialize, Serialize};
 

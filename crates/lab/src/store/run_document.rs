@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use seekless::files::FileState;
+use seekless_engine::files::FileState;
 use seekless_record::Run;
 
 use super::{Document, Store, StoreError, replace};

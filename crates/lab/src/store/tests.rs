@@ -123,7 +123,7 @@ fn store_lists_a_damaged_document_and_names_it_when_read() {
     let damaged = directory.path().join("seekless/runs/broken.json");
     fs::write(&damaged, "{\"version\": 1").unwrap();
     let error = store.find("broken".as_ref()).unwrap().read().unwrap_err();
-    let error = seekless::full_text(&error);
+    let error = seekless_engine::full_text(&error);
     assert!(error.contains("broken.json: the document is damaged"), "{error}");
     assert_eq!(ids(&store), ["good", "broken"]);
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::{fs, io};
 
-use seekless::cache::CachedFile;
-use seekless::{Chunk, Consumer, Visits};
+use seekless_engine::cache::CachedFile;
+use seekless_engine::{Chunk, Consumer, Visits};
 
 use self::check::CHECK_BYTES;
 pub use self::check::{TestPart, check_copy, check_updated};
@@ -45,7 +45,7 @@ pub struct TestFile {
 #[must_use]
 pub fn stored_otherwise(path: &Path) -> Option<String> {
     let all = fs::metadata(path).ok()?.len();
-    let extents = seekless::extents(path).ok().flatten()?;
+    let extents = seekless_engine::extents(path).ok().flatten()?;
     let forms = [
         (all.saturating_sub(extents.allocated_bytes), "holes"),
         (extents.reserved_bytes, "reserved, never written"),
@@ -75,7 +75,7 @@ type Content<'a> = Box<dyn FnMut(u64, &mut [u8]) -> io::Result<()> + 'a>;
 impl TestFile {
     /// A file of the user.
     pub fn existing(path: &Path, bytes: u64) -> Self {
-        let extents = seekless::extents(path).ok().flatten();
+        let extents = seekless_engine::extents(path).ok().flatten();
         Self {
             path: path.to_owned(),
             bytes,

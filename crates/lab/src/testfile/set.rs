@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use seekless::method::{Durability, Operation};
-use seekless::{Destination, IoOptions, Producer, plan};
+use seekless_engine::method::{Durability, Operation};
+use seekless_engine::{Destination, IoOptions, Producer, plan};
 use seekless_record::{Command, Contest, Differ, Entry, Target};
 
 use super::{Streams, TestFile};
@@ -113,7 +113,7 @@ impl TestFileSet {
         path: &Path,
         seed: u64,
         is_stopped: IsStopped<'_>,
-    ) -> seekless::Result<Result<TestFile, String>> {
+    ) -> seekless_engine::Result<Result<TestFile, String>> {
         let directory = path.parent().filter(|_| self.is_tree);
         if let Some(directory) = directory {
             fs::create_dir_all(directory).map_err(failed(path, "create its directory"))?;
@@ -172,14 +172,14 @@ pub fn go_on(is_stopped: &dyn Fn() -> bool) -> ControlFlow<()> {
 /// Makes a file of the stream of a seed.
 ///
 /// # Errors
-/// The engine's; [`seekless::Error::Stopped`] if it is stopped.
+/// The engine's; [`seekless_engine::Error::Stopped`] if it is stopped.
 pub fn write_stream(
     durability: Durability,
     path: &Path,
     bytes: u64,
     seed: u64,
     is_stopped: IsStopped<'_>,
-) -> seekless::Result<()> {
+) -> seekless_engine::Result<()> {
     let plain = plan::usual(Operation::Write);
     let job = IoOptions::method(plain.with(durability).unwrap_or(plain)).destination(Destination::New);
     let goes_on = |_, _| go_on(is_stopped);
@@ -210,8 +210,8 @@ pub(super) fn change_byte(path: &Path, offset: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> seekless::Error {
-    move |source| seekless::Error::System {
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> seekless_engine::Error {
+    move |source| seekless_engine::Error::System {
         path: path.to_owned(),
         action: action.into(),
         method: None,

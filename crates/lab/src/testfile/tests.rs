@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 
-use seekless::method::Durability;
+use seekless_engine::method::Durability;
 use seekless_record::Differ;
 
 use super::check::*;

@@ -1,7 +1,7 @@
 //! Checks afterwards, by its counters, whether a trial was in the state that it claims.
 
-use seekless::Method;
-use seekless::method::CachePolicy;
+use seekless_engine::Method;
+use seekless_engine::method::CachePolicy;
 use seekless_record::{Cache, Contest, Trial};
 
 /// The smallest part of the allocated bytes that must come from the device in a cold trial.

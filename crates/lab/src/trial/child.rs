@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process;
 use std::time::{Duration, Instant};
 
-use seekless::cache::CachedFile;
-use seekless::facts::ProcessFacts;
-use seekless::method::{Choice, Durability, PlannedChoice};
-use seekless::plan::Scan;
-use seekless::{
+use seekless_engine::cache::CachedFile;
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::method::{Choice, Durability, PlannedChoice};
+use seekless_engine::plan::Scan;
+use seekless_engine::{
     Comparer, Consumer, Copier, Destination, FileRange, Method, Operation, ParseError, Reader, ScanFile, Scanner,
     Transfer, Verdict, Visits, Writer,
 };
@@ -334,7 +334,7 @@ fn planned_for(spec: &Spec, plan: PlannedChoice) -> Result<(Method, f64), TrialE
     let nothing = io::Error::other("there are no files to plan for");
     let job = spec.jobs.first().ok_or(nothing)?;
     let [source, other, target] = [&job.source, &job.other, &job.target].map(Path::new);
-    seekless::facts::prepares_for(spec.jobs.len() as u64);
+    seekless_engine::facts::prepares_for(spec.jobs.len() as u64);
     let found = match plan.operation {
         Operation::Read => Reader::plan(source, true)?,
         Operation::Write => Writer::plan(target, job.bytes, plan.durability, true)?,

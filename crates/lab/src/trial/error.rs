@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitStatus;
 
-use seekless::full_text;
+use seekless_engine::full_text;
 use seekless_record::Status;
 
 /// An error of the engine, or of running a command.
@@ -13,7 +13,7 @@ pub(super) enum TrialError {
     #[error(transparent)]
     System(#[from] io::Error),
     #[error(transparent)]
-    Engine(#[from] seekless::Error),
+    Engine(#[from] seekless_engine::Error),
     #[error("cannot run `{0}`")]
     Command(String, #[source] io::Error),
     #[error("`{0}` failed: {1}{2}")]
@@ -28,7 +28,7 @@ pub(super) enum TrialError {
 /// What an error makes of its entry.
 pub(super) fn status_of(error: &TrialError) -> Status {
     match error {
-        TrialError::Engine(seekless::Error::Unavailable { reason, .. }) => Status::unavailable(reason),
+        TrialError::Engine(seekless_engine::Error::Unavailable { reason, .. }) => Status::unavailable(reason),
         TrialError::Command(_, cause) if cause.kind() == io::ErrorKind::NotFound => {
             Status::unavailable("the program is not installed")
         }

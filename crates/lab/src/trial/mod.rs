@@ -15,7 +15,7 @@ mod update;
 
 use std::ffi::OsString;
 
-use seekless::{Operation, Visits};
+use seekless_engine::{Operation, Visits};
 use seekless_record::{Contest, Entry, Status, Target, Trial};
 use serde::{Deserialize, Serialize};
 

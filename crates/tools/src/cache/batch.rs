@@ -5,17 +5,17 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use rustix::fs::OFlags;
-use seekless::cache::{CachedFile, Resident};
-use seekless::files::FileId;
-use seekless::full_text;
-use seekless::walk::is_sure;
+use seekless_engine::cache::{CachedFile, Resident};
+use seekless_engine::files::FileId;
+use seekless_engine::full_text;
+use seekless_engine::walk::is_sure;
 
 use super::{CacheFileState, CacheWatch, Total};
 use crate::Stop;
 use crate::walk::{FileAt, FileClass, Selection, SmallFiles, each_file};
 
 /// The action on each file, on several threads. Returns the residency before, if it changes it, and now.
-pub(super) type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless::Result<(Option<Resident>, Resident)> + Sync);
+pub(super) type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless_engine::Result<(Option<Resident>, Resident)> + Sync);
 
 /// Acts on every file, and returns a total for each path that was named.
 pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
@@ -106,10 +106,10 @@ fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, Strin
 }
 
 /// The text of an error after the path.
-fn reason_of(error: seekless::Error) -> String {
+fn reason_of(error: seekless_engine::Error) -> String {
     match error {
-        seekless::Error::System { action, source, .. } => format!("cannot {action}: {source}"),
-        seekless::Error::NotRegular { kind, .. } => format!("became {kind} meanwhile"),
+        seekless_engine::Error::System { action, source, .. } => format!("cannot {action}: {source}"),
+        seekless_engine::Error::NotRegular { kind, .. } => format!("became {kind} meanwhile"),
         error => full_text(&error),
     }
 }

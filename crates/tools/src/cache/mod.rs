@@ -34,7 +34,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use seekless::cache::{CachedFile, Resident};
+use seekless_engine::cache::{CachedFile, Resident};
 use seekless_sys::{LockedFile, into_unlocked, lock_mutex};
 use serde::Serialize;
 
@@ -190,7 +190,7 @@ pub fn lock(
         };
         if bytes > 0 {
             let held = LockedFile::new(file.file(), bytes as usize, goes_on);
-            let held = held.map_err(|source| seekless::Error::System {
+            let held = held.map_err(|source| seekless_engine::Error::System {
                 path: PathBuf::new(),
                 action: "lock it in memory".into(),
                 method: None,
@@ -209,7 +209,7 @@ pub fn lock(
 const REPEATS: u32 = 3;
 
 fn fits_in_memory(file: &CachedFile) -> bool {
-    let available = seekless::cache::memory().map(|memory| memory.available_bytes);
+    let available = seekless_engine::cache::memory().map(|memory| memory.available_bytes);
     available.is_none_or(|available| available > file.metadata().len())
 }
 

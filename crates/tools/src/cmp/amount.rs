@@ -1,6 +1,6 @@
 //! Numbers of bytes as cmp(1) takes them: decimal, octal (`010`) or hexadecimal (`0x10`), and a suffix.
 //!
-//! More liberal than [`seekless::method::parse_size`] because a drop-in must take what scripts give it.
+//! More liberal than [`seekless_engine::method::parse_size`] because a drop-in must take what scripts give it.
 
 /// Letters for powers of 1024, or of 1000 if `B` or `D` follows. `k` is the only lower-case letter.
 const POWERS: [(&[u8], u32); 8] = [

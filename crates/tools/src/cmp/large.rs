@@ -5,10 +5,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use seekless::cache::memory;
-use seekless::files::allocated_bytes;
-use seekless::plan::Plan;
-use seekless::{Comparer, Comparison, Method, Progress, Side, full_text};
+use seekless_engine::cache::memory;
+use seekless_engine::files::allocated_bytes;
+use seekless_engine::plan::Plan;
+use seekless_engine::{Comparer, Comparison, Method, Progress, Side, full_text};
 
 use super::error::{CmpProblem, Error};
 use super::lines::LineCount;
@@ -122,7 +122,7 @@ impl<'a> RestOfPair<'a> {
     fn compare_by_plan(&self, plan: Plan) -> Result<CmpOutcome, Error> {
         let started = Instant::now();
         match self.run(&plan.method) {
-            Err(seekless::Error::Unavailable { method, reason, .. }) => {
+            Err(seekless_engine::Error::Unavailable { method, reason, .. }) => {
                 let why = format!("{}, but `{method}` is not available here: {reason}", plan.why);
                 self.compare_by(&plan.otherwise, &why)
             }
@@ -134,7 +134,7 @@ impl<'a> RestOfPair<'a> {
         }
     }
 
-    fn run(&self, method: &Method) -> seekless::Result<Comparison> {
+    fn run(&self, method: &Method) -> seekless_engine::Result<Comparison> {
         let [one, other] = &self.sides;
         let longest = (one.start() + one.bytes).max(other.start() + other.bytes);
         let mut comparer = Comparer::prepare_for(method, longest)?;
@@ -150,7 +150,7 @@ impl<'a> RestOfPair<'a> {
         compare_pair(self.rests(), method, &mut comparer, progress)
     }
 
-    fn outcome(&self, comparison: seekless::Result<Comparison>, way: MethodUsed) -> Result<CmpOutcome, Error> {
+    fn outcome(&self, comparison: seekless_engine::Result<Comparison>, way: MethodUsed) -> Result<CmpOutcome, Error> {
         let comparison = comparison.map_err(|error| self.named(&error))?;
         Ok(CmpOutcome {
             verdict: self.verdict(&comparison)?,
@@ -164,13 +164,13 @@ impl<'a> RestOfPair<'a> {
     fn verdict(&self, comparison: &Comparison) -> Result<CmpVerdict, Error> {
         let [one, other] = &self.sides;
         Ok(match comparison.verdict {
-            seekless::Verdict::Equal => CmpVerdict::Equal,
-            seekless::Verdict::Differ { offset } => CmpVerdict::Differ(ByteDifference {
+            seekless_engine::Verdict::Equal => CmpVerdict::Equal,
+            seekless_engine::Verdict::Differ { offset } => CmpVerdict::Differ(ByteDifference {
                 offset: self.equal_bytes + offset,
                 line: self.all_lines(comparison)?.map(|lines| lines.newlines + 1),
                 bytes: [one.byte_at(offset)?, other.byte_at(offset)?],
             }),
-            seekless::Verdict::Ended { side, offset } => CmpVerdict::Ended(End::new(
+            seekless_engine::Verdict::Ended { side, offset } => CmpVerdict::Ended(End::new(
                 usize::from(side == Side::Right),
                 self.equal_bytes + offset,
                 self.all_lines(comparison)?,
@@ -197,9 +197,9 @@ impl<'a> RestOfPair<'a> {
     }
 
     /// The engine's error, with the file's name as the user gave it.
-    fn named(&self, error: &seekless::Error) -> Error {
+    fn named(&self, error: &seekless_engine::Error) -> Error {
         let (path, problem) = match error {
-            seekless::Error::Resized {
+            seekless_engine::Error::Resized {
                 path,
                 expected_bytes,
                 found_bytes,
@@ -212,13 +212,13 @@ impl<'a> RestOfPair<'a> {
                 };
                 (path, problem)
             }
-            seekless::Error::System {
+            seekless_engine::Error::System {
                 path, action, source, ..
             } => {
                 let reason = format!("cannot {action}: {}", super::reason(source));
                 (path, CmpProblem::Method(reason))
             }
-            seekless::Error::Unavailable {
+            seekless_engine::Error::Unavailable {
                 path, method, reason, ..
             } => {
                 let reason = format!("`{method}` is not available here: {reason}");

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use memchr::memchr_iter;
-use seekless::files::{allocated_bytes, data_ranges, read_some};
+use seekless_engine::files::{allocated_bytes, data_ranges, read_some};
 
 const BLOCK_BYTES: usize = 128 << 10;
 

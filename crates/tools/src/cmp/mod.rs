@@ -32,8 +32,8 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use seekless::Method;
-use seekless::plan::{FIRST_LOOK_BYTES, Plan};
+use seekless_engine::Method;
+use seekless_engine::plan::{FIRST_LOOK_BYTES, Plan};
 use serde::Serialize;
 
 use crate::tree::Side;

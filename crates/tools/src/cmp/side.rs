@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use seekless::files::FileId;
+use seekless_engine::files::FileId;
 use seekless_sys as sys;
 
 use super::CmpRequest;

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use seekless::facts::SeekFacts;
-use seekless::files::{FileId, FileRef, NotGiven, Own, Time};
-use seekless::method::Method;
-use seekless::walk::{Handles, Listing, StatFacts};
+use seekless_engine::facts::SeekFacts;
+use seekless_engine::files::{FileId, FileRef, NotGiven, Own, Time};
+use seekless_engine::method::Method;
+use seekless_engine::walk::{Handles, Listing, StatFacts};
 use seekless_sys::{Support, effective_user, lock_mutex};
 
 use super::journal::CopyJournal;

@@ -10,10 +10,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FileType, Mode, openat, readlinkat};
-use seekless::files::{Attributes, data_ranges, first_data, hexadecimal, read_full};
-use seekless::method::{Durability, Method};
-use seekless::walk::{FOUND_FILE, StatFacts};
-use seekless::{Copier, Destination, FileRange, IoOptions};
+use seekless_engine::files::{Attributes, data_ranges, first_data, hexadecimal, read_full};
+use seekless_engine::method::{Durability, Method};
+use seekless_engine::walk::{FOUND_FILE, StatFacts};
+use seekless_engine::{Copier, Destination, FileRange, IoOptions};
 use seekless_sys::{self as sys, Advice, Support};
 use sha2::{Digest, Sha256};
 
@@ -158,7 +158,7 @@ fn plan([source, new]: [&File; 2], shared: &Copying<'_>) -> Option<(Method, Stri
 }
 
 /// The system's reason of an error, without the path, which is that of an open file.
-fn reason(error: seekless::Error) -> io::Error {
+fn reason(error: seekless_engine::Error) -> io::Error {
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
         if let Some(code) = cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
@@ -252,7 +252,7 @@ impl CopyRun<'_> {
             };
             match copied {
                 // Direct I/O may not end where the file does.
-                Err(seekless::Error::Unavailable { .. }) => {
+                Err(seekless_engine::Error::Unavailable { .. }) => {
                     _ = self.read_and_write(piece.clone(), &mut worker.buffer)?;
                 }
                 Err(_) if shared.stop.is_stopped() => return Err(stopped()),

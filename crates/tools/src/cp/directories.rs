@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, FileType, Mode, SeekFrom, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
-use seekless::files::{FileId, FileRef, FileState, Own};
-use seekless::walk::{Handles, Listing, StatFacts, is_sure};
+use seekless_engine::files::{FileId, FileRef, FileState, Own};
+use seekless_engine::walk::{Handles, Listing, StatFacts, is_sure};
 use seekless_sys as sys;
 use seekless_sys::lock_mutex;
 

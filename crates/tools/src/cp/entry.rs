@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, linkat, openat, readlinkat, statat, symlinkat};
 use rustix::io::{Errno, retry_on_intr};
-use seekless::files::{FileId, FileRef, FileState, Own, Time, times, with_article};
-use seekless::walk::{FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
+use seekless_engine::files::{FileId, FileRef, FileState, Own, Time, times, with_article};
+use seekless_engine::walk::{FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, FileSystemTrait, without_atime};
 
 use super::copying::{Copying, LARGE_BYTES, LinkTurn, Name, Worker, is_full};

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{FileType, Mode, openat};
-use seekless::cache;
-use seekless::facts::SeekFacts;
-use seekless::walk::{FOUND_FILE, StatFacts};
+use seekless_engine::cache;
+use seekless_engine::facts::SeekFacts;
+use seekless_engine::walk::{FOUND_FILE, StatFacts};
 
 use super::Existing;
 use super::copying::{CopyBatch, Copying, ListedEntries};

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
-use seekless::files::{FileRef, FileState, Time, sync_written};
-use seekless::walk::{StatFacts, is_sure};
+use seekless_engine::files::{FileRef, FileState, Time, sync_written};
+use seekless_engine::walk::{StatFacts, is_sure};
 use seekless_sys::{self as sys, Directory, Support, effective_user};
 use serde::{Deserialize, Serialize};
 

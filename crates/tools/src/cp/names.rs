@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
-use seekless::files::{Attributes, FileRef, Own};
-use seekless::walk::{Listing, ListingEntry, StatFacts, Walk, WalkDirectory, WalkRules, is_sure};
+use seekless_engine::files::{Attributes, FileRef, Own};
+use seekless_engine::walk::{Listing, ListingEntry, StatFacts, Walk, WalkDirectory, WalkRules, is_sure};
 use seekless_sys as sys;
 use seekless_sys::lock_mutex;
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RawMode, mkdirat, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
-use seekless::files::{FileState, Own};
-use seekless::walk::StatFacts;
+use seekless_engine::files::{FileState, Own};
+use seekless_engine::walk::StatFacts;
 use seekless_sys::{self as sys, Support};
 
 use super::copying::Copying;

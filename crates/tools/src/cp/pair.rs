@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use rustix::io::Errno;
-use seekless::files::{Attributes, FileRef, FileState, Own, Time, XattrRole, times, without_group_rights};
-use seekless::walk::{StatFacts, WalkDirectory};
+use seekless_engine::files::{Attributes, FileRef, FileState, Own, Time, XattrRole, times, without_group_rights};
+use seekless_engine::walk::{StatFacts, WalkDirectory};
 use seekless_sys::{self as sys, Support};
 
 use super::CpOptions;

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
-use seekless::facts::ProcessFacts;
-use seekless::files::{FileId, sync_written};
-use seekless::plan;
-use seekless::walk::{Limit, StatFacts, open_seen};
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::files::{FileId, sync_written};
+use seekless_engine::plan;
+use seekless_engine::walk::{Limit, StatFacts, open_seen};
 use seekless_sys::{self as sys, FileSystem, FileSystemTrait, PATH_ONLY, PathWalk};
 
 use super::copying::{COLD_THREADS, CopyBatch, CopyJob, Copying, LARGE_BYTES, Work, Worker};

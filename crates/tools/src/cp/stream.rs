@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, openat};
 use rustix::io::{Errno, retry_on_intr};
-use seekless::files::{OutputPlace, leads_to_open_file};
-use seekless::walk::{FOUND_FILE, NAMED_FILE, StatFacts};
+use seekless_engine::files::{OutputPlace, leads_to_open_file};
+use seekless_engine::walk::{FOUND_FILE, NAMED_FILE, StatFacts};
 
 use super::copying::{Copying, Worker};
 use super::data::{BLOCK_BYTES, stopped};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use seekless::walk::Limit;
+use seekless_engine::walk::Limit;
 
 use super::copying::{Copying, LARGE_BYTES};
 use super::journal::UNFINISHED;

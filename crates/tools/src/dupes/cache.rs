@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
-use seekless::files::{WritableByOthers, open_own};
+use seekless_engine::files::{WritableByOthers, open_own};
 use seekless_sys::{Access, FileSystemTrait, Support, file_system_of, file_system_uuid, lock_mutex, write_back};
 
 use super::Search;

@@ -2,7 +2,7 @@
 //!
 //! Not here: listing directories (`walk`).
 
-use seekless::files::{FileId, FileState};
+use seekless_engine::files::{FileId, FileState};
 use serde::Serialize;
 
 /// What is in a directory, and below.

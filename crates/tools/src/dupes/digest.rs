@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use seekless::files::{DIGESTED_HOLE_BYTES_MAX, read_full};
+use seekless_engine::files::{DIGESTED_HOLE_BYTES_MAX, read_full};
 use seekless_sys::lock_mutex;
 
 use super::cache::{cache_of, may_keep};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use seekless::files::FileState;
+use seekless_engine::files::FileState;
 
 use super::contained::{contained_directories, overlap};
 use super::contents::{Contents, Inside, Inventory};

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::PoisonError;
 
-use seekless::batch::Threads;
-use seekless::facts::SeekFacts;
-use seekless::plan::{FIRST_BYTES, Scan};
-use seekless::{Scanner, cache, files, plan};
+use seekless_engine::batch::Threads;
+use seekless_engine::facts::SeekFacts;
+use seekless_engine::plan::{FIRST_BYTES, Scan};
+use seekless_engine::{Scanner, cache, files, plan};
 
 use super::Search;
 use super::cache::{is_digest_kept, meet_systems};

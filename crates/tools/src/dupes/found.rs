@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::files::FileState;
-use seekless::plan::DuplicatesPlan;
-use seekless::walk::Closing;
+use seekless_engine::files::FileState;
+use seekless_engine::plan::DuplicatesPlan;
+use seekless_engine::walk::Closing;
 use serde::Serialize;
 
 use super::contents::Contents;

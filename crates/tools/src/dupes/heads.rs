@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use seekless::batch::HeadReader;
-use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
+use seekless_engine::batch::HeadReader;
+use seekless_engine::plan::{FIRST_BYTES, WHOLE_BYTES};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::cache::cache_of;

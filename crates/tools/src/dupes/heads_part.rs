@@ -6,9 +6,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use seekless::batch::{self, HeadConsumer};
-use seekless::files::read_full;
-use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
+use seekless_engine::batch::{self, HeadConsumer};
+use seekless_engine::files::read_full;
+use seekless_engine::plan::{FIRST_BYTES, WHOLE_BYTES};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::cache::may_keep;

@@ -10,8 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType};
-use seekless::StorageFacts;
-use seekless::files::FileId;
+use seekless_engine::StorageFacts;
+use seekless_engine::files::FileId;
 
 use crate::walk::{Files, StatFacts};
 

@@ -37,9 +37,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Instant, SystemTime};
 
-use seekless::batch::Threads;
-use seekless::facts::ProcessFacts;
-use seekless::plan::{self, DuplicatesPlan};
+use seekless_engine::batch::Threads;
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::plan::{self, DuplicatesPlan};
 
 use crate::Stop;
 use crate::tree::large::Large;

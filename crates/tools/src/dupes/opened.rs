@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use seekless::files::{Run, data_ranges, shared_bytes, shared_layout};
+use seekless_engine::files::{Run, data_ranges, shared_bytes, shared_layout};
 use seekless_sys::drop_from_cache;
 
 use super::{Failed, Member, Search};

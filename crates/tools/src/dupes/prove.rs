@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use seekless::files::first_data;
-use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES, WHOLE_BYTES};
+use seekless_engine::files::first_data;
+use seekless_engine::plan::{FIRST_LOOK_BYTES, LARGE_BYTES, WHOLE_BYTES};
 
 use super::alike::apart_by_name;
 use super::digest::digest;

@@ -1,13 +1,13 @@
 //! Reading the beginnings of files that are in memory, many at a time.
 //!
 //! These files are neither closed nor checked one by one: only those that begin like another are checked for changes since
-//! they were listed. What is not in memory is left to [`seekless::batch::HeadReader`].
+//! they were listed. What is not in memory is left to [`seekless_engine::batch::HeadReader`].
 
 use std::fs::File;
 use std::sync::atomic::Ordering;
 
-use seekless::facts::ProcessFacts;
-use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::plan::{FIRST_BYTES, WHOLE_BYTES};
 use seekless_sys::HeadRing;
 
 use super::heads_part::{Digest, HeadsPart};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 
-use seekless::files::read_full;
+use seekless_engine::files::read_full;
 
 use super::opened::{Open, unread};
 use crate::Stop;

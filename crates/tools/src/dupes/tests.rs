@@ -326,7 +326,7 @@ fn dupes_leave_no_hole_in_memory_that_was_not_there() {
         .map(|entry| entry.unwrap().path())
         .collect();
     for path in &paths {
-        if seekless::cache::drop_file(path).unwrap().part() != Some(0.0) {
+        if seekless_engine::cache::drop_file(path).unwrap().part() != Some(0.0) {
             println!("skipped: files cannot be dropped from the page cache here");
             return;
         }
@@ -336,7 +336,7 @@ fn dupes_leave_no_hole_in_memory_that_was_not_there() {
         8
     );
     for path in &paths {
-        let found = seekless::cache::resident(path).unwrap();
+        let found = seekless_engine::cache::resident(path).unwrap();
         assert_eq!(found.part(), Some(0.0), "{}", path.display());
     }
 }
@@ -880,14 +880,14 @@ fn dupes_by_a_known_digest_leave_the_page_cache() {
     fs::write(path("new"), vec![1; 300_000]).unwrap();
     for name in ["a", "other", "new"] {
         File::open(path(name)).unwrap().sync_all().unwrap();
-        if seekless::cache::drop_file(path(name)).unwrap().part() != Some(0.0) {
+        if seekless_engine::cache::drop_file(path(name)).unwrap().part() != Some(0.0) {
             return println!("skipped: files cannot be dropped from the page cache here");
         }
     }
     // Somebody has read this one.
     fs::read(path("other")).unwrap();
     assert_eq!(file_names(&searched_later(&tree, &options)), [["a", "new"]]);
-    let is_resident = |name: &str| seekless::cache::resident(path(name)).unwrap().part() > Some(0.0);
+    let is_resident = |name: &str| seekless_engine::cache::resident(path(name)).unwrap().part() > Some(0.0);
     assert_eq!(["a", "other", "new"].map(is_resident), [false, true, false]);
 }
 

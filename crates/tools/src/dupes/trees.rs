@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use seekless::walk::WalkDirectory;
+use seekless_engine::walk::WalkDirectory;
 
 use super::Search;
 use super::found::Class;

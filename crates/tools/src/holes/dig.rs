@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use seekless::files::{allocated_bytes, data_ranges, read_full};
+use seekless_engine::files::{allocated_bytes, data_ranges, read_full};
 use seekless_sys::{self as sys, MappedBytes, Support};
 use serde::Serialize;
 use sha2::{Digest, Sha256};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seekless::error::NotAlone;
+use seekless_engine::error::NotAlone;
 
 /// A file was not shown, dug, punched or filled.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags};
-use seekless::error::NotAlone;
-use seekless::files::{self, Held, StepKind, Unwatched, Watch, kind_of, with_article};
+use seekless_engine::error::NotAlone;
+use seekless_engine::files::{self, Held, StepKind, Unwatched, Watch, kind_of, with_article};
 use seekless_sys::{self as sys, FileSystem, LeaseKind, Support};
 
 use super::error::{HoleErrorKind, OPENING, Privilege, Worked, cannot};

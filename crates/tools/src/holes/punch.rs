@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use seekless::files::{FileState, data_ranges};
+use seekless_engine::files::{FileState, data_ranges};
 use serde::Serialize;
 
 use super::Result;

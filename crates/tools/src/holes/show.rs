@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use seekless::files::{allocated_bytes, data_ranges};
+use seekless_engine::files::{allocated_bytes, data_ranges};
 use seekless_sys as sys;
 use serde::Serialize;
 

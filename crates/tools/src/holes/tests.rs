@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
-use seekless::error::UpdateErrorKind;
-use seekless::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, commit, commit_watched};
+use seekless_engine::error::UpdateErrorKind;
+use seekless_engine::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, commit, commit_watched};
 use tempfile::TempDir;
 
 use super::dig::dig_held;
@@ -497,7 +497,7 @@ fn holes_and_updates_refuse_each_others_file() {
             .into_iter()
             .step_by(long_or(1, 2))
         {
-            let how = Commit::by("update/sync,gap=16K".parse::<seekless::Choice>().unwrap()).safety(safety);
+            let how = Commit::by("update/sync,gap=16K".parse::<seekless_engine::Choice>().unwrap()).safety(safety);
             let file = named(&path);
             let held = HeldFile::open(&file, false).unwrap();
             let refused = commit(&path, &updates, &how).unwrap_err();

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use seekless::files::{data_ranges, read_full};
+use seekless_engine::files::{data_ranges, read_full};
 use seekless_sys::{Advice, Buffer, MappedBytes};
 
 use super::error::{Worked, cannot};

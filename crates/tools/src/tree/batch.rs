@@ -4,8 +4,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, openat};
-use seekless::batch::{Failed, HeadConsumer, HeadReader};
-use seekless::walk::{FOUND_FILE, StatFacts, in_each};
+use seekless_engine::batch::{Failed, HeadConsumer, HeadReader};
+use seekless_engine::walk::{FOUND_FILE, StatFacts, in_each};
 
 use super::disk_order::{fetch, is_rest_wanted, look_at_device};
 use super::look::{compare_special, failed};

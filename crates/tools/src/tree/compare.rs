@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use rustix::fs::FileType;
-use seekless::Scanner;
-use seekless::batch::HeadReader;
-use seekless::facts::ProcessFacts;
-use seekless::files::{FileId, kind_of, read_some};
-use seekless::plan::{self, BatchPlan, Scan};
-use seekless::walk::{Limit, open_root};
+use seekless_engine::Scanner;
+use seekless_engine::batch::HeadReader;
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::files::{FileId, kind_of, read_some};
+use seekless_engine::plan::{self, BatchPlan, Scan};
+use seekless_engine::walk::{Limit, open_root};
 
 use super::batch::PairBatch;
 use super::directory::{Directory, ListProgress, dismantle};

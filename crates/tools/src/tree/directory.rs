@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seekless::walk;
+use seekless_engine::walk;
 use seekless_sys::lock_mutex;
 
 use super::TreeFinding;

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 
 use rustix::fs::{FileType, Mode, openat};
-use seekless::cache;
-use seekless::facts::SeekFacts;
-use seekless::plan::LARGE_BYTES;
-use seekless::walk::{FOUND_FILE, StatFacts};
+use seekless_engine::cache;
+use seekless_engine::facts::SeekFacts;
+use seekless_engine::plan::LARGE_BYTES;
+use seekless_engine::walk::{FOUND_FILE, StatFacts};
 use seekless_sys::{first_difference, lock_mutex};
 
 use super::pair::{BLOCK_BYTES, OpenedPair, differ_in_size};

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use seekless::plan::Plan;
-use seekless::{Comparer, Error, Method, Verdict, full_text};
+use seekless_engine::plan::Plan;
+use seekless_engine::{Comparer, Error, Method, Verdict, full_text};
 use seekless_sys::{into_unlocked, lock_mutex};
 
 use super::look::failed;

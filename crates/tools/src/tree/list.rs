@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::FileType;
-use seekless::walk::{Handles, Listing, StatFacts, in_each, merge};
+use seekless_engine::walk::{Handles, Listing, StatFacts, in_each, merge};
 use seekless_sys::extended_attributes;
 
 use super::directory::{Directory, Item, ListProgress, ListState};

@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use rustix::fs::{FileType, Mode, openat, readlinkat};
-use seekless::files::{XattrRole, read_some};
-use seekless::walk::{FOUND_FILE, StatFacts, in_each};
+use seekless_engine::files::{XattrRole, read_some};
+use seekless_engine::walk::{FOUND_FILE, StatFacts, in_each};
 use seekless_sys::{ExtendedAttributes, Support, extended_attributes_at};
 use serde::Serialize;
 

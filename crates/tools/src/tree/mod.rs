@@ -48,8 +48,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless::facts::SeekFacts;
-use seekless::plan::BatchPlan;
+use seekless_engine::facts::SeekFacts;
+use seekless_engine::plan::BatchPlan;
 use serde::Serialize;
 
 use crate::walk::Globs;
@@ -57,7 +57,7 @@ use crate::walk::Globs;
 pub use compare::compare;
 pub use look::Attribute;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
-pub use seekless::Side;
+pub use seekless_engine::Side;
 
 /// What is compared in addition to types and contents, and what need not be found out.
 #[derive(Clone, Copy, Debug, Default)]

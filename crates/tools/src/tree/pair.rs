@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::fs::FileType;
-use seekless::files::read_full;
-use seekless::plan::LARGE_BYTES;
-use seekless::walk::{StatFacts, in_each};
+use seekless_engine::files::read_full;
+use seekless_engine::plan::LARGE_BYTES;
+use seekless_engine::walk::{StatFacts, in_each};
 use seekless_sys::{extended_attributes, first_difference};
 
 use super::large::Large;

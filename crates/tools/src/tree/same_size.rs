@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
-use seekless::Scanner;
-use seekless::batch::{Failed, HeadConsumer, HeadReader};
-use seekless::facts::ProcessFacts;
-use seekless::plan::Scan;
+use seekless_engine::Scanner;
+use seekless_engine::batch::{Failed, HeadConsumer, HeadReader};
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::plan::Scan;
 use serde::Serialize;
 
 use super::large::Large;

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::FileType;
-use seekless::facts::SeekFacts;
-use seekless::plan::{BATCH, BatchPlan};
-use seekless::walk::{Listing, ListingEntry};
+use seekless_engine::facts::SeekFacts;
+use seekless_engine::plan::{BATCH, BatchPlan};
+use seekless_engine::walk::{Listing, ListingEntry};
 use seekless_sys::lock_mutex;
 
 use super::directory::Directory;

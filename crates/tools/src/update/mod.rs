@@ -7,8 +7,8 @@ use std::io::{self, BufRead, Read};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use seekless::full_text;
-use seekless::update::Batch;
+use seekless_engine::full_text;
+use seekless_engine::update::Batch;
 use serde::Deserialize;
 
 /// The start of the binary form; its version follows, in four little-endian bytes.

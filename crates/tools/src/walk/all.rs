@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
-use seekless::files::FileId;
-use seekless::plan::BatchPlan;
-use seekless::walk::{Failure, FileAt, Handles, Limit, Listing, StatFacts, WalkDirectory, open_root};
+use seekless_engine::files::FileId;
+use seekless_engine::plan::BatchPlan;
+use seekless_engine::walk::{Failure, FileAt, Handles, Limit, Listing, StatFacts, WalkDirectory, open_root};
 use seekless_sys::{file_system_of, is_mount_root};
 
 use super::files::{Files, FoundPlace};

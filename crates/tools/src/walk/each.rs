@@ -5,11 +5,11 @@ use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use seekless::Scanner;
-use seekless::batch::Threads;
-use seekless::facts::ProcessFacts;
-use seekless::plan::{self, FEWEST_TO_ASK, FILES_AHEAD, Scan};
-use seekless::walk::{FileAt, Walk};
+use seekless_engine::Scanner;
+use seekless_engine::batch::Threads;
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::plan::{self, FEWEST_TO_ASK, FILES_AHEAD, Scan};
+use seekless_engine::walk::{FileAt, Walk};
 
 use super::Left;
 use super::selection::SelectionRules;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use seekless::files::FileState;
-use seekless::walk::{Closing, FOUND_FILE, Handles, NAMED_FILE, StatFacts, WalkDirectory};
+use seekless_engine::files::FileState;
+use seekless_engine::walk::{Closing, FOUND_FILE, Handles, NAMED_FILE, StatFacts, WalkDirectory};
 use seekless_sys::NO_ATIME;
 
 use super::selection::System;
@@ -84,7 +84,7 @@ impl Files {
         use std::ffi::CString;
         use std::path::Path;
 
-        use seekless::walk::{Limit, open_root};
+        use seekless_engine::walk::{Limit, open_root};
 
         let root = open_root(Path::new("/")).unwrap();
         let mut facts = StatFacts::of(&root).unwrap();
@@ -326,8 +326,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("file"), "content").unwrap();
         let selection = Selection::new([place.path()], true);
-        let process = seekless::facts::ProcessFacts::here();
-        let plan = seekless::plan::batch(&process);
+        let process = seekless_engine::facts::ProcessFacts::here();
+        let plan = seekless_engine::plan::batch(&process);
         let found = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ());
         let mut files = found.files;
         assert!(files.open(0).is_ok());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use regex::RegexSet;
 use regex::bytes::Regex;
-use seekless::walk::StatFacts;
+use seekless_engine::walk::StatFacts;
 
 use super::pattern::regex_of;
 

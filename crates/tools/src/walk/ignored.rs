@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{Mode, openat};
-use seekless::walk::{FOUND_FILE, Listing};
+use seekless_engine::walk::{FOUND_FILE, Listing};
 use seekless_sys::without_atime;
 
 use super::filter::Named;

@@ -9,8 +9,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless::files::{FileId, FileState, kind_of, with_article};
-use seekless::walk::{Failure, FileAt, StatFacts, Walk, WalkDirectory, WalkRules, is_sure, open_root};
+use seekless_engine::files::{FileId, FileState, kind_of, with_article};
+use seekless_engine::walk::{Failure, FileAt, StatFacts, Walk, WalkDirectory, WalkRules, is_sure, open_root};
 use seekless_sys::{FileSystem, FileSystemTrait, file_system, file_system_of, mount_id};
 use serde::Serialize;
 

@@ -12,7 +12,7 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
-use seekless::files::hexadecimal;
+use seekless_engine::files::hexadecimal;
 
 use super::draw::{TrialPlan, TrialSubject};
 use super::harm::Harm;

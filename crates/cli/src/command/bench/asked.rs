@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use seekless::method::Operation;
+use seekless_engine::method::Operation;
 use seekless_lab::Bench;
 use seekless_lab::experiment::{ContestPlan, Experiment, Requests, filter};
 use seekless_lab::store::Document;
@@ -40,7 +40,7 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
     };
     refuse_unused(arguments, &bench)?;
     if bench.drop == Some(DropScope::System) {
-        seekless::cache::may_drop_system().context("--drop system needs root; without it, omit --drop")?;
+        seekless_engine::cache::may_drop_system().context("--drop system needs root; without it, omit --drop")?;
     }
     Ok(bench)
 }

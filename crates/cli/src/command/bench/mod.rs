@@ -393,7 +393,7 @@ fn known(bench: &Bench, quiet: bool) -> Vec<Run> {
     };
     let (earlier, unread) = earlier(bench.resume.as_ref().unwrap_or(&new));
     for error in unread {
-        tracing::warn!("left out: {}", seekless::full_text(&error));
+        tracing::warn!("left out: {}", seekless_engine::full_text(&error));
     }
     if !quiet {
         let _ = show_known(&mut Page::stderr(), &new, &earlier);
@@ -414,7 +414,7 @@ fn measuring(caught: &CaughtSignal, no_wait: bool) -> Result<Option<MeasuringLoc
             Ok(Ok(lock)) => return Ok(Some(lock)),
             Ok(Err(holder)) => holder,
             Err(error) => {
-                tracing::info!("cannot wait for other benches: {}", seekless::full_text(&error));
+                tracing::info!("cannot wait for other benches: {}", seekless_engine::full_text(&error));
                 return Ok(None);
             }
         };

@@ -127,11 +127,11 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     request.standard_input = || Ok(call::open_input()?.as_fd().try_clone_to_owned()?.into());
     if call::is_process() {
         // Allows methods that map files. If the signal handler cannot be installed, none of them is chosen.
-        request.before_method = || drop(seekless::allow_mapping());
+        request.before_method = || drop(seekless_engine::allow_mapping());
     }
     request.is_predicted = arguments.has(Flag::Explain);
     if arguments.has(Flag::NoProfile) {
-        seekless::profile::without_profiles(true);
+        seekless_engine::profile::without_profiles(true);
     }
     if !arguments.has(Flag::Silent) {
         request.progress = progress;

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::color;
 use lexopt::{Arg, Parser};
-use seekless::Method;
+use seekless_engine::Method;
 use seekless_tools::cmp::{CmpRequest, RowStyle, WantedDifferences, parse_amount};
 
 /// What an option does.

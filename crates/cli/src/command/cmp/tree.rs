@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
-use seekless::Scanner;
-use seekless::facts::ProcessFacts;
-use seekless::plan::{self, Scan};
+use seekless_engine::Scanner;
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::plan::{self, Scan};
 use seekless_results::{bytes, visible};
 use seekless_tools::Stop;
 use seekless_tools::tree::{self, TreeOptions, TreeSummary};

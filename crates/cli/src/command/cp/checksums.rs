@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use seekless::files::FileId;
+use seekless_engine::files::FileId;
 use seekless_tools::cp::Checksum;
 
 use super::Arguments;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args};
-use seekless::files::{open_own_input, read_within};
+use seekless_engine::files::{open_own_input, read_within};
 use seekless_results::bytes;
 use seekless_sys::{Support, into_unlocked, lock_mutex};
 use seekless_tools::Stop;

@@ -98,7 +98,7 @@ Examples:
         #[arg(value_name = "ID", required_unless_present = "down_to")]
         ids: Vec<OsString>,
         /// Delete the oldest runs, own or imported, until the rest takes at most SIZE
-        #[arg(long, value_name = "SIZE", value_parser = seekless::method::parse_size, conflicts_with = "ids",
+        #[arg(long, value_name = "SIZE", value_parser = seekless_engine::method::parse_size, conflicts_with = "ids",
             allow_hyphen_values = true)]
         down_to: Option<u64>,
     },

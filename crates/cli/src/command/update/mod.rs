@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use seekless::method::{Choice, Durability, Method, Operation};
-use seekless::update::{
+use seekless_engine::method::{Choice, Durability, Method, Operation};
+use seekless_engine::update::{
     Batch, Commit, PlanLimits, Recovered, Safety, StepKind, UpdateEstimate, UpdatePlan, Updated, Updates, Watch,
     WatchedStep, commit_watched, recover,
 };
@@ -344,7 +344,7 @@ impl<'a> Job<'a> {
         let amount = Amount::Bytes(Some(chosen.cost.work.written_bytes));
         PROGRESS.begin(true, "updating", visible_path(&arguments.file), amount);
         let done = attempt(chosen.plan.method, &self.updates);
-        match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
+        match done.as_ref().err().and_then(seekless_engine::Error::not_exclusive) {
             Some(reason) if self.choice.method().is_none() => {
                 self.limits.is_exact = true;
                 *chosen = self.choose()?;

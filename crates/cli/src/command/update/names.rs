@@ -19,7 +19,7 @@ pub fn written_out(named: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless::method::Choice;
+    use seekless_engine::method::Choice;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use seekless::update::{Recovered, Safety, UpdateCost, UpdatePlan, Updated, naive};
+use seekless_engine::update::{Recovered, Safety, UpdateCost, UpdatePlan, Updated, naive};
 use seekless_results::bytes;
 use serde_json::{Value, json};
 

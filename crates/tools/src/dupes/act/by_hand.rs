@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use seekless::files::{hexadecimal, open_own, read_within};
+use seekless_engine::files::{hexadecimal, open_own, read_within};
 use seekless_sys::Access;
 
 use super::copies::SearchOrigin;

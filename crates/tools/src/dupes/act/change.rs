@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use jiff::Zoned;
-use seekless::files::{Exchange, FileRef, NotExchanged};
-use seekless::update::{StepKind, Watch};
+use seekless_engine::files::{Exchange, FileRef, NotExchanged};
+use seekless_engine::update::{StepKind, Watch};
 use seekless_sys::{Support, share_range};
 
 use super::dir_handle::{self, DirEntryHandle, Directories};

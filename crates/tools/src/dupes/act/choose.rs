@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::{FileId, FileState};
+use seekless_engine::files::{FileId, FileState};
 use seekless_sys::Directory;
 
 use super::copies::{Copy, CopyPlaces, SearchOrigin};

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
-use seekless::Mounts;
-use seekless::files::{FileId, FileState, hexadecimal};
+use seekless_engine::Mounts;
+use seekless_engine::files::{FileId, FileState, hexadecimal};
 use seekless_sys::{Directory, FileSystemTrait};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -14,8 +14,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{FileType, renameat};
-use seekless::files::{Exchange, FileRef, Lease, NameInDirectory, NotExchanged, Time, WritableByOthers};
-use seekless::update::{StepKind, Watch};
+use seekless_engine::files::{Exchange, FileRef, Lease, NameInDirectory, NotExchanged, Time, WritableByOthers};
+use seekless_engine::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Directory, FileSystemTrait, LeaseScope, Support, file_system_of};
 
 use crate::dupes::cache::identity_of;

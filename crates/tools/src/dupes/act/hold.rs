@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
-use seekless::error::NotAlone;
-use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileId, FileState, Held, Lease, read_full};
-use seekless::update::Watch;
+use seekless_engine::error::NotAlone;
+use seekless_engine::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileId, FileState, Held, Lease, read_full};
+use seekless_engine::update::Watch;
 use seekless_sys::{self as sys, IdMaps, LeaseKind, SharedMappings};
 
 use super::dir_handle::{Behind, DirEntryHandle, Directories, Systems};

@@ -17,8 +17,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rustix::fs::{OFlags, fcntl_setfl};
-use seekless::files::{FileId, WritableByOthers, lock, open_own, read_within, sync_written};
-use seekless::update::{StepKind, Watch};
+use seekless_engine::files::{FileId, WritableByOthers, lock, open_own, read_within, sync_written};
+use seekless_engine::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access};
 
 use super::dir_handle::DirEntryHandle;

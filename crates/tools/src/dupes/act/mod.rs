@@ -27,7 +27,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seekless::files::{FileState, Unwatched};
+use seekless_engine::files::{FileState, Unwatched};
 use serde::{Deserialize, Serialize};
 
 use crate::json;

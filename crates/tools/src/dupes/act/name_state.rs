@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 
 use rustix::fs::FileType;
-use seekless::files::{Exchange, Lease, NotExchanged, read_full};
-use seekless::update::{StepKind, Watch};
+use seekless_engine::files::{Exchange, Lease, NotExchanged, read_full};
+use seekless_engine::update::{StepKind, Watch};
 use seekless_sys::LeaseKind;
 
 use super::change::{Replacement, unmake};

@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::{FileId, FileState, allocated_bytes, own_bytes};
+use seekless_engine::files::{FileId, FileState, allocated_bytes, own_bytes};
 use seekless_method::visible;
 use seekless_sys::{Access, Directory};
 use serde_json::Value;

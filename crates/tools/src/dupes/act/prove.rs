@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, FileType, StatVfsMountFlags, accessat, fstatvfs};
 use rustix::io::Errno;
-use seekless::facts::ProcessFacts;
-use seekless::files::{self, Attributes, XattrRole, make_new, shared_bytes};
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::files::{self, Attributes, XattrRole, make_new, shared_bytes};
 use seekless_sys::{self as sys, Directory, Protection, Support};
 
 use super::dir_handle::{DirEntryHandle, Directories};

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use seekless::files::{Attributes, FileId, FileRef, nanoseconds, read_full, times};
+use seekless_engine::files::{Attributes, FileId, FileRef, nanoseconds, read_full, times};
 use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::SystemTime;
 
-use seekless::files::{FileId, sync_file_system};
-use seekless::update::{StepKind, Watch};
+use seekless_engine::files::{FileId, sync_file_system};
+use seekless_engine::update::{StepKind, Watch};
 use seekless_sys as sys;
 
 use super::change::{act, unmake};

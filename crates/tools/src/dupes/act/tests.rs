@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use rustix::fs::XattrFlags;
-use seekless::update::{StepKind, Watch, WatchedStep};
+use seekless_engine::update::{StepKind, Watch, WatchedStep};
 use seekless_sys::{self as sys, Support};
 use tempfile::TempDir;
 

@@ -13,9 +13,9 @@ use std::io::ErrorKind::{CrossesDevices, Interrupted};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekless::files::make_new;
-use seekless::update::{StepKind, Watch};
-use seekless::{Destination, FileRange, IoOptions};
+use seekless_engine::files::make_new;
+use seekless_engine::update::{StepKind, Watch};
+use seekless_engine::{Destination, FileRange, IoOptions};
 use seekless_sys::{self as sys, Access, Support};
 
 use super::change::unmake;
@@ -517,8 +517,8 @@ impl Undoing<'_> {
             let planned = IoOptions::new().destination(Destination::Overwrite).progress(&goes_on);
             let done = planned.copy(FileRange::of_file(kept), FileRange::of_file(new));
             done.map_err(|error| match error {
-                seekless::Error::Stopped { .. } => RefusalReason::Stopped,
-                error => cannot("copy")(seekless::full_text(&error)),
+                seekless_engine::Error::Stopped { .. } => RefusalReason::Stopped,
+                error => cannot("copy")(seekless_engine::full_text(&error)),
             })?;
         }
         let length = new.metadata().map_err(cannot("stat the new file"))?.len();

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use seekless::files::{FileId, FileState, open_own};
-use seekless::plan::FIRST_BYTES;
+use seekless_engine::files::{FileId, FileState, open_own};
+use seekless_engine::plan::FIRST_BYTES;
 use seekless_sys::Access;
 
 use super::act::copies::SearchOrigin;

@@ -9,8 +9,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat};
-use seekless::files::read_some;
-use seekless::plan::LARGE_BYTES;
+use seekless_engine::files::read_some;
+use seekless_engine::plan::LARGE_BYTES;
 
 use super::super::large::Large;
 use super::super::pair::{CompareContext, ComparedPair, OpenedPair};
@@ -18,7 +18,7 @@ use super::super::{ContentsDiffer, EntryDifference, Side, TreeFinding, TreeOptio
 use super::{Told, here, narrow, told};
 use crate::Stop;
 use crate::testing::long_or;
-use seekless::walk::FOUND_FILE;
+use seekless_engine::walk::FOUND_FILE;
 
 fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
     let all = tempfile::tempdir().unwrap();

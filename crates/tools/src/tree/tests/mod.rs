@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::facts::ProcessFacts;
-use seekless::plan::{self, BatchPlan};
+use seekless_engine::facts::ProcessFacts;
+use seekless_engine::plan::{self, BatchPlan};
 
 use super::compare::compare_by;
 use super::{TreeFinding, TreeOptions, TreeSummary, TreeWatch};

@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{FileType, Mode, openat, readlinkat};
 use rustix::io::Errno;
-use seekless::files::FileId;
-use seekless::walk::{Listing, NAMED_FILE, StatFacts, WalkDirectory};
+use seekless_engine::files::FileId;
+use seekless_engine::walk::{Listing, NAMED_FILE, StatFacts, WalkDirectory};
 
 use super::{Other, Shared, Waiting, WalkFound};
 use crate::threads::in_parts;
