@@ -2,6 +2,7 @@
 //! one, and a path may lead below a mount point whose volume is not there.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags, fstatvfs, openat};
@@ -14,26 +15,30 @@ use crate::visible::visible_path;
 
 /// The type of a file system, and what identifies it on this machine: `f_fsid` of statvfs(3), which on btrfs is that of the subvolume,
 /// or its UUID. Where both are missing, as on FUSE and NFS, its type only. A tmpfs has another identity whenever it is mounted.
-pub(crate) fn system_of(directory: impl AsFd) -> String {
-    let name = sys::file_system_of(&directory).map_or_else(|_| "unknown".to_owned(), |found| found.type_name);
-    let device = StatFacts::of(&directory).map_or(0, |facts| facts.device);
-    let id = fstatvfs(&directory).map_or(0, |found| found.f_fsid);
+///
+/// # Errors
+/// The system's: what is known of it by half would be another file system later.
+pub(crate) fn system_of(directory: impl AsFd) -> io::Result<String> {
+    let name = sys::file_system_of(&directory)?.type_name;
+    let device = StatFacts::of(&directory)?.device;
+    let id = fstatvfs(&directory)?.f_fsid;
     // XFS and exFAT report the number of their device.
     if id != 0 && id != device {
-        return format!("{name} {id:016x}");
+        return Ok(format!("{name} {id:016x}"));
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let readable = openat(&directory, ".", flags, Mode::empty()).map(File::from).ok();
     let uuid = readable.and_then(|readable| sys::file_system_uuid(&readable).ok().and_then(Support::available));
-    match uuid.filter(|uuid| uuid.iter().any(|byte| *byte != 0)) {
+    Ok(match uuid.filter(|uuid| uuid.iter().any(|byte| *byte != 0)) {
         Some(uuid) => format!("{name} {}", hexadecimal(&uuid)),
         None => name,
-    }
+    })
 }
 
 /// Names the volume of a directory: [`system_of`] it, where that is mounted, and which directory of it.
 pub(crate) fn volume_of(directory: &Directory, mount: Option<u64>) -> String {
-    let system = system_of(directory);
+    // What is not known is not compared.
+    let system = system_of(directory).unwrap_or_default();
     let mounts = Mounts::of_this_process();
     let Some(mount) = mounts.iter().find(|shown| Some(shown.id) == mount) else {
         return system;

@@ -93,7 +93,7 @@ pub(super) struct SourceRoot {
 }
 
 impl SourceRoot {
-    /// Of a path; `None` if that cannot be opened.
+    /// Of a path; `None` if that cannot be opened, or its file system is not known.
     fn of(path: &Path, followed: FollowedLinks) -> Option<Self> {
         let is_directory = |found: io::Result<Metadata>| found.is_ok_and(|found| found.is_dir());
         let is_plain = is_directory(path.symlink_metadata());
@@ -112,7 +112,7 @@ impl SourceRoot {
             inode: metadata.ino(),
             created_ns: created.and_then(|created| i64::try_from(created.as_nanos()).ok()),
             system: if is_sure {
-                system_of(&directory)
+                system_of(&directory).ok()?
             } else {
                 format!("mount {:?}", sys::unique_mount_id(&directory))
             },
