@@ -3,10 +3,10 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, mem};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RawMode, mkdirat, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
@@ -188,12 +188,17 @@ impl<'a> NewFile<'a> {
         }
     }
 
-    /// Notes that it has its name.
-    fn set_given(&mut self) {
-        if let NewFilePlace::Private(_, holder) = &self.place {
-            let _ = unlinkat(self.directory, holder, AtFlags::REMOVEDIR);
+    /// Notes that it has its name, and removes the directory in which it was made.
+    fn set_given(&mut self) -> io::Result<()> {
+        let place = mem::replace(&mut self.place, NewFilePlace::Given);
+        if let NewFilePlace::Private(_, holder) = &place {
+            return match retry_on_intr(|| unlinkat(self.directory, holder, AtFlags::REMOVEDIR)) {
+                // Somebody moved it away, and may have put another there.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+                removed => Ok(removed?),
+            };
         }
-        self.place = NewFilePlace::Given;
+        Ok(())
     }
 
     /// Gives it a name that is free.
@@ -203,8 +208,7 @@ impl<'a> NewFile<'a> {
         } else if let Some((from, old)) = self.temporary() {
             rename_to_free([from, self.directory], old, name)?;
         }
-        self.set_given();
-        Ok(())
+        self.set_given()
     }
 
     /// Gives it the name of a copy.
@@ -224,8 +228,8 @@ impl<'a> NewFile<'a> {
                     renameat(from, old, self.directory, at.to)
                         .map_err(|error| ("replace the existing file", error.into()))?;
                 }
-                self.set_given();
-                Ok(())
+                self.set_given()
+                    .map_err(|error| ("remove the directory beside it in which it was made", error))
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(("create the copy", collision())),
             named => named.map_err(|error| ("name the copy", error)),
