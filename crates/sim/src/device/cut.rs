@@ -1,10 +1,12 @@
 //! Power cuts: the device of a generation ends with what its disk lost, the next one comes back, and its file system recovers.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
 
 use super::control::{ControlRequest, ask, lose_power};
-use super::kernel::{detach, loops_below, mount, set_queue, unmount_all};
+use super::kernel::{RETRIES, RETRY_AFTER, detach, loops_below, mount, set_queue, unmount_all};
 use super::start::attach;
 use super::{DeviceError, DeviceName, Result};
 use crate::medium::CutReport;
@@ -28,6 +30,21 @@ pub fn cut(devices: &[(&DeviceName, Option<PowerLoss>)], seed: u64) -> Result<Ve
     Ok(reports)
 }
 
+/// Makes btrfs forget a device, which may be in use for a moment after it was unmounted. Of a file system that it knows it would refuse the
+/// older state, and give that another identity for as long as it is mounted. Where there is no `btrfs`, mounting says so.
+fn forget(device: &Path) {
+    for _ in 0..RETRIES {
+        let forgotten = Command::new("btrfs")
+            .args(["device", "scan", "-u"])
+            .arg(device)
+            .output();
+        if forgotten.map_or(true, |output| output.status.success()) {
+            return;
+        }
+        sleep(RETRY_AFTER);
+    }
+}
+
 /// Puts the device of a generation in the place of the last one.
 fn begin(name: &DeviceName, generation: u64) -> Result<()> {
     let mut state = name.state()?;
@@ -39,8 +56,7 @@ fn begin(name: &DeviceName, generation: u64) -> Result<()> {
             other => other?,
         }
         if state.file_system.as_deref() == Some("btrfs") {
-            // It would refuse the older state of a file system that it knows, and forgets it (-u). Where there is no `btrfs`, mounting says so.
-            let _ = Command::new("btrfs").args(["device", "scan", "-u"]).arg(&old).output();
+            forget(&old);
         }
         detach(&old)?;
     }

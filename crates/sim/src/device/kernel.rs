@@ -15,8 +15,8 @@ use super::{DeviceError, DeviceName, DeviceState, Result, failed};
 use crate::models::Claims;
 
 /// Programs that look at new devices use them for a moment.
-const RETRIES: u32 = 100;
-const RETRY_AFTER: Duration = Duration::from_millis(20);
+pub(super) const RETRIES: u32 = 100;
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// The largest request that FUSE passes on as one.
 const REQUEST_MAX_KIB: u32 = 1024;

@@ -73,13 +73,15 @@ impl Site<'_> {
         }
         // While it is open, a process that begins in it reads nothing. If that waited for a disk without power, so would we, for the
         // process.
-        let _open = File::open(&self.directory)?;
+        let open = File::open(&self.directory)?;
         if let Some(power) = &harm.power {
             power.begin(&self.disks)?;
         }
         let mut command = self.command(harm);
         command.args(arguments).stderr(File::create(&stderr)?);
         let mut child = command.spawn().context("cannot start the command")?;
+        // It would keep the disk mounted while the power is off, and btrfs gives a disk that comes back meanwhile another identity.
+        drop(open);
         let (pid, started, mut is_cut) = (Pid::from_child(&child), Instant::now(), false);
         if let Some((after, signal)) = harm.signal {
             sleep(after);
