@@ -23,7 +23,10 @@ fn total(ended: &Ended) -> Value {
 /// A place from which pages can be dropped; prints why and returns `None` if it is memory.
 fn on_disk() -> Option<Place> {
     let place = Place::new();
-    let is_memory = seekless_engine::StorageFacts::of(place.directory()).unwrap().file_system == "tmpfs";
+    let is_memory = seekless_engine::StorageFacts::of(place.directory())
+        .unwrap()
+        .file_system
+        == "tmpfs";
     if is_memory {
         println!("skipped: the temporary directory is memory, which drops nothing");
     }

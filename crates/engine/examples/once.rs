@@ -8,7 +8,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use seekless_engine::update::{Batch, Commit, commit};
-use seekless_engine::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Reader, ScanFile, Scanner, Writer};
+use seekless_engine::{
+    Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Reader, ScanFile, Scanner, Writer,
+};
 
 /// The bytes to write to FILE if it does not exist.
 const WRITTEN_BYTES: u64 = 4 << 20;

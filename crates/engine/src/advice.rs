@@ -10,7 +10,7 @@ use crate::error::{Error, Result, UpdateErrorKind};
 use crate::facts::{Facts, ProcessFacts, Seeks, shares_blocks};
 use crate::files::{directory_of, require_regular};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Predicted, Safety, SizeTimes, Task};
-use crate::profile::{ProfileMismatch, StorageProfile, of_device};
+use crate::profile::{ProfileMismatch, Profiles, StorageProfile};
 use crate::update::UpdateEstimate;
 
 /// What is asked about a file, or about a file in a directory.
@@ -142,7 +142,7 @@ fn facts_of(
         _ => new.files[0],
     };
     facts.free_bytes = new.free_bytes;
-    facts.profile = of_device(directory, new.files[0].device);
+    facts.profile = Profiles::of_process().of_device(directory, new.files[0].device);
     if question.operation == Operation::Scan {
         facts.process = ProcessFacts::here();
     }
@@ -189,7 +189,8 @@ fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result
         alternatives,
         is_measured: false,
         curve: Vec::new(),
-        profile: of_device(path, metadata.dev())
+        profile: Profiles::of_process()
+            .of_device(path, metadata.dev())
             .filter(|_| estimate.basis.is_some())
             .ok_or_else(|| StorageProfile::of(path).err().unwrap_or(ProfileMismatch::WithoutCosts)),
     })

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Chunk;
+use crate::caller_memory::CallerMemory;
 
 /// Bytes aligned for direct I/O.
 #[repr(align(4096))]
@@ -45,7 +46,7 @@ pub trait Consumer: Sync {
 
     /// The memory where the bytes at `offset` belong, of a consumer that has places. A method that can read into it does,
     /// and does not pass these bytes to [`Consumer::data`]; other methods do not ask. The default is none.
-    fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
+    fn place(&self, offset: u64, length: usize) -> Option<CallerMemory<'_>> {
         let _ = (offset, length);
         None
     }
@@ -68,7 +69,7 @@ impl<C: Consumer + ?Sized> Consumer for &C {
         (**self).has_places()
     }
 
-    fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
+    fn place(&self, offset: u64, length: usize) -> Option<CallerMemory<'_>> {
         (**self).place(offset, length)
     }
 }
@@ -131,7 +132,7 @@ impl Consumer for Delivered<'_> {
         self.inner.has_places()
     }
 
-    fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
+    fn place(&self, offset: u64, length: usize) -> Option<CallerMemory<'_>> {
         let place = self.inner.place(offset - self.start, length)?;
         self.bytes.fetch_add(length as u64, Ordering::Relaxed);
         Some(place)

@@ -16,23 +16,23 @@ use crate::files::{open_regular, require_told_size, stat_open_regular};
 /// ```
 /// use std::io::{Seek, Write};
 /// use std::ops::ControlFlow;
-/// use seekless_engine::FileRange;
+/// use seekless_engine::{FileRange, IoOptions};
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("file");
 /// # let mut file = std::fs::File::options().read(true).write(true).create_new(true).open(&path)?;
 /// # file.write_all(b"0123456789")?;
 /// // A range of an open file:
 /// let mut text = Vec::new();
-/// seekless_engine::read(FileRange::of_file(&file).range(2..5), |_offset, bytes| {
+/// IoOptions::new().read(FileRange::of_file(&file).range(2..5), |_offset, bytes| {
 ///     text.extend_from_slice(bytes);
 ///     ControlFlow::Continue(())
 /// })?;
 /// assert_eq!(text, b"234");
 /// // Write at an offset; the other bytes stay:
-/// seekless_engine::write(FileRange::whole(&path).range(8..), b"ten".as_slice())?;
+/// IoOptions::new().write(FileRange::whole(&path).range(8..), b"ten".as_slice())?;
 /// assert_eq!(std::fs::read(&path)?, b"01234567ten");
 /// // Copy within a file:
-/// seekless_engine::copy(FileRange::of_file(&file).range(..2), FileRange::of_file(&file).range(4..))?;
+/// IoOptions::new().copy(FileRange::of_file(&file).range(..2), FileRange::of_file(&file).range(4..))?;
 /// assert_eq!(std::fs::read(&path)?, b"01230167ten");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -212,6 +212,16 @@ impl<'a> FileRange<'a> {
         };
         require_told_size(self.path(), &file, &metadata)?;
         Ok((file, metadata))
+    }
+
+    /// Opens the file to read it, and returns its length, or that of the range. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::NotRegular`], [`Error::NotStorage`], and the system's.
+    pub fn open_regular(&self) -> Result<(File, u64)> {
+        let (file, metadata) = self.open()?;
+        let range = self.within(metadata.len());
+        Ok((file, range.end - range.start))
     }
 
     /// A duplicate descriptor of an open file.

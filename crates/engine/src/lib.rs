@@ -1,16 +1,6 @@
-//! Read, write, copy, compare and update files by any method that the system offers: by the one that a planner chooses
-//! for the file and its storage, or by one that you name.
-//!
-//! ```
-//! # let directory = tempfile::tempdir()?;
-//! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
-//! # std::fs::write(&from, b"bytes")?;
-//! let done = seekless_engine::copy(&from, &to)?;
-//! println!("{} bytes by {}: {}", done.bytes, done.method, done.why);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! A method that you name does what its name says, or fails:
+//! The engine of seekless: every method of moving bytes that the system offers, the planner that chooses one, and the
+//! verbs that the tools are made of. Programs use the crate `seekless`, which is the front door of this one; what is here
+//! changes with any version.
 //!
 //! ```
 //! # let directory = tempfile::tempdir()?;
@@ -23,68 +13,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An open file, and a range of its bytes:
-//!
-//! ```
-//! # let directory = tempfile::tempdir()?;
-//! # let path = directory.path().join("file");
-//! # std::fs::write(&path, vec![b'\n'; 10_000])?;
-//! use seekless_engine::FileRange;
-//! let file = std::fs::File::open(&path)?;
-//! let mut lines = 0;
-//! seekless_engine::read(FileRange::of_file(&file).range(4096..8192), |_offset, bytes| {
-//!     lines += bytes.iter().filter(|&&byte| byte == b'\n').count();
-//!     std::ops::ControlFlow::Continue(())
-//! })?;
-//! # assert_eq!(lines, 4096);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! Only the plan, with the predicted time:
-//!
-//! ```
-//! # let file = tempfile::NamedTempFile::new()?;
-//! # let path = file.path();
-//! let plan = seekless_engine::plan(&seekless_engine::Request::read(path))?;
-//! println!("{} in {:?}: {}", plan.method, plan.predicted.value, plan.why);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! | to | by the plan | by a method, or a plan with a durability |
+//! | to | by the plan, or a method | one method for many files |
 //! |---|---|---|
-//! | read a file into a closure | [`read`] | [`IoOptions::read`] |
-//! | read a file into memory | [`read_into`] | [`IoOptions::read_into`] |
-//! | write bytes to a file | [`write`](write()) | [`IoOptions::write`], [`IoOptions::produce`] |
-//! | copy a file | [`copy`] | [`IoOptions::copy`] |
-//! | find the first difference of two files | [`compare`] | [`IoOptions::compare`] |
-//! | make many small changes in a file | [`update`](update()) | [`IoOptions::update`] |
-//! | learn the method and the predicted time | [`plan`](plan()) | |
-//! | do the same with many files | | [`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`update::Updater`] |
+//! | read a file into a consumer or memory | [`IoOptions::read`], [`IoOptions::read_into`] | [`Reader`] |
+//! | write bytes to a file | [`IoOptions::write`], [`IoOptions::produce`] | [`Writer`] |
+//! | copy a file | [`IoOptions::copy`] | [`Copier`] |
+//! | find the first difference of two files | [`IoOptions::compare`] | [`Comparer`] |
+//! | make many small changes in a file | [`IoOptions::update`] | [`update::Updater`] |
 //!
-//! All but updates take a [`FileRange`] instead of a path. [`IoOptions::progress`] reports progress
-//! and can cancel.
+//! All but updates take a [`FileRange`] instead of a path.
 //!
 //! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`; the module [`method`] lists them. [`Probe`] says
 //! what works on a storage, [`StorageFacts`] what a storage reports about itself, and [`cache`] how much of a file is
 //! in memory. Methods of the mechanism `mmap` need a signal handler, which a program installs by [`allow_mapping`].
 //!
-//! Below these calls lie the verbs that the tools of this project are made of: [`files`] knows and holds a file and replaces it as a
-//! whole, [`walk`] goes through trees, [`batch`] reads many small files at queue depth, [`facts`] measures for plans, and
-//! [`profile`] and [`advice`] say what earlier runs of the lab measured. Until version 1.0, they change more often than the calls.
+//! The verbs of the tools: [`files`] knows and holds a file and replaces it as a whole, [`walk`] goes through trees, [`batch`]
+//! reads many small files at queue depth, [`facts`] measures for plans, and `profile` and `advice` say what earlier runs of
+//! the lab measured.
 //!
 //! Every call that moves bytes blocks the calling thread. Sizes and offsets are in bytes, times are
 //! [`Duration`](std::time::Duration)s. An [`Error`] names the file, the operation, the method and the system's reason;
 //! [`full_text`] makes one line of it.
 //!
-//! # Features
-//! On by default: `profile` (plans rest on what `seekless bench` measured on the storage, if anything), `threads` (threads are
-//! started before the first file, by rayon), `suggestions` (errors about misspelt names suggest similar ones) and `tracing`
-//! (logs internal steps). Without them, the crate needs crc32fast, fastrand,
-//! io-uring, libc, memchr, rustix, serde and thiserror.
-//!
 //! # Not here
-//! Measuring (the crate `seekless-lab`), and jobs on trees of files, such as comparing and copying them (`seekless-tools`; its function
-//! `cp::copy_trees` reports progress and can be cancelled). All system calls that need
+//! Measuring (the crate `seekless-lab`), and jobs on trees of files (`seekless-tools`). All system calls that need
 //! unsafe code are in `seekless-sys`. On other unixes than Linux and macOS, only POSIX calls are available. 64-bit
 //! only.
 
@@ -112,14 +64,16 @@ pub mod walk;
 
 #[cfg(feature = "profile")]
 pub mod advice;
-mod api;
+mod caller_memory;
 mod chunk;
 mod compare;
 mod consumer;
 mod copy;
 mod file_range;
+mod io_options;
 mod log;
 mod memory;
+mod planner;
 mod probe;
 mod producer;
 #[cfg(feature = "profile")]
@@ -132,7 +86,7 @@ mod threads;
 mod transfer;
 mod write;
 
-pub use api::{IoOptions, Request, compare, copy, plan, read, read_into, update, write};
+pub use caller_memory::CallerMemory;
 pub use chunk::{Chunk, Mapped};
 pub use compare::{Comparer, Comparison, Side, Verdict};
 pub use consumer::{Consumer, Sequential, sequential};
@@ -141,8 +95,10 @@ pub use error::{Error, Result, full_text};
 pub use file_range::{AsFileRange, FileRange};
 #[doc(inline)]
 pub use files::{ExtentSummary, extents};
+pub use io_options::{IoOptions, Mechanisms};
 #[doc(inline)]
 pub use plan::outcome::Outcome;
+pub use planner::Planner;
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
 pub use read::Reader;

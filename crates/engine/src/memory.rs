@@ -6,63 +6,60 @@ use std::sync::Mutex;
 
 use seekless_sys::lock_mutex;
 
+use crate::caller_memory::CallerMemory;
 use crate::{Chunk, Consumer};
 
 /// A consumer that leaves each byte of a read at its place in memory. Every place is given away once, so threads can
 /// fill them at the same time.
 pub(crate) struct ReadTarget<'a> {
     /// What was not given away, by its offset.
-    free: Mutex<BTreeMap<u64, &'a mut [u8]>>,
+    free: Mutex<BTreeMap<u64, CallerMemory<'a>>>,
 }
 
 impl<'a> ReadTarget<'a> {
-    pub fn new(target: &'a mut [u8]) -> Self {
+    pub fn new(target: CallerMemory<'a>) -> Self {
         Self {
             free: Mutex::new(BTreeMap::from([(0, target)])),
         }
     }
 
     /// Takes the place of these bytes; `None` if some of it was given away, or lies past the end.
-    fn take(&self, offset: u64, length: usize) -> Option<&'a mut [u8]> {
+    fn take(&self, offset: u64, length: usize) -> Option<CallerMemory<'a>> {
         let mut free = lock_mutex(&self.free);
         let (&start, found) = free.range(..=offset).next_back()?;
         let before = (offset - start) as usize;
         if found.len() < before.checked_add(length)? {
             return None;
         }
-        let (head, rest) = free.remove(&start)?.split_at_mut(before);
-        let (place, tail) = rest.split_at_mut(length);
+        let mut rest = free.remove(&start)?;
+        let head = rest.split_off(before);
+        let place = rest.split_off(length);
         if !head.is_empty() {
             free.insert(start, head);
         }
-        if !tail.is_empty() {
-            free.insert(offset + length as u64, tail);
+        if !rest.is_empty() {
+            free.insert(offset + length as u64, rest);
         }
         Some(place)
-    }
-
-    /// Fills the place of these bytes. A file that is longer than the memory ends the read.
-    fn fill(&self, offset: u64, length: usize, fill: impl FnOnce(&mut [u8])) -> ControlFlow<()> {
-        match self.take(offset, length) {
-            Some(place) => {
-                fill(place);
-                ControlFlow::Continue(())
-            }
-            None => ControlFlow::Break(()),
-        }
     }
 }
 
 impl Consumer for ReadTarget<'_> {
+    /// A file that is longer than the memory ends the read.
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        self.fill(offset, chunk.len(), |place| match chunk {
-            Chunk::Memory(bytes) => place.copy_from_slice(bytes),
-            Chunk::Mapped(bytes) => bytes.copy_to(place),
-        })
-    }
-
-    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
-        self.fill(offset, length as usize, |place| place.fill(0))
+        let Some(mut place) = self.take(offset, chunk.len()) else {
+            return ControlFlow::Break(());
+        };
+        match (chunk, &mut place) {
+            (Chunk::Mapped(bytes), CallerMemory::Initialised(memory)) => bytes.copy_to(memory),
+            (chunk, place) => {
+                return chunk.for_each_slice(|_, bytes| {
+                    place.split_off(bytes.len()).copy_from(bytes);
+                    ControlFlow::Continue(())
+                });
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn needs_order(&self) -> bool {
@@ -73,7 +70,7 @@ impl Consumer for ReadTarget<'_> {
         true
     }
 
-    fn place(&self, offset: u64, length: usize) -> Option<&mut [u8]> {
+    fn place(&self, offset: u64, length: usize) -> Option<CallerMemory<'_>> {
         self.take(offset, length)
     }
 }
@@ -88,7 +85,7 @@ mod tests {
         for _ in 0..200 {
             let mut memory = vec![0_u8; random.usize(1..300)];
             let mut free = vec![true; memory.len()];
-            let target = ReadTarget::new(&mut memory);
+            let target = ReadTarget::new(CallerMemory::Initialised(&mut memory));
             for _ in 0..40 {
                 let (offset, length) = (random.usize(0..320), random.usize(1..60));
                 let is_free = free
@@ -96,8 +93,8 @@ mod tests {
                     .is_some_and(|free| free.iter().all(|&free| free));
                 let taken = target.take(offset as u64, length);
                 assert_eq!(taken.is_some(), is_free, "{length} bytes at {offset}");
-                if let Some(place) = taken {
-                    place.fill(1);
+                if let Some(mut place) = taken {
+                    place.copy_from(&vec![1; length]);
                     free[offset..offset + length].fill(false);
                 }
             }

@@ -103,53 +103,106 @@ impl fmt::Display for ProfileMismatch {
     }
 }
 
-/// What the plans of this process know of profiles.
-struct Context {
+/// The profiles that plans rest on. Each is found and read once, when a plan first asks for it.
+#[derive(Debug)]
+pub struct Profiles {
     is_unwanted: AtomicBool,
+    /// The file of one that is used instead of those that would be found.
+    named: Option<PathBuf>,
     /// The devices that plans asked about, each with the profile that fits. There are few.
-    found: [OnceLock<(u64, Option<StorageProfile>)>; DEVICES_MAX],
+    found: OnceLock<Vec<OnceLock<FoundProfile>>>,
     /// The expected time of everything that was planned, in ns.
     expected_ns: Mutex<f64>,
 }
 
+/// A device, and the profile that fits its storage.
+type FoundProfile = (u64, Option<StorageProfile>);
+
 /// Plans on more devices use no profile.
 const DEVICES_MAX: usize = 64;
 
-static CONTEXT: Context = Context {
-    is_unwanted: AtomicBool::new(false),
-    found: [const { OnceLock::new() }; DEVICES_MAX],
-    expected_ns: Mutex::new(0.0),
-};
+static OF_PROCESS: Profiles = Profiles::new();
+
+impl Default for Profiles {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Profiles {
+    /// Those that are found for a path: the user's, then the system's.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            is_unwanted: AtomicBool::new(false),
+            named: None,
+            found: OnceLock::new(),
+            expected_ns: Mutex::new(0.0),
+        }
+    }
+
+    /// None: plans rest on what they measure themselves.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            is_unwanted: true.into(),
+            ..Self::new()
+        }
+    }
+
+    /// The profile in this file, wherever it fits.
+    #[must_use]
+    pub fn of_file(path: PathBuf) -> Self {
+        Self {
+            named: Some(path),
+            ..Self::new()
+        }
+    }
+
+    /// Those of calls that name no others.
+    #[must_use]
+    pub fn of_process() -> &'static Self {
+        &OF_PROCESS
+    }
+
+    /// The profile for plans on a path and its device; `None` if none fits.
+    pub(crate) fn of_device(&self, path: &Path, device: u64) -> Option<&StorageProfile> {
+        if self.is_unwanted.load(Relaxed) || cfg!(test) && self.named.is_none() {
+            return None;
+        }
+        let places = || (0..DEVICES_MAX).map(|_| OnceLock::new()).collect();
+        for place in self.found.get_or_init(places) {
+            if place.get().is_none() {
+                let found = match StorageProfile::found(path, self, StorageProfile::read_head) {
+                    Ok(found) => Some(found),
+                    // Another path on the device may be found: this one may have no name any more.
+                    Err(ProfileMismatch::Unknown(_)) => return None,
+                    Err(why) => {
+                        log::debug!(path = %path.display(), %why, "planned without a profile");
+                        None
+                    }
+                };
+                // Another thread may have taken the place.
+                let _ = place.set((device, found));
+            }
+            if let Some((_, found)) = place.get().filter(|(known, _)| *known == device) {
+                return found.as_ref();
+            }
+        }
+        None
+    }
+
+    /// Whether asking a profile takes little of this expected time, and reading it little of that of everything planned so far.
+    pub(crate) fn pays(&self, expected_ns: f64) -> bool {
+        let mut all_ns = lock_mutex(&self.expected_ns);
+        *all_ns += expected_ns;
+        is_little(*all_ns, expected_ns)
+    }
+}
 
 /// Whether plans of this process are to use no profiles. Returns what was set before.
 pub fn without_profiles(unwanted: bool) -> bool {
-    CONTEXT.is_unwanted.swap(unwanted, Relaxed)
-}
-
-/// The profile for plans on a path and its device; `None` if none fits.
-pub(crate) fn of_device(path: &Path, device: u64) -> Option<&'static StorageProfile> {
-    if CONTEXT.is_unwanted.load(Relaxed) || cfg!(test) {
-        return None;
-    }
-    for place in &CONTEXT.found {
-        if place.get().is_none() {
-            let found = match StorageProfile::for_plans(path) {
-                Ok(found) => Some(found),
-                // Another path on the device may be found: this one may have no name any more.
-                Err(ProfileMismatch::Unknown(_)) => return None,
-                Err(why) => {
-                    log::debug!(path = %path.display(), %why, "planned without a profile");
-                    None
-                }
-            };
-            // Another thread may have taken the place.
-            let _ = place.set((device, found));
-        }
-        if let Some((_, found)) = place.get().filter(|(known, _)| *known == device) {
-            return found.as_ref();
-        }
-    }
-    None
+    OF_PROCESS.is_unwanted.swap(unwanted, Relaxed)
 }
 
 /// The time that finding and reading a profile takes, and that of a plan by it, in nanoseconds: `examples/profile.rs` measures them.
@@ -157,13 +210,6 @@ const READING_NS: f64 = 300_000.0;
 const PLANNING_NS: f64 = 20_000.0;
 /// Asking a profile may take this part of the time of what is planned.
 const ASKING_PART: f64 = 0.02;
-
-/// Whether asking a profile takes little of this expected time, and reading it little of that of everything planned so far.
-pub(crate) fn pays(expected_ns: f64) -> bool {
-    let mut all_ns = lock_mutex(&CONTEXT.expected_ns);
-    *all_ns += expected_ns;
-    is_little(*all_ns, expected_ns)
-}
 
 fn is_little(all_ns: f64, expected_ns: f64) -> bool {
     ASKING_PART * expected_ns >= PLANNING_NS && ASKING_PART * all_ns >= READING_NS
@@ -243,7 +289,7 @@ impl StorageProfile {
     /// # Errors
     /// Why none does.
     pub fn of(path: &Path) -> Result<Self, ProfileMismatch> {
-        Self::found(path, Self::read)
+        Self::found(path, &OF_PROCESS, Self::read)
     }
 
     /// The same for plans: curves are parsed when a plan asks for them, and left out where their lines are damaged.
@@ -251,13 +297,18 @@ impl StorageProfile {
     /// # Errors
     /// Why none fits.
     pub fn for_plans(path: &Path) -> Result<Self, ProfileMismatch> {
-        Self::found(path, Self::read_head)
+        Self::found(path, &OF_PROCESS, Self::read_head)
     }
 
     /// The profile; `read` reads the profile from its file.
-    fn found(path: &Path, read: fn(&Path) -> Result<Self, ProfileMismatch>) -> Result<Self, ProfileMismatch> {
-        let named = env::var_os(VARIABLE).map(PathBuf::from);
-        if CONTEXT.is_unwanted.load(Relaxed) || named.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+    fn found(
+        path: &Path,
+        profiles: &Profiles,
+        read: fn(&Path) -> Result<Self, ProfileMismatch>,
+    ) -> Result<Self, ProfileMismatch> {
+        let of_environment = || env::var_os(VARIABLE).map(PathBuf::from);
+        let named = profiles.named.clone().or_else(of_environment);
+        if profiles.is_unwanted.load(Relaxed) || named.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             return Err(ProfileMismatch::Unwanted);
         }
         let directories = directories();
@@ -549,7 +600,8 @@ pub(crate) mod tests {
         assert_eq!([10.0, 20.0].map(|all| asks(all, 10.0)), [false, true]);
         assert_eq!([0.5, 2.0].map(|expected| asks(100.0, expected)), [false, true]);
         // Of many small files, one is asked for at last.
-        assert!((0..100).any(|_| pays(milliseconds)));
+        let profiles = Profiles::new();
+        assert!((0..100).any(|_| profiles.pays(milliseconds)));
     }
 
     #[test]

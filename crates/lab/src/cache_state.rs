@@ -57,7 +57,10 @@ pub fn bring<'a>(
         Cache::Cold | Cache::Over => &|path: &Path| CachedFile::open(path)?.drop_pages(goes_on),
         Cache::Warm => &warm,
     };
-    let mut found = files.clone().map(brought).collect::<seekless_engine::Result<Vec<_>>>()?;
+    let mut found = files
+        .clone()
+        .map(brought)
+        .collect::<seekless_engine::Result<Vec<_>>>()?;
     if state == Cache::Over {
         // The memory allowed is full now, so make room for what the trial reads first.
         return Ok(CacheState::UNKNOWN);
@@ -121,7 +124,9 @@ pub fn resident_part(part: &TestFile) -> seekless_engine::Result<Option<f64>> {
 /// # Errors
 /// The engine's, where a file cannot be opened.
 pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless_engine::Result<Option<f64>> {
-    let found = files.map(cache::resident).collect::<seekless_engine::Result<Vec<_>>>()?;
+    let found = files
+        .map(cache::resident)
+        .collect::<seekless_engine::Result<Vec<_>>>()?;
     let known: Option<Vec<f64>> = found.iter().map(Resident::part).collect();
     Ok(known.and_then(|parts| parts.into_iter().reduce(f64::min)))
 }
@@ -146,7 +151,9 @@ pub fn holds_all_data<'a>(mut files: impl Iterator<Item = &'a Path>) -> seekless
 /// # Errors
 /// The engine's, where a file cannot be opened.
 pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -> seekless_engine::Result<CacheState> {
-    let found = files.map(cache::resident).collect::<seekless_engine::Result<Vec<_>>>()?;
+    let found = files
+        .map(cache::resident)
+        .collect::<seekless_engine::Result<Vec<_>>>()?;
     let Some((held, part)) = together(&found) else {
         return Ok(CacheState::UNKNOWN);
     };

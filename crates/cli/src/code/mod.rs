@@ -7,7 +7,9 @@
 
 use anyhow::bail;
 use seekless_engine::Method;
-use seekless_engine::method::{AccessPattern, CachePolicy, Durability, Hint, Operation, Platform, Preallocate, Setting};
+use seekless_engine::method::{
+    AccessPattern, CachePolicy, Durability, Hint, Operation, Platform, Preallocate, Setting,
+};
 
 /// A language that programs are written in.
 #[derive(Debug)]

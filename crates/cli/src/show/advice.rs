@@ -35,7 +35,7 @@ pub fn show_advice(
     page.say(DIM, &title(asked, advice))?;
     page.labelled(GOOD, "Use", 9, &method.to_string())?;
     page.labelled(BOLD, "Takes", 9, &time_with_bounds(&advice.plan.predicted))?;
-    page.labelled(BOLD, "Because", 9, &visible(&advice.plan.why))?;
+    page.labelled(BOLD, "Because", 9, &visible(&advice.plan.reason.to_string()))?;
     show_others(page, method, advice)?;
     if SizeTimes::changes(&advice.curve).nth(1).is_some() {
         show_curve(page, 9, &advice.curve, advice.bytes)?;
@@ -196,7 +196,7 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
         "method": advice.plan.method.to_string(),
         "otherwise": advice.plan.otherwise.to_string(),
         "predicted": time(&advice.plan.predicted),
-        "because": advice.plan.why,
+        "because": advice.plan.reason.to_string(),
         "measured": measured,
         "considered": considered,
         "updates": asked.updates.map(|(count, bytes)| json!({ "count": count, "bytes": bytes })),

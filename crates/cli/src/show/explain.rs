@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use seekless_engine::facts::{Fact, ProcessFacts, Source};
-use seekless_engine::plan::{BatchPlan, Plan, Predicted, Scan, Unit};
+use seekless_engine::plan::{BatchPlan, Plan, Predicted, Reason, Scan, Unit};
 use seekless_engine::{Method, Scanner};
 
 use super::{files, seconds, stderr, visible_lines};
@@ -42,9 +42,9 @@ pub fn tell_scan(command: &str, path: &Path, scan: &Scan, [method, why]: [&str; 
         Some(why.to_owned()),
         plan.as_ref().map(|plan| {
             if plan.is_certain {
-                why_batches(&plan.method, &plan.why)
+                why_batches(&plan.method, &plan.reason)
             } else {
-                plan.why.clone()
+                plan.reason.to_string()
             }
         }),
         (scan.files > 1).then(|| files(scan.files)),
@@ -56,13 +56,15 @@ pub fn tell_scan(command: &str, path: &Path, scan: &Scan, [method, why]: [&str; 
 /// The same as a further clause, if the method was chosen by what was measured.
 #[must_use]
 pub fn planned_batches(batch: &BatchPlan) -> String {
-    let why = batch.why.as_ref();
-    why.map_or_else(String::new, |why| format!("; {}", why_batches(&batch.method, why)))
+    let reason = batch.reason.as_ref();
+    reason.map_or_else(String::new, |reason| {
+        format!("; {}", why_batches(&batch.method, reason))
+    })
 }
 
 /// Why small files are read by a method.
-fn why_batches(method: &Method, why: &str) -> String {
-    format!("small files outside the page cache: {method}, {why}")
+fn why_batches(method: &Method, reason: &Reason) -> String {
+    format!("small files outside the page cache: {method}, {reason}")
 }
 
 /// A fact, with its bounds if it has any, and its source.

@@ -20,6 +20,7 @@ use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::log;
 use crate::plan::{self, Plan, Task};
+use crate::planner::Planner;
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::Progress;
 use map::HoleMap;
@@ -126,7 +127,15 @@ impl Comparer {
     /// # Errors
     /// The system's, if a file cannot be opened or examined.
     pub fn plan(one: impl AsFileRange, other: impl AsFileRange, is_predicted: bool) -> Result<Plan> {
-        let parts = [one.as_file_range(), other.as_file_range()];
+        let parts = [&one.as_file_range(), &other.as_file_range()];
+        Self::plan_with(parts, is_predicted, Planner::default())
+    }
+
+    /// The same by a planner.
+    ///
+    /// # Errors
+    /// As [`Comparer::plan`].
+    pub fn plan_with(parts: [&FileRange<'_>; 2], is_predicted: bool, planner: Planner<'_>) -> Result<Plan> {
         let files = [parts[0].open()?, parts[1].open()?];
         let bytes = |n: usize| parts[n].within(files[n].1.len());
         let bytes = [bytes(0), bytes(1)].map(|range| range.end - range.start);
@@ -138,8 +147,8 @@ impl Comparer {
         let found = files
             .each_ref()
             .map(|(file, metadata)| FileFacts::of(metadata, Some(file)));
-        let mut facts = Facts::assumed(found, ProcessFacts::without_rings());
-        let paths = parts.each_ref().map(FileRange::path_to_measure);
+        let mut facts = Facts::assumed(found, ProcessFacts::without_rings()).with(planner);
+        let paths = parts.map(FileRange::path_to_measure);
         let is_known = facts.ask(&paths[0], request.bytes, request.durability);
         if is_predicted || is_known {
             facts.claims(&paths[0]);

@@ -16,6 +16,7 @@ use crate::facts::{Facts, shares_blocks};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::files::directory_of;
 use crate::plan::{self, Plan, Task};
+use crate::planner::Planner;
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, OpenFile, Progress, Transfer, require_apart, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
@@ -70,11 +71,25 @@ impl Copier {
         is_predicted: bool,
     ) -> Result<Plan> {
         let (source, target) = (from.as_file_range(), to.as_file_range());
+        Self::plan_with(&source, &target, durability, is_predicted, Planner::default())
+    }
+
+    /// The same by a planner.
+    ///
+    /// # Errors
+    /// As [`Copier::plan`].
+    pub fn plan_with(
+        source: &FileRange<'_>,
+        target: &FileRange<'_>,
+        durability: Durability,
+        is_predicted: bool,
+        planner: Planner<'_>,
+    ) -> Result<Plan> {
         let (file, metadata) = source.open()?;
-        let of_target = Facts::of_target(&target)?;
+        let of_target = Facts::of_target(target)?;
         let mut facts = Facts {
             free_bytes: of_target.free_bytes,
-            ..Facts::of_part(&source, &file, &metadata)
+            ..Facts::of_part(source, &file, &metadata).with(planner)
         };
         facts.files[1] = of_target.files[1];
         let range = source.within(metadata.len());
@@ -91,7 +106,7 @@ impl Copier {
         if plan.is_certain && !is_predicted {
             return Ok(plan);
         }
-        facts.measure_writing(&target);
+        facts.measure_writing(target);
         facts.measure_reading(&source.path_to_measure(), &file);
         Ok(plan::copy(&request, &facts))
     }

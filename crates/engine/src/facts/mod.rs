@@ -30,8 +30,9 @@ use crate::error::{Error, Result};
 use crate::file_range::FileRange;
 use crate::files::directory_of;
 use crate::log;
+use crate::planner::Planner;
 #[cfg(feature = "profile")]
-use crate::profile::{self, StorageProfile};
+use crate::profile::StorageProfile;
 use crate::storage::cache;
 use crate::storage::facts::read_ahead_kib;
 
@@ -44,7 +45,7 @@ pub use process::{ProcessFacts, prepares_for};
 pub use seeks::{SeekFacts, Seeks};
 
 /// The facts for planning a read, write, copy or comparison.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The costs of calls, bytes and waits.
     pub costs: Costs,
@@ -62,6 +63,8 @@ pub struct Facts<'a> {
     pub free_bytes: u64,
     /// Whether a copy can share the blocks of its source.
     pub can_share: bool,
+    /// The profiles that the plan may ask, unless they are those of the process.
+    pub planner: Option<Planner<'a>>,
     /// What earlier runs of the lab measured on the storage.
     #[cfg(feature = "profile")]
     pub profile: Option<&'a StorageProfile>,
@@ -72,7 +75,7 @@ pub struct Facts<'a> {
 /// The kernel's default read-ahead window.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
     /// Assumed facts, if only the files and the limits of the process are known.
     #[must_use]
     pub fn assumed(files: [FileFacts; 2], process: ProcessFacts) -> Self {
@@ -85,6 +88,7 @@ impl Facts<'_> {
             memory_bytes: u64::MAX,
             free_bytes: u64::MAX,
             can_share: false,
+            planner: None,
             #[cfg(feature = "profile")]
             profile: None,
             #[cfg(not(feature = "profile"))]
@@ -124,6 +128,13 @@ impl Facts<'_> {
         Self::of_new_file(directory_of(part.path()))
     }
 
+    /// The same, for a plan with these profiles and threads.
+    pub(crate) fn with(mut self, planner: Planner<'a>) -> Self {
+        self.planner = Some(planner);
+        self.process.processors = self.process.processors.min(planner.threads_max).max(1);
+        self
+    }
+
     /// What is known of many files at or below a path.
     ///
     /// # Errors
@@ -135,7 +146,7 @@ impl Facts<'_> {
         facts.claims(path);
         #[cfg(feature = "profile")]
         {
-            facts.profile = profile::of_device(path, found.device);
+            facts.profile = Planner::default().profiles.of_device(path, found.device);
         }
         Ok(facts)
     }
@@ -187,8 +198,9 @@ impl Facts<'_> {
             expected_ns += costs.flush_ns.value + costs.device_byte_ns.value * bytes as f64;
         }
         expected_ns *= self.process.files_of_a_plan as f64;
-        if one.device == other.device && profile::pays(expected_ns) {
-            self.profile = profile::of_device(path, one.device);
+        let profiles = self.planner.unwrap_or_default().profiles;
+        if one.device == other.device && profiles.pays(expected_ns) {
+            self.profile = profiles.of_device(path, one.device);
         }
         self.profile.is_some()
     }

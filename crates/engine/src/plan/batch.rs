@@ -6,7 +6,7 @@ use std::time::Duration;
 use seekless_method::{Durability, MechanismId, Method, Operation, ScanMechanism};
 
 use super::cost::{Amounts, Of};
-use super::{Plan, Predicted, Task, Unit, measured_plan, resident, usual};
+use super::{Plan, Predicted, Reason, Task, Unit, measured_plan, resident, usual};
 use crate::facts::{Facts, ProcessFacts};
 
 /// Files to read, many of which are small.
@@ -21,12 +21,12 @@ pub struct Scan {
 }
 
 /// How batches of small files are processed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BatchPlan {
     /// The method that it stands for.
     pub method: Method,
-    /// Why this one, if that was measured on the storage.
-    pub why: Option<String>,
+    /// The reason for it, if that was measured on the storage.
+    pub reason: Option<Reason>,
     /// Threads that list directories and read files.
     pub threads: usize,
     /// Whether one call of `io_uring` reads many cold files.
@@ -144,16 +144,10 @@ fn with_resident(scan: &Scan, part: f64, facts: &Facts) -> Plan {
         otherwise: usual(Operation::Scan),
         predicted: amounts.predicted(&facts.costs),
         is_certain: false,
-        why: match scan.files.min(threads.into()) {
-            0 => "there are no files".to_owned(),
-            1 => "there is one file".to_owned(),
-            threads => {
-                let each = match method.options().depth() {
-                    Some(depth) => format!("up to {depth} files each"),
-                    None => "one file each".to_owned(),
-                };
-                format!("{threads} threads work on {each}, so their waits for the device overlap")
-            }
+        reason: Reason::Overlapping {
+            files: scan.files,
+            threads,
+            depth: method.options().depth(),
         },
         facts: (scan.resident.map(resident).into_iter())
             .chain(amounts.facts(&facts.costs))
@@ -193,7 +187,7 @@ impl BatchPlan {
     #[must_use]
     pub fn of(plan: Plan, process: &ProcessFacts) -> Self {
         Self {
-            why: plan.is_certain.then_some(plan.why),
+            reason: plan.is_certain.then_some(plan.reason),
             ..Self::by(&plan.method, process)
         }
     }
@@ -211,7 +205,7 @@ impl BatchPlan {
         let open_directories = (spare.saturating_sub(2 * threads * (batch + 1)) / 4).clamp(1, 1024);
         Self {
             method: *method,
-            why: None,
+            reason: None,
             threads,
             has_rings: method.mechanism().id == MechanismId::Scan(ScanMechanism::IoUring),
             batch,

@@ -3,7 +3,7 @@
 use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{NamedFact, Plan, SMALL_BYTES, Task, Unit, measured_plan, method, read, residency, usual};
+use super::{NamedFact, Plan, Reason, SMALL_BYTES, Task, Unit, measured_plan, method, read, residency, usual};
 use crate::facts::{Fact, Facts, FileFacts};
 
 /// The first bytes of two files, which are compared before a method is chosen: a difference near the start then costs
@@ -58,7 +58,7 @@ pub fn compare(request: &Task, facts: &Facts) -> Plan {
     if let Some(plan) = by_profile(request, facts) {
         return plan;
     }
-    let (method, otherwise, why) = chosen(request, facts);
+    let (method, otherwise, reason) = chosen(request, facts);
     let amounts = amounts(request, facts, &method);
     let seeks = facts.seeks.map(|seeks| NamedFact {
         name: "alternating between the files, compared with sequential reads",
@@ -70,7 +70,7 @@ pub fn compare(request: &Task, facts: &Facts) -> Plan {
         otherwise,
         predicted: amounts.predicted(&facts.costs),
         is_certain: facts.seeks.is_some() || !depends_on_seeks(request, facts),
-        why,
+        reason,
         facts: residency(facts)
             .into_iter()
             .chain(seeks)
@@ -96,12 +96,13 @@ fn amounts(request: &Task, facts: &Facts, method: &Method) -> Amounts {
     in_memory.and(from_device(0)).and(from_device(1))
 }
 
-/// The method, the method if that is unavailable, and why.
-fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
+/// The method, the method if that is unavailable, and the reason.
+fn chosen(request: &Task, facts: &Facts) -> (Method, Method, Reason) {
     let plain = usual(Operation::Compare);
     let data_bytes = data_bytes(request, facts);
     if data_bytes < SMALL_BYTES {
-        return (plain, plain, "there is little to read".to_owned());
+        let operation = Operation::Read;
+        return (plain, plain, Reason::Little { operation });
     }
     let threads = if data_bytes < THREADED_BYTES {
         1
@@ -111,48 +112,31 @@ fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
     let resident = facts.files.map(|file| file.resident_part());
     if resident.iter().all(|&part| part >= WARM_PART) {
         let read = with_threads("compare/sync,block=1M", threads);
-        let (method, otherwise, why) = if facts.files.iter().any(FileFacts::is_sparse) {
-            (read, plain, "but have holes: mapping each data range would take longer")
-        } else if !facts.process.can_map {
-            (read, plain, "but this process may not map files")
-        } else {
-            let mapped = with_threads("compare/mmap,block=8M", threads);
-            (mapped, read, "where mapping them saves a copy of the bytes")
-        };
-        return (method, otherwise, format!("both files are in the page cache, {why}"));
+        let has_holes = facts.files.iter().any(FileFacts::is_sparse);
+        let can_map = facts.process.can_map;
+        let reason = Reason::BothCached { has_holes, can_map };
+        if has_holes || !can_map {
+            return (read, plain, reason);
+        }
+        return (with_threads("compare/mmap,block=8M", threads), read, reason);
     }
     // Through the page cache: in measurements, its read-ahead made larger requests than direct reads.
     let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
     let is_cold = resident.iter().all(|&part| part <= COLD_PART);
-    let (method, why) = match (is_one_device(facts), facts.seeks) {
+    let (method, reason) = match (is_one_device(facts), facts.seeks) {
         (true, Some(seeks)) if seeks.moves_head() => (
             method("compare/sync,block=1M,window=32M"),
-            format!(
-                "on this device, alternating between two files takes {:.1} times as long as reading sequentially",
-                seeks.ratio()
-            ),
+            Reason::Alternating { times: seeks.ratio() },
         ),
-        _ if !is_cold => (through_cache, "the files are partly in the page cache".to_owned()),
-        (true, Some(seeks)) => (
-            through_cache,
-            format!(
-                "neither file is in the page cache, and alternating between them costs little here ({:.1} times the time of sequential reads)",
-                seeks.ratio()
-            ),
-        ),
-        (true, None) => (
-            method("compare/sync,block=4M"),
-            "neither file is in the page cache, and the cost of alternating was not measured: large blocks alternate \
-             least often"
-                .to_owned(),
-        ),
-        (false, _) => (
-            method("compare/sync,block=1M,order=parallel"),
-            "neither file is in the page cache, and they are on two devices, which can be read at the same time"
-                .to_owned(),
-        ),
+        _ if !is_cold => (through_cache, Reason::PartlyCached { files: 2 }),
+        (true, Some(seeks)) => {
+            let times = Some(seeks.ratio());
+            (through_cache, Reason::NeitherCached { times })
+        }
+        (true, None) => (method("compare/sync,block=4M"), Reason::NeitherCached { times: None }),
+        (false, _) => (method("compare/sync,block=1M,order=parallel"), Reason::TwoDevices),
     };
-    (method, plain, why)
+    (method, plain, reason)
 }
 
 fn with_threads(text: &str, threads: usize) -> Method {

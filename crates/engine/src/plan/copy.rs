@@ -4,8 +4,8 @@ use seekless_method::{Durability, Operation};
 
 use super::cost::{Amounts, Of};
 use super::{
-    Candidate, DIRECT_FROM_ABSENT, Plan, SMALL_BYTES, Task, can_be_direct, choose, measured_plan, method, read, usual,
-    write,
+    Candidate, DIRECT_FROM_ABSENT, Plan, Reason, SMALL_BYTES, Task, can_be_direct, choose, measured_plan, method, read,
+    usual, write,
 };
 use crate::facts::Facts;
 
@@ -39,17 +39,18 @@ pub fn copy(request: &Task, facts: &Facts) -> Plan {
 
 /// The methods to choose from without a profile.
 pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
-    let usual = usual(Operation::Copy);
+    let operation = Operation::Copy;
+    let usual = usual(operation);
     let usual = usual.with(request.durability).unwrap_or(usual);
     let data = data_of(request, facts);
     let read_usual = super::usual(Operation::Read);
     let cached = Candidate {
         method: usual,
         amounts: read::through_cache(data.bytes, facts, 0, &read_usual).and(write::through_cache(&data, &usual)),
-        why: match request.durability {
-            _ if data.bytes < SMALL_BYTES => "there is little to copy",
-            Durability::None => "the copy need not reach the device",
-            _ => "bypassing the page cache would not be clearly faster",
+        reason: match request.durability {
+            _ if data.bytes < SMALL_BYTES => Reason::Little { operation },
+            Durability::None => Reason::NotDurable { operation },
+            _ => Reason::DirectNotFaster,
         },
     };
     let mut candidates = vec![cached];
@@ -62,7 +63,7 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
         candidates.push(Candidate {
             method: direct,
             amounts: read::past_cache(data.bytes, &direct, false).and(write::past_cache(&data, &direct)),
-            why: "the copy must reach the device and its source is not cached: the page cache would only cost time",
+            reason: Reason::DirectWrites { operation },
         });
     }
     let share = method("copy/reflink");
@@ -71,7 +72,7 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
         candidates.push(Candidate {
             method: share.with(request.durability).unwrap_or(share),
             amounts: Amounts::of([(Of::WriteCalls, 1.0), (Of::Flushes, flushes)]),
-            why: "the copy can share the blocks of its source",
+            reason: Reason::SharedBlocks,
         });
     }
     candidates

@@ -5,7 +5,7 @@ use super::BatchPlan;
 use crate::facts::{ProcessFacts, SeekFacts};
 
 /// How files of one size are read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DuplicatesPlan {
     /// How beginnings are read.
     pub batch: BatchPlan,

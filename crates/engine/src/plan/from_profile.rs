@@ -4,7 +4,6 @@
 //! whose regret is nearly the same, one that leaves the file in the page cache is used, then the one that needs least processor
 //! time, then the simplest. The time is the sum of set-up, of the part that is in the page cache, and of the part that is not.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use seekless_method::{
@@ -13,13 +12,14 @@ use seekless_method::{
 };
 use seekless_record::{Cache, Conditions, DEVIATION_BETWEEN_STORAGES, ERRORS_OF_BOUNDS, Target};
 
-use super::{BUFFERS_PART, FILES_OF_SCAN, Plan, Predicted, SPARE, SizeTimes, Task, resident, sizes, usual};
+use super::{
+    BUFFERS_PART, FILES_OF_SCAN, Plan, Predicted, Reason, SAME_REGRET, SPARE, Sittings, SizeTimes, Task, resident,
+    sizes, usual,
+};
 use crate::facts::{Costs, Facts, FileFacts, ProcessFacts};
 use crate::profile::{StorageProfile, time_since};
 
-/// A regret smaller than this decides nothing.
-const SAME_REGRET: f64 = 0.02;
-/// Nor does so little more processor time.
+/// So little more processor time decides nothing.
 const SAME_CPU: f64 = 1.1;
 /// In a list of sizes, a method stays the one to use up to this much more regret.
 const STAYS_REGRET: f64 = 0.03;
@@ -64,7 +64,7 @@ pub(super) fn plan(operation: Operation, task: &Task, facts: &Facts) -> Option<P
         otherwise: usual(operation).with(task.durability).ok()?,
         predicted: used.predicted(),
         is_certain: true,
-        why: asked.why(&found, used, part),
+        reason: asked.reason(&found, used, part),
         facts: facts.files[0].resident.map(resident).into_iter().collect(),
     })
 }
@@ -272,59 +272,44 @@ impl ProfileQuery<'_> {
         }
     }
 
-    /// What was asked, what it says, and which fact would change the choice.
-    fn why(&self, found: &[MeasuredMethod], used: &MeasuredMethod, part: f64) -> String {
-        let mut why = basis(self.profile, used.sittings, used.age);
-        let plain = simplest(found);
-        if let Some(plain) = plain.filter(|plain| plain.method != used.method) {
-            let ratio = used.seconds / plain.seconds;
-            let _ = if ratio < 1.0 - SAME_REGRET {
-                write!(why, ": it takes {ratio:.2}x as long as {}", plain.method)
-            } else {
-                write!(why, ": no method is clearly faster than this one")
-            };
-        }
-        let (part, state) = if part < 0.5 {
-            (1.0, "in the page cache")
-        } else {
-            (0.0, "not in the page cache")
-        };
+    /// The sittings asked, what they say, and which state of the page cache would change the choice.
+    fn reason(&self, found: &[MeasuredMethod], used: &MeasuredMethod, part: f64) -> Reason {
+        let plain = simplest(found).filter(|plain| plain.method != used.method);
+        let is_cached = part >= 0.5;
         let others = if self.operation == Operation::Write {
             Vec::new()
         } else {
-            self.measured(part)
+            self.measured(if is_cached { 0.0 } else { 1.0 })
         };
-        let other = best(&others).map(|best| others[best].method);
-        if let Some(other) = other.filter(|other| *other != used.method) {
-            let subject = if self.task.files > 1 { "files" } else { "file" };
-            let _ = write!(why, "; if the {subject} were {state}, {other} would be used");
+        let instead = best(&others).map(|best| others[best].method);
+        Reason::Measured {
+            sittings: sittings(self.profile, used.sittings, used.age),
+            plain: plain.map(|plain| (plain.method, used.seconds / plain.seconds)),
+            files: self.task.files,
+            is_cached,
+            instead: instead.filter(|method| *method != used.method),
         }
-        why
     }
 }
 
-/// What a plan by a profile rests on, in words: the number of sittings, and the age of the newest.
-fn basis(profile: &StorageProfile, sittings: u32, age: Option<Duration>) -> String {
-    let (counted, newest) = match sittings {
-        1 => ("1 sitting".to_owned(), ""),
-        count => (format!("{count} sittings"), "the newest "),
-    };
-    let place = profile.borrowed_from().map_or_else(
-        || " on this storage".to_owned(),
-        |name| format!(", borrowed from a profile of {name}, not measured here"),
-    );
-    format!("by {counted}{place}, {newest}{}", in_words(age))
+/// The sittings that a plan by a profile rests on.
+fn sittings(profile: &StorageProfile, count: u32, newest_age: Option<Duration>) -> Sittings {
+    Sittings {
+        count,
+        newest_age,
+        borrowed_from: profile.borrowed_from(),
+    }
 }
 
-/// The costs of a storage by its profile, and what they rest on, in words.
-pub(crate) fn costs(profile: &StorageProfile) -> Option<(Costs, String)> {
+/// The costs of a storage by its profile, and the sittings that they rest on.
+pub(crate) fn costs(profile: &StorageProfile) -> Option<(Costs, Sittings)> {
     let known = profile.head.costs.as_ref()?;
     let wider = if profile.is_borrowed() {
         (ERRORS_OF_BOUNDS * DEVIATION_BETWEEN_STORAGES).exp()
     } else {
         1.0
     };
-    let basis = basis(profile, known.sittings, time_since(known.newest_unix_seconds));
+    let basis = sittings(profile, known.sittings, time_since(known.newest_unix_seconds));
     Some((Costs::of_profile(&known.costs, wider), basis))
 }
 
@@ -380,20 +365,6 @@ impl MeasuredMethod {
 /// normal distribution", 2009; it is off by less than 0.0002.
 fn normal(x: f64) -> f64 {
     1.0 / (1.0 + (-(0.07056 * x.powi(3) + 1.5976 * x)).exp())
-}
-
-/// An age in words.
-fn in_words(age: Option<Duration>) -> String {
-    let Some(age) = age else {
-        return "dated in the future".to_owned();
-    };
-    let minutes = age.as_secs() / 60;
-    match minutes {
-        0 => "less than a minute old".to_owned(),
-        1..120 => format!("{minutes} min old"),
-        120..2880 => format!("{} hours old", minutes / 60),
-        _ => format!("{} days old", minutes / 1440),
-    }
 }
 
 #[cfg(test)]

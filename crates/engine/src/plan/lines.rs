@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless_method::{Differ, Method, Setting};
 
-use super::{Plan, Predicted};
+use super::{Plan, Predicted, Reason};
 
 /// Both files pass through the page cache.
 const FILES: u64 = 2;
@@ -23,7 +23,7 @@ impl Plan {
         }
         let counting = |method: Method| method.with(Setting::threads(None))?.with(Differ::Linewise);
         if let (Ok(method), Ok(otherwise)) = (counting(self.method), counting(self.otherwise)) {
-            self.why += "; lines are counted meanwhile, because memory cannot hold both files for a second pass";
+            self.reason = Reason::CountingLines(Box::new(self.reason));
             (self.method, self.otherwise) = (method, otherwise);
             let counting = Duration::from_nanos(data_bytes.saturating_mul(6) / 10);
             let Predicted { low, value, high } = &mut self.predicted;
@@ -46,7 +46,7 @@ mod tests {
             otherwise: Method::known("compare/sync,block=128K"),
             predicted: Predicted::default(),
             is_certain: true,
-            why: "it was cold".to_owned(),
+            reason: Reason::TwoDevices,
             facts: Vec::new(),
         };
         let parallel = "compare/sync,block=1M,order=parallel";
@@ -66,7 +66,7 @@ mod tests {
                 let planned = plan(method).counting_lines(data_bytes, memory_bytes);
                 let expected: Method = if is_on_the_way { counting } else { method }.parse().unwrap();
                 assert_eq!(planned.method, expected);
-                assert_eq!(planned.why != "it was cold", is_on_the_way);
+                assert_eq!(planned.reason != Reason::TwoDevices, is_on_the_way);
             }
         }
     }

@@ -20,6 +20,7 @@ mod gaps;
 mod lines;
 pub(crate) mod outcome;
 mod read;
+mod reason;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -43,6 +44,7 @@ pub(crate) use gaps::BlockCount;
 pub use gaps::{Gaps, UpdateWork};
 pub use read::read;
 pub(crate) use read::read_into_memory;
+pub use reason::{GapLimit, Reason, Sittings};
 #[cfg(test)]
 pub(crate) use update::by_costs;
 pub use update::{PlanLimits, UpdateFacts, extremes, update};
@@ -79,21 +81,21 @@ pub struct Plan {
     pub predicted: Predicted,
     /// Whether the method is the same for all facts within their bounds, so that nothing need be measured.
     pub is_certain: bool,
-    /// The reason, as text.
-    pub why: String,
+    /// The reason for the method.
+    pub reason: Reason,
     /// The facts that decide and predict.
     pub facts: Vec<NamedFact>,
 }
 
 impl Plan {
     /// Of so little that examining the file would take longer.
-    pub(crate) fn without_facts(method: Method, why: &str) -> Self {
+    pub(crate) fn without_facts(method: Method, reason: Reason) -> Self {
         Self {
             method,
             otherwise: method,
             predicted: Predicted::default(),
             is_certain: true,
-            why: why.to_owned(),
+            reason,
             facts: Vec::new(),
         }
     }
@@ -140,11 +142,13 @@ pub enum Unit {
 struct Candidate {
     method: Method,
     amounts: Amounts,
-    why: &'static str,
+    reason: Reason,
 }
 
 /// A method is used instead of a safer one only if it is faster by this factor, which allows for what the model omits.
 const CLEARLY: f64 = 1.25;
+/// A regret smaller than this decides nothing.
+const SAME_REGRET: f64 = 0.02;
 
 /// Chooses among candidates, the safest first: a later one is used only if it takes clearly less time than those before
 /// it. The first one is the fallback.
@@ -159,18 +163,18 @@ fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
         .iter()
         .copied()
         .min_by(|one, other| time(one).total_cmp(&time(other)));
-    let (Candidate { method, amounts, why }, best) = best.unwrap_or(first);
+    let (chosen, best) = best.unwrap_or(first);
     let is_certain = weighted
         .iter()
         .all(|(_, other)| best.is_never_slower(other, &facts.costs));
     let all = candidates.iter().map(|candidate| candidate.amounts);
     let used = all.fold(Amounts::default(), Amounts::and).facts(&facts.costs);
     Plan {
-        method: *method,
+        method: chosen.method,
         otherwise: candidates[0].method,
-        predicted: amounts.predicted(&facts.costs),
+        predicted: chosen.amounts.predicted(&facts.costs),
         is_certain,
-        why: (*why).to_owned(),
+        reason: chosen.reason.clone(),
         facts: residency(facts).into_iter().chain(used).collect(),
     }
 }

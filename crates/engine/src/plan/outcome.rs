@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use seekless_method::{Choice, Durability, Method, Operation};
 
-use super::Plan;
+use super::{Plan, Reason};
 use crate::error::{Error, Result};
 
 /// What was done, by which method, and why by this method.
@@ -15,8 +15,8 @@ pub struct Outcome<T> {
     pub what: T,
     /// The method that did it.
     pub method: Method,
-    /// Why this method.
-    pub why: String,
+    /// The reason for the method.
+    pub reason: Reason,
 }
 
 impl<T> Deref for Outcome<T> {
@@ -37,8 +37,8 @@ impl<T> Outcome<T> {
     ) -> Result<Self> {
         let durability = match asked {
             Choice::Method(method) => {
-                let why = "it was asked for".to_owned();
-                return by(&method).map(|what| Self { what, method, why });
+                let reason = Reason::Asked;
+                return by(&method).map(|what| Self { what, method, reason });
             }
             Choice::Plan(plan) if plan.operation != operation => {
                 return Err(Error::WrongOperation {
@@ -49,15 +49,21 @@ impl<T> Outcome<T> {
             Choice::Plan(plan) => plan.durability,
         };
         let Plan {
-            method, otherwise, why, ..
+            method,
+            otherwise,
+            reason,
+            ..
         } = plan(durability)?;
         match by(&method) {
             Err(error) if error.is_unavailable() && method != otherwise => by(&otherwise).map(|what| Self {
                 what,
                 method: otherwise,
-                why: format!("{method} is unavailable: {error}"),
+                reason: Reason::Unavailable {
+                    planned: method,
+                    error: error.to_string(),
+                },
             }),
-            done => done.map(|what| Self { what, method, why }),
+            done => done.map(|what| Self { what, method, reason }),
         }
     }
 }

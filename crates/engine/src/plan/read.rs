@@ -3,7 +3,7 @@
 use seekless_method::{Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Task, can_be_direct, choose, measured_plan, method, usual};
+use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Reason, Task, can_be_direct, choose, measured_plan, method, usual};
 use crate::facts::Facts;
 
 /// From this size on, measuring direct reads, which reads up to 8 MiB, costs little compared with what it can save.
@@ -34,7 +34,7 @@ pub fn read_into_memory(request: &Task, facts: &Facts) -> Plan {
     Plan {
         method: method(&format!("read/threads={threads},block=1M")),
         otherwise: usual(Operation::Read),
-        why: "the file is in the page cache, and several threads fill memory faster than one".into(),
+        reason: Reason::FilledByThreads { threads },
         ..plan
     }
 }
@@ -46,28 +46,32 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     let cached = Candidate {
         method: usual,
         amounts: through_cache(request.bytes, facts, 0, &usual),
-        why: if request.bytes < super::SMALL_BYTES {
-            "there is little to read"
+        reason: if request.bytes < super::SMALL_BYTES {
+            Reason::Little {
+                operation: Operation::Read,
+            }
         } else if !is_cold {
-            "at least part of the file is in the page cache"
+            Reason::PartlyCached { files: 1 }
         } else {
-            "bypassing the page cache would not be clearly faster"
+            Reason::DirectNotFaster
         },
     };
     let mut candidates = vec![cached];
-    let mut direct = |text: &str, depth: u64, why| {
+    let mut direct = |text: &str, depth: u64| {
         let method = method(text);
         let block_bytes = method.options().block_bytes().unwrap_or(0);
         if request.bytes >= DIRECT_FROM_BYTES && is_cold && can_be_direct(facts, 0, depth * block_bytes) {
             let amounts = past_cache(request.bytes, &method, depth > 1);
-            candidates.push(Candidate { method, amounts, why });
+            let reason = Reason::DirectReads { in_flight: depth };
+            candidates.push(Candidate {
+                method,
+                amounts,
+                reason,
+            });
         }
     };
-    let why =
-        "hardly any of the file is in the page cache, and direct reads wait less for the device than read-ahead does";
-    direct("read/sync,direct,block=4M", 1, why);
-    let why = "hardly any of the file is in the page cache, and the device is faster with several requests in flight";
-    direct("read/io_uring,depth=8,direct,block=512K", 8, why);
+    direct("read/sync,direct,block=4M", 1);
+    direct("read/io_uring,depth=8,direct,block=512K", 8);
     candidates
 }
 

@@ -30,6 +30,7 @@ const fn about(value: f64) -> Fact {
 /// microseconds.
 const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> Facts<'static> {
     Facts {
+        planner: None,
         costs: Costs {
             write_call_ns: about(700.0),
             write_byte_ns: about(0.1),
@@ -189,7 +190,7 @@ fn plan_follows_from_the_storage() {
     for (name, facts, methods) in table {
         for (operation, method) in OPERATIONS.into_iter().zip(methods) {
             let plan = plan_of(operation, GIB, &facts);
-            assert_eq!(plan.method.to_string(), method, "{name}: {operation}: {}", plan.why);
+            assert_eq!(plan.method.to_string(), method, "{name}: {operation}: {}", plan.reason);
         }
     }
 }

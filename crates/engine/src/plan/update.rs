@@ -6,7 +6,7 @@
 use seekless_method::{CachePolicy, Durability, Hint, Method, Operation, Options, Platform, Setting, UpdateOrder};
 
 use super::cost::{Amounts, Of};
-use super::{Gaps, Plan, Predicted, Safety, UpdateWork, resident, usual};
+use super::{GapLimit, Gaps, Plan, Predicted, Reason, Safety, UpdateWork, resident, usual};
 use crate::facts::Costs;
 
 /// The costs of writing on a storage, and properties of the file.
@@ -152,14 +152,11 @@ pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
         ..*facts
     };
     let choice = Choice::of(gaps, &at_any_costs, limits);
-    let why = match choice.order {
-        UpdateOrder::Coalesce(0) => choice
-            .restriction(facts, limits)
-            .unwrap_or("no gap is short enough to be worth writing, whatever a write costs"),
-        UpdateOrder::Rewrite => "rewriting the whole file at once is fastest, whatever a write costs",
-        _ => "combining updates up to the method's gap apart pays off, whatever a write costs",
+    let reason = Reason::AtAnyCost {
+        order: choice.order,
+        limit: choice.limit(facts, limits),
     };
-    choice.plan(gaps, facts, limits, why.to_owned(), true)
+    choice.plan(gaps, facts, limits, reason, true)
 }
 
 /// The extremes, with their predicted times: only the updates are written, and the whole file.
@@ -175,7 +172,8 @@ pub fn extremes(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Vec<(M
             work: gaps.work(order, facts.file_bytes, block_bytes),
             bound: None,
         };
-        let plan = choice.plan(gaps, facts, limits, String::new(), false);
+        let reason = Reason::AtAnyCost { order, limit: None };
+        let plan = choice.plan(gaps, facts, limits, reason, false);
         (plan.method, plan.predicted)
     };
     extremes.map(plan).collect()
@@ -207,7 +205,7 @@ fn is_wearing(gaps: &Gaps, work: &UpdateWork) -> bool {
 /// The fastest method by these costs.
 pub(crate) fn by_costs(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
     let choice = Choice::of(gaps, facts, limits);
-    choice.plan(gaps, facts, limits, choice.why(gaps, facts, limits), false)
+    choice.plan(gaps, facts, limits, choice.reason(gaps, facts, limits), false)
 }
 
 /// The smallest and the largest gap to try, as powers of two.
@@ -245,16 +243,7 @@ struct Choice {
     /// Its work, estimated from the gaps.
     work: UpdateWork,
     /// What excluded a faster choice.
-    bound: Option<Bound>,
-}
-
-/// What excludes a faster choice.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Bound {
-    /// The limit on write amplification.
-    Amplification,
-    /// The wear of the device.
-    Wear,
+    bound: Option<GapLimit>,
 }
 
 impl Choice {
@@ -279,7 +268,7 @@ impl Choice {
                     order,
                     block_bytes,
                     work,
-                    bound: is_bounded.then_some(Bound::Amplification),
+                    bound: is_bounded.then_some(GapLimit::Amplification),
                 };
                 choices.push((choice, decides, whole));
             }
@@ -290,7 +279,7 @@ impl Choice {
         let sparing_ns = sparing.map(|(.., whole)| *whole).fold(f64::MAX, f64::min);
         for (choice, _, whole) in &mut choices {
             if choice.bound.is_none() && is_wearing(gaps, &choice.work) && *whole > WEARING_TIME * sparing_ns {
-                choice.bound = Some(Bound::Wear);
+                choice.bound = Some(GapLimit::Wear);
             }
         }
         let fastest = |is_bounded: bool| {
@@ -309,7 +298,7 @@ impl Choice {
     }
 
     fn weighs_wear(&self, gaps: &Gaps) -> bool {
-        self.bound == Some(Bound::Wear) || is_wearing(gaps, &self.work)
+        self.bound == Some(GapLimit::Wear) || is_wearing(gaps, &self.work)
     }
 
     /// Whether to bypass the page cache: if it holds hardly any of the file, and no update touches the end of the file,
@@ -329,7 +318,7 @@ impl Choice {
             && end.next_multiple_of(alignment) <= facts.file_bytes
     }
 
-    fn plan(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits, why: String, is_certain: bool) -> Plan {
+    fn plan(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits, reason: Reason, is_certain: bool) -> Plan {
         let otherwise = self.through_cache(facts, limits);
         let block = Setting::block_bytes(DIRECT_BLOCK_BYTES);
         let direct = Options::default().with(CachePolicy::Direct).with(block);
@@ -346,7 +335,7 @@ impl Choice {
             otherwise,
             predicted: amounts.predicted(&facts.costs),
             is_certain,
-            why,
+            reason,
             facts: std::iter::once(resident).chain(amounts.facts(&facts.costs)).collect(),
         }
     }
@@ -366,43 +355,28 @@ impl Choice {
         Method::new(plain.mechanism(), options).unwrap_or(plain)
     }
 
-    /// The reason why gaps may not be written.
-    fn restriction(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Option<&'static str> {
-        if limits.is_exact {
-            Some("only the bytes of the updates may be written")
+    /// The limit on writing gaps, or on writing more of them.
+    fn limit(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Option<GapLimit> {
+        if self.order.fills_gaps() {
+            self.bound
+        } else if limits.is_exact {
+            Some(GapLimit::Exact)
         } else if facts.has_holes {
-            Some("only blocks that updates touch may be written, because the file has holes")
+            Some(GapLimit::Holes)
         } else {
-            self.bound.map(|bound| match bound {
-                Bound::Amplification => "the limit on write amplification leaves no room for gaps",
-                Bound::Wear => "writing gaps would wear the device more than the time saved is worth",
-            })
+            self.bound
         }
     }
 
-    fn why(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> String {
-        let (each, worth) = worth(&facts.costs, limits.durability, facts.absent_part);
-        let measured = format!(
-            "a write costs {:.1} µs here, as much as rewriting {worth:.0} bytes of a gap",
-            each / 1e3
-        );
-        let rest = match self.order {
-            UpdateOrder::Rewrite => "so the whole file is written at once".to_owned(),
-            UpdateOrder::Coalesce(1..) => "so updates up to the method's gap apart share a write".to_owned(),
-            _ => match self.restriction(facts, limits) {
-                Some(restriction) => format!("but {restriction}"),
-                None if gaps.has_up_to(worth) => {
-                    "but reading the gaps would take longer than fewer writes save".to_owned()
-                }
-                None => "so no gap is written".to_owned(),
-            },
-        };
-        let bounded = match self.bound.filter(|_| self.order.fills_gaps()) {
-            Some(Bound::Amplification) => "; without the limit on write amplification, more gaps would be written",
-            Some(Bound::Wear) => "; writing more gaps would wear the device more than the time saved is worth",
-            None => "",
-        };
-        format!("{measured}, {rest}{bounded}")
+    fn reason(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Reason {
+        let (write_ns, gap_bytes) = worth(&facts.costs, limits.durability, facts.absent_part);
+        Reason::AtWriteCost {
+            write_ns,
+            gap_bytes,
+            has_gaps: gaps.has_up_to(gap_bytes),
+            order: self.order,
+            limit: self.limit(facts, limits),
+        }
     }
 }
 
@@ -508,7 +482,7 @@ mod tests {
         assert_eq!(order(500e3), UpdateOrder::Coalesce(0));
         assert_eq!(order(1.2e6), UpdateOrder::Coalesce(0));
         assert_eq!(order(5e6), UpdateOrder::Rewrite);
-        let why = plan(1.2e6).why;
+        let why = plan(1.2e6).reason.to_string();
         let is_told = why.ends_with("but writing gaps would wear the device more than the time saved is worth");
         assert!(is_told, "{why}");
     }

@@ -3,7 +3,7 @@
 use seekless_method::{Durability, Method, Operation, Preallocate};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, Plan, SMALL_BYTES, SPARE, Task, can_be_direct, choose, measured_plan, method, usual};
+use super::{Candidate, Plan, Reason, SMALL_BYTES, SPARE, Task, can_be_direct, choose, measured_plan, method, usual};
 use crate::facts::Facts;
 
 /// The plan for writing a file. Without durability, nothing waits for the device, so the page cache is used.
@@ -14,14 +14,15 @@ pub fn write(request: &Task, facts: &Facts) -> Plan {
 
 /// The methods to choose from without a profile.
 pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
-    let usual = wanted(usual(Operation::Write), request, facts);
+    let operation = Operation::Write;
+    let usual = wanted(usual(operation), request, facts);
     let cached = Candidate {
         method: usual,
         amounts: through_cache(request, &usual),
-        why: match request.durability {
-            _ if request.bytes < SMALL_BYTES => "there is little to write",
-            Durability::None => "the data need not reach the device",
-            _ => "bypassing the page cache would not be clearly faster",
+        reason: match request.durability {
+            _ if request.bytes < SMALL_BYTES => Reason::Little { operation },
+            Durability::None => Reason::NotDurable { operation },
+            _ => Reason::DirectNotFaster,
         },
     };
     let mut candidates = vec![cached];
@@ -31,7 +32,7 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
         candidates.push(Candidate {
             method: direct,
             amounts: past_cache(request, &direct),
-            why: "the data must reach the device, so copying it to the page cache would only cost time",
+            reason: Reason::DirectWrites { operation },
         });
     }
     candidates

@@ -18,10 +18,11 @@ use crate::error::Result;
 use crate::facts::Facts;
 use crate::file_range::{AsFileRange, FileRange};
 use crate::files::Stretch;
-use crate::plan::{self, Plan, Task};
+use crate::plan::{self, Plan, Reason, Task};
+use crate::planner::Planner;
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{OpenFile, Progress, Transfer, Visits};
-use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
+use seekless_method::{AccessPattern, CachePolicy, Durability, MechanismId, Method, Operation, ReadMechanism};
 
 /// The bodies of the mechanisms.
 fn body(mechanism: ReadMechanism) -> Prepare<ReadSource> {
@@ -53,24 +54,38 @@ impl Reader {
     /// # Errors
     /// [`Error::NotRegular`](crate::Error::NotRegular), and the system's errors of opening and examining.
     pub fn plan(from: impl AsFileRange, is_predicted: bool) -> Result<Plan> {
-        Self::plan_by(plan::read, &from.as_file_range(), is_predicted)
+        Self::plan_with(&from.as_file_range(), is_predicted, Planner::default())
+    }
+
+    /// The same by a planner.
+    ///
+    /// # Errors
+    /// As [`Reader::plan`].
+    pub fn plan_with(part: &FileRange<'_>, is_predicted: bool, planner: Planner<'_>) -> Result<Plan> {
+        Self::plan_by(plan::read, part, is_predicted, planner)
     }
 
     /// Plans reading a file into the caller's memory.
-    pub(crate) fn plan_into_memory(part: &FileRange<'_>) -> Result<Plan> {
+    pub(crate) fn plan_into_memory(part: &FileRange<'_>, planner: Planner<'_>) -> Result<Plan> {
         if part.bytes_max() < plan::SMALL_BYTES {
+            let operation = Operation::Read;
             return Ok(Plan::without_facts(
-                plan::usual(Operation::Read),
-                "there is little to read",
+                plan::usual(operation),
+                Reason::Little { operation },
             ));
         }
-        Self::plan_by(plan::read_into_memory, part, false)
+        Self::plan_by(plan::read_into_memory, part, false, planner)
     }
 
-    fn plan_by(by: fn(&Task, &Facts) -> Plan, part: &FileRange<'_>, is_predicted: bool) -> Result<Plan> {
+    fn plan_by(
+        by: fn(&Task, &Facts) -> Plan,
+        part: &FileRange<'_>,
+        is_predicted: bool,
+        planner: Planner<'_>,
+    ) -> Result<Plan> {
         let (file, metadata) = part.open()?;
         let path = part.path_to_measure();
-        let mut facts = Facts::of_part(part, &file, &metadata);
+        let mut facts = Facts::of_part(part, &file, &metadata).with(planner);
         let range = part.within(metadata.len());
         let request = Task {
             files: 1,
@@ -170,7 +185,7 @@ impl Reader {
 
 /// Whether blocks are read to where the consumer has places for them. Past the page cache, only buffers are aligned.
 fn has_places(source: &OpenFile<'_>, consumer: &dyn Consumer) -> bool {
-    source.alignment == 1 && consumer.has_places()
+    source.alignment == 1 && source.method.options().cache() != CachePolicy::DontCache && consumer.has_places()
 }
 
 /// Reads a block to where it belongs; returns whether the consumer has a place for it.
@@ -179,7 +194,7 @@ fn place(source: &OpenFile<'_>, consumer: &dyn Consumer, offset: u64, length: us
         return Ok(false);
     };
     let started = source.request_start();
-    source.read_block(place, offset, length)?;
+    source.read_place(place, offset)?;
     source.request_done(offset, started);
     Ok(true)
 }

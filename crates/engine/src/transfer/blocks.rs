@@ -8,6 +8,7 @@ use std::time::Instant;
 use seekless_sys::{self as sys, Support};
 
 use super::{Blocks, Destination, OpenFile, Visits};
+use crate::caller_memory::CallerMemory;
 use crate::error::Result;
 use seekless_method::{CachePolicy, Durability};
 
@@ -75,12 +76,36 @@ impl<'a> OpenFile<'a> {
     }
 
     /// The same, if `done` bytes of the block are already in the buffer.
-    pub fn read_rest(&self, buffer: &mut [u8], offset: u64, mut done: usize, length: usize) -> Result<()> {
+    pub fn read_rest(&self, buffer: &mut [u8], offset: u64, done: usize, length: usize) -> Result<()> {
         let asked = self.request_bytes(length);
+        self.read_parts(offset, done, length, |done, at| {
+            self.read_once(&mut buffer[done..asked], at)
+        })
+    }
+
+    /// The same, to where the bytes belong: through the page cache, and by one call or more.
+    pub fn read_place(&self, place: CallerMemory<'_>, offset: u64) -> Result<()> {
+        match place {
+            CallerMemory::Initialised(memory) => self.read_block(memory, offset, memory.len()),
+            CallerMemory::Uninitialised(memory) => self.read_parts(offset, 0, memory.len(), |done, at| {
+                self.count_call();
+                let (read, _) = rustix::io::pread(&self.file, &mut memory[done..], at)?;
+                Ok(Support::Available(read.len()))
+            }),
+        }
+    }
+
+    fn read_parts(
+        &self,
+        offset: u64,
+        mut done: usize,
+        length: usize,
+        mut read_once: impl FnMut(usize, u64) -> io::Result<Support<usize>>,
+    ) -> Result<()> {
         while done < length {
             let at = offset + done as u64;
             self.check_can_continue(at)?;
-            let read = match self.read_once(&mut buffer[done..asked], at) {
+            let read = match read_once(done, at) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => self.support(("read", at), other)?,
             };

@@ -14,7 +14,7 @@ const END_MAX: u64 = i64::MAX as u64;
 const ARENA_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// A batch of updates: bytes and their offsets. If two overlap, the later one wins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Batch {
     /// In the given order, which is the order of their bytes in the arena.
     pieces: Vec<UpdatePiece>,

@@ -60,6 +60,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::files::{NameInDirectory, Unwatched};
 use crate::plan::outcome::Outcome;
+use crate::planner::Planner;
 use crate::setup::Prepare;
 use in_place::in_place;
 use planned::planned;
@@ -94,7 +95,7 @@ pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Res
 /// # Errors
 /// As [`commit`], and those of the watch.
 pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    commit_done(path, updates, commit, watch).map(|done| done.what)
+    commit_done(path, updates, commit, watch, Planner::default()).map(|done| done.what)
 }
 
 /// The same, with the method, and why it was chosen.
@@ -103,6 +104,7 @@ pub(crate) fn commit_done(
     updates: &Updates,
     commit: &Commit,
     watch: &dyn Watch,
+    planner: Planner<'_>,
 ) -> Result<Outcome<Updated>> {
     let place = &NameInDirectory::of(path)?;
     let done = |is_exact| {
@@ -111,7 +113,7 @@ pub(crate) fn commit_done(
                 is_exact,
                 ..PlanLimits::new(durability, commit.safety)
             };
-            planned(&place.path, updates, &limits)
+            planned(&place.path, updates, &limits, planner)
         };
         let by = |method: &Method| commit_by(place, updates, method, commit, watch);
         Outcome::by_choice(commit.method, Operation::Update, plan, by)

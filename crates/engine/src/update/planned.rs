@@ -15,9 +15,12 @@ use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, Reads, costs_in, has_holes, measure_scattered, shares_blocks};
 use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
-use crate::plan::{self, Amounts, BlockCount, Gaps, Plan, PlanLimits, Predicted, Safety, UpdateFacts, UpdateWork};
+use crate::plan::{
+    self, Amounts, BlockCount, Gaps, Plan, PlanLimits, Predicted, Reason, Safety, Sittings, UpdateFacts, UpdateWork,
+};
+use crate::planner::Planner;
 #[cfg(feature = "profile")]
-use crate::profile::{self, StorageProfile};
+use crate::profile::StorageProfile;
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
 use seekless_method::{CachePolicy, Durability, Method, Operation, UpdateOrder};
 
@@ -50,8 +53,8 @@ pub struct UpdateEstimate {
     deciding: Option<Costs>,
     /// Why the costs could not be measured.
     pub doubt: Option<String>,
-    /// The sittings that the costs are from, in words, if they are those of a profile.
-    pub basis: Option<String>,
+    /// The sittings that the costs are from, if they are those of a profile.
+    pub basis: Option<Sittings>,
 }
 
 impl UpdateEstimate {
@@ -62,7 +65,23 @@ impl UpdateEstimate {
     /// # Errors
     /// As for [`Self::assuming`].
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
-        Self::asking(path, updates, limits, is_predicted, |estimate| estimate.ask(path))
+        Self::with(path, updates, limits, is_predicted, Planner::default())
+    }
+
+    /// The same by a planner.
+    ///
+    /// # Errors
+    /// As [`Self::at`].
+    pub fn with(
+        path: &Path,
+        updates: &Updates,
+        limits: &PlanLimits,
+        is_predicted: bool,
+        planner: Planner<'_>,
+    ) -> Result<Self> {
+        Self::asking(path, updates, limits, is_predicted, |estimate| {
+            estimate.ask(path, planner)
+        })
     }
 
     /// The same; `ask` takes the costs of a profile.
@@ -109,7 +128,7 @@ impl UpdateEstimate {
     /// As for [`Self::assuming`].
     pub fn measured(path: &Path, limits: &PlanLimits) -> Result<Self> {
         let mut estimate = Self::assuming(path, limits)?;
-        if !estimate.ask(path) {
+        if !estimate.ask(path, Planner::default()) {
             estimate.measure_scattered(path, Reads::Long, limits);
             estimate.measure(path, true);
         }
@@ -148,10 +167,10 @@ impl UpdateEstimate {
 
     /// Takes the costs of the storage's profile. Returns whether it has them.
     #[cfg(feature = "profile")]
-    fn ask(&mut self, path: &Path) -> bool {
+    fn ask(&mut self, path: &Path, planner: Planner<'_>) -> bool {
         let profile = fs::metadata(path)
             .ok()
-            .and_then(|found| profile::of_device(path, found.dev()));
+            .and_then(|found| planner.profiles.of_device(path, found.dev()));
         profile.is_some_and(|profile| self.is_known(profile))
     }
 
@@ -172,7 +191,7 @@ impl UpdateEstimate {
         clippy::needless_pass_by_ref_mut,
         reason = "with profiles, it takes their costs"
     )]
-    fn ask(&mut self, _path: &Path) -> bool {
+    fn ask(&mut self, _path: &Path, _planner: Planner<'_>) -> bool {
         false
     }
 
@@ -185,7 +204,10 @@ impl UpdateEstimate {
     /// A plan, with what its costs rest on.
     fn explained(&self, mut plan: Plan) -> Plan {
         if let Some(basis) = &self.basis {
-            plan.why = format!("{basis}: {}", plan.why);
+            plan.reason = Reason::AtProfileCosts {
+                sittings: basis.clone(),
+                reason: Box::new(plan.reason),
+            };
         }
         plan
     }
@@ -237,7 +259,7 @@ impl UpdateEstimate {
             otherwise: method,
             predicted: cost.predicted,
             is_certain: true,
-            why: "as requested".to_owned(),
+            reason: Reason::Named,
             facts: amounts.facts(&self.facts.costs).collect(),
         };
         UpdatePlan { plan, cost }
@@ -262,7 +284,7 @@ fn followed(
     plan.facts.truncate(1);
     plan.facts.extend(amounts.facts(&facts.costs));
     if plan.method.options().cache() == CachePolicy::Direct {
-        plan.why += "; the page cache is bypassed, because it holds hardly any of the file";
+        plan.reason = Reason::PastCache(Box::new(plan.reason));
     }
     plan.predicted = planned.predicted;
     UpdatePlan { plan, cost: planned }
@@ -305,8 +327,8 @@ fn data_bytes(file: &File) -> io::Result<u64> {
 }
 
 /// The plan for a file, which is examined first.
-pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Plan> {
-    let estimate = UpdateEstimate::at(path, updates, limits, false)?;
+pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits, planner: Planner<'_>) -> Result<Plan> {
+    let estimate = UpdateEstimate::with(path, updates, limits, false, planner)?;
     if let Some(doubt) = &estimate.doubt {
         log::debug!(path = %path.display(), doubt, "write costs are assumed");
     }

@@ -15,6 +15,7 @@ use crate::facts::Facts;
 use crate::file_range::{AsFileRange, FileRange};
 use crate::files::directory_of;
 use crate::plan::{self, Plan, Task};
+use crate::planner::Planner;
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, OpenFile, Progress, Transfer, Visits};
 use seekless_method::{Durability, MechanismId, Method, Operation, WriteMechanism};
@@ -63,8 +64,21 @@ impl Writer {
     /// # Errors
     /// The system's, if the directory cannot be examined.
     pub fn plan(to: impl AsFileRange, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
-        let part = to.as_file_range();
-        let mut facts = Facts::of_target(&part)?;
+        Self::plan_with(&to.as_file_range(), bytes, durability, is_predicted, Planner::default())
+    }
+
+    /// The same by a planner.
+    ///
+    /// # Errors
+    /// As [`Writer::plan`].
+    pub fn plan_with(
+        part: &FileRange<'_>,
+        bytes: u64,
+        durability: Durability,
+        is_predicted: bool,
+        planner: Planner<'_>,
+    ) -> Result<Plan> {
+        let mut facts = Facts::of_target(part)?.with(planner);
         let place = part.path_to_measure();
         facts.ask(
             if part.is_open() { &place } else { directory_of(&place) },
@@ -80,7 +94,7 @@ impl Writer {
         if plan.is_certain && !is_predicted {
             return Ok(plan);
         }
-        facts.measure_writing(&part);
+        facts.measure_writing(part);
         Ok(plan::write(&request, &facts))
     }
 

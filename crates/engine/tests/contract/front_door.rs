@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use seekless_engine::update::{Batch, Safety};
-use seekless_engine::{Choice, Destination, Error, FileRange, IoOptions, Method, Operation, Request, Verdict};
+use seekless_engine::{
+    Choice, Comparer, Copier, Destination, Error, FileRange, IoOptions, Method, Operation, Reader, Verdict, Writer,
+};
 
 use super::consumers::in_order;
 use super::watches::names;
@@ -42,22 +44,22 @@ fn planned_calls_do_what_std_does_and_say_how() {
             let [source, copy, written] = ["source", "copy", "written"].map(|name| directory.path().join(name));
             fs::write(&source, &bytes).unwrap();
             let mut seen = Vec::new();
-            let read = seekless_engine::read(&source, in_order(&mut seen)).unwrap();
+            let read = IoOptions::new().read(&source, in_order(&mut seen)).unwrap();
             assert!(seen == bytes && read.bytes == size as u64);
             assert_eq!(read.method.operation(), Operation::Read);
             let mut memory = vec![0; size];
-            let filled = seekless_engine::read_into(&source, &mut memory).unwrap();
+            let filled = IoOptions::new().read_into(&source, &mut memory[..]).unwrap();
             assert!(memory == bytes && filled.bytes == size as u64);
-            let copied = seekless_engine::copy(&source, &copy).unwrap();
+            let copied = IoOptions::new().copy(&source, &copy).unwrap();
             assert!(fs::read(&copy).unwrap() == bytes);
             assert_eq!(copied.method.operation(), Operation::Copy);
-            let wrote = seekless_engine::write(&written, &bytes).unwrap();
+            let wrote = IoOptions::new().write(&written, &bytes).unwrap();
             assert!(fs::read(&written).unwrap() == bytes);
             assert_eq!(wrote.method.operation(), Operation::Write);
-            let compared = seekless_engine::compare(&copy, &written).unwrap();
+            let compared = IoOptions::new().compare(&copy, &written).unwrap();
             assert_eq!(compared.verdict, Verdict::Equal);
-            for why in [&read.why, &copied.why, &wrote.why, &compared.why] {
-                assert!(!why.is_empty());
+            for reason in [&read.reason, &copied.reason, &wrote.reason, &compared.reason] {
+                assert!(!reason.to_string().is_empty());
             }
             for path in [source, copy, written] {
                 fs::remove_file(path).unwrap();
@@ -77,14 +79,14 @@ fn read_of_a_file_without_a_size_is_an_error_and_not_empty() {
     let ignored = |_: u64, _: &[u8]| ControlFlow::Continue(());
     let methods = ["read/sync", "copy/sync", "compare/sync"].map(asked);
     for refused in [
-        seekless_engine::read(shown, ignored).map(drop),
-        seekless_engine::read(FileRange::of_file(&open), ignored).map(drop),
-        seekless_engine::read_into(shown, &mut []).map(drop),
-        seekless_engine::read_into(shown, &mut [0; 99]).map(drop),
-        seekless_engine::copy(shown, &target).map(drop),
-        seekless_engine::compare(shown, &empty).map(drop),
-        seekless_engine::compare(&empty, FileRange::of_file(&open)).map(drop),
-        seekless_engine::plan(&Request::read(shown)).map(drop),
+        IoOptions::new().read(shown, ignored).map(drop),
+        IoOptions::new().read(FileRange::of_file(&open), ignored).map(drop),
+        IoOptions::new().read_into(shown, &mut [0_u8; 0][..]).map(drop),
+        IoOptions::new().read_into(shown, &mut [0_u8; 99][..]).map(drop),
+        IoOptions::new().copy(shown, &target).map(drop),
+        IoOptions::new().compare(shown, &empty).map(drop),
+        IoOptions::new().compare(&empty, FileRange::of_file(&open)).map(drop),
+        Reader::plan(shown, true).map(drop),
         IoOptions::method(methods[0]).read(shown, ignored).map(drop),
         IoOptions::method(methods[1]).copy(shown, &target).map(drop),
         IoOptions::method(methods[2]).compare(&empty, shown).map(drop),
@@ -94,7 +96,7 @@ fn read_of_a_file_without_a_size_is_an_error_and_not_empty() {
         assert!(is_named, "{error}");
     }
     assert!(!target.exists());
-    seekless_engine::read(&empty, ignored).unwrap();
+    IoOptions::new().read(&empty, ignored).unwrap();
 }
 
 #[test]
@@ -102,8 +104,8 @@ fn write_new_refuses_an_existing_target() {
     for directory in directories() {
         let source = file_of(&directory, "source", b"new");
         let target = file_of(&directory, "target", b"older");
-        assert!(seekless_engine::copy(&source, &target).is_err());
-        assert!(seekless_engine::write(&target, b"new").is_err());
+        assert!(IoOptions::new().copy(&source, &target).is_err());
+        assert!(IoOptions::new().write(&target, b"new").is_err());
         assert_eq!(fs::read(&target).unwrap(), b"older");
         IoOptions::new()
             .destination(Destination::Overwrite)
@@ -148,11 +150,11 @@ fn job_of_an_update_has_safety_growth_and_an_undo_when_ended() {
     for directory in directories() {
         let path = file_of(&directory, "file", b"0123");
         let batch = || batch_of([2], b"abcd");
-        assert!(seekless_engine::update(&path, batch()).is_err());
+        assert!(IoOptions::new().update(&path, batch()).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"0123");
         let done = IoOptions::new()
             .safety(Safety::Journal)
-            .allow_growth()
+            .allow_growth(true)
             .update(&path, batch());
         assert!(done.unwrap().journal_bytes > 0);
         assert_eq!(fs::read(&path).unwrap(), b"01abcd");
@@ -175,16 +177,15 @@ fn plan_alone_changes_nothing_and_predicts_a_time() {
         let path = file_of(&directory, "file", &sample(1 << 20));
         let target = directory.path().join("target");
         let durability = seekless_engine::method::Durability::Fsync;
-        let requests = [
-            Request::read(&path),
-            Request::write(&target, 1 << 20).durability(durability),
-            Request::copy(&path, &target).durability(durability),
-            Request::compare(&path, &path),
+        let plans = [
+            Reader::plan(&path, true),
+            Writer::plan(&target, 1 << 20, durability, true),
+            Copier::plan(&path, &target, durability, true),
+            Comparer::plan(&path, &path, true),
         ];
-        for request in requests {
-            let plan = seekless_engine::plan(&request).unwrap();
-            let is_predicted = plan.predicted.value > std::time::Duration::ZERO;
-            assert!(is_predicted, "{request:?}: {plan:?}");
+        for plan in plans {
+            let plan = plan.unwrap();
+            assert!(plan.predicted.value > std::time::Duration::ZERO, "{plan:?}");
         }
         assert_eq!(names(directory.path()), [path]);
     }

@@ -174,7 +174,9 @@ fn cases(method: &Method) -> Vec<(Method, usize)> {
 
 /// A method with another block, if it takes one.
 fn with_block(method: &Method, block_bytes: u64) -> Option<Method> {
-    method.with(seekless_engine::method::Setting::block_bytes(block_bytes)).ok()
+    method
+        .with(seekless_engine::method::Setting::block_bytes(block_bytes))
+        .ok()
 }
 
 /// Bytes without a pattern; a shorter sample is the beginning of a longer one.

@@ -341,23 +341,27 @@ fn planned_calls_take_open_files_and_leave_their_position() {
         from.seek(SeekFrom::Start(5)).unwrap();
         to.seek(SeekFrom::Start(6)).unwrap();
         let mut text = Vec::new();
-        let read = seekless_engine::read(FileRange::of_file(&from).range(40_000..50_000), in_order(&mut text));
+        let read = IoOptions::new().read(FileRange::of_file(&from).range(40_000..50_000), in_order(&mut text));
         assert_eq!(read.unwrap().bytes, 10_000);
         assert!(text == bytes[40_000..50_000]);
-        seekless_engine::write(FileRange::of_file(&to).range(10..), b"here").unwrap();
+        IoOptions::new()
+            .write(FileRange::of_file(&to).range(10..), b"here")
+            .unwrap();
         let part = || FileRange::of_file(&from).range(40_000..130_000);
-        seekless_engine::copy(part(), FileRange::of_file(&to).range(20_000..)).unwrap();
+        IoOptions::new()
+            .copy(part(), FileRange::of_file(&to).range(20_000..))
+            .unwrap();
         let mut expected = bytes.clone();
         expected[10..14].copy_from_slice(b"here");
         expected = copied(&bytes, 40_000, 90_000, &expected, 20_000);
         assert!(fs::read(&target).unwrap() == expected);
-        let compared = seekless_engine::compare(part(), FileRange::of_file(&to).range(20_000..110_000));
+        let compared = IoOptions::new().compare(part(), FileRange::of_file(&to).range(20_000..110_000));
         assert_eq!(compared.unwrap().verdict, Verdict::Equal);
         assert_eq!((from.stream_position().unwrap(), to.stream_position().unwrap()), (5, 6));
         // A whole file into an open one, by the planned method.
         let whole = file_of(&directory, "whole", b"");
         let all = open(&whole);
-        seekless_engine::copy(&path, FileRange::of_file(&all)).unwrap();
+        IoOptions::new().copy(&path, FileRange::of_file(&all)).unwrap();
         assert!(fs::read(&whole).unwrap() == bytes);
     }
 }
@@ -372,18 +376,21 @@ fn open_files_are_refused_with_a_reason_where_impossible() {
             assert!(text.contains(of), "{text}");
         };
         let append = File::options().append(true).open(&path).unwrap();
-        refused(seekless_engine::write(FileRange::of_file(&append), b"x").map(drop), "O_APPEND");
+        refused(
+            IoOptions::new().write(FileRange::of_file(&append), b"x").map(drop),
+            "O_APPEND",
+        );
         let reading = File::open(&path).unwrap();
-        let written = seekless_engine::write(FileRange::of_file(&reading).range(2..), b"x");
+        let written = IoOptions::new().write(FileRange::of_file(&reading).range(2..), b"x");
         assert!(matches!(written, Err(Error::System { .. })), "{written:?}");
         let writing = File::options().write(true).open(&path).unwrap();
-        let read = seekless_engine::read(FileRange::of_file(&writing), |_, _| ControlFlow::Continue(()));
+        let read = IoOptions::new().read(FileRange::of_file(&writing), |_, _| ControlFlow::Continue(()));
         assert!(matches!(read, Err(Error::System { .. })), "{read:?}");
         for (range, bytes, words) in [
             (2..4, &b"three"[..], "5 B do not fit into a range of 2 B"),
             (2..2, b"x", "1 B do not fit into a range of 0 B"),
         ] {
-            let written = seekless_engine::write(FileRange::whole(&path).range(range), bytes);
+            let written = IoOptions::new().write(FileRange::whole(&path).range(range), bytes);
             refused(written.map(drop), words);
         }
         let through: Method = "write/sync,write-through".parse().unwrap();
@@ -404,7 +411,7 @@ fn open_files_are_refused_with_a_reason_where_impossible() {
             refused(read.map(drop), "O_DIRECT");
         }
         let (fifo, _other) = std::io::pipe().unwrap();
-        let read = seekless_engine::read(FileRange::of_file(&fifo).named("the pipe"), |_, _| {
+        let read = IoOptions::new().read(FileRange::of_file(&fifo).named("the pipe"), |_, _| {
             ControlFlow::Continue(())
         });
         let error = read.unwrap_err();

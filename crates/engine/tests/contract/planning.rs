@@ -10,7 +10,10 @@ use super::{directories, file_of, sample};
 /// The method of a plan, or the other one if it is not available.
 fn either<P>(plan: &Plan, prepare: impl Fn(&seekless_engine::Method) -> seekless_engine::Result<P>) -> P {
     assert!(plan.predicted.low <= plan.predicted.value && plan.predicted.value <= plan.predicted.high);
-    assert!(!plan.facts.is_empty() && !plan.why.is_empty(), "{plan:?}");
+    assert!(
+        !plan.facts.is_empty() && !plan.reason.to_string().is_empty(),
+        "{plan:?}"
+    );
     prepare(&plan.method).or_else(|_| prepare(&plan.otherwise)).unwrap()
 }
 

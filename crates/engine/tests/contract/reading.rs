@@ -46,7 +46,7 @@ fn read_into_memory_fills_it_by_every_method() {
         ] {
             let mut memory = vec![7; length];
             let of_file = FileRange::whole(&path).range(part.start as u64..part.end as u64);
-            let done = IoOptions::method(method).read_into(of_file, &mut memory);
+            let done = IoOptions::method(method).read_into(of_file, &mut memory[..]);
             let done = done.unwrap_or_else(|error| panic!("{method}, {part:?}: {error}"));
             let read = part.len().min(length);
             assert_eq!(done.bytes, read as u64, "{method}, {part:?}");

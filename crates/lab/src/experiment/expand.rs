@@ -1,7 +1,9 @@
 //! From the names of an experiment to methods: names, 2014 names, globs, and the blocks of a contest.
 
 use globset::{Glob, GlobMatcher};
-use seekless_engine::method::{ALIASES, AccessPattern, Choice, MECHANISMS, PlannedChoice, Setting, did_you_mean, variants};
+use seekless_engine::method::{
+    ALIASES, AccessPattern, Choice, MECHANISMS, PlannedChoice, Setting, did_you_mean, variants,
+};
 use seekless_engine::{Method, Operation};
 
 use super::error::nearest;
@@ -43,7 +45,9 @@ fn is_glob(name: &str) -> bool {
 }
 
 fn exact(name: &str, operation: Operation) -> Result<Choice, String> {
-    let method: Choice = name.parse().map_err(|error: seekless_engine::ParseError| error.to_string())?;
+    let method: Choice = name
+        .parse()
+        .map_err(|error: seekless_engine::ParseError| error.to_string())?;
     if method.operation() == operation {
         Ok(method)
     } else {

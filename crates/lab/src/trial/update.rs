@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use seekless_engine::method::{CachePolicy, Choice, UpdateOrder};
-use seekless_engine::update::{Batch, Commit, PlanLimits, Safety, UpdateEstimate, Updated, Updater, Updates, commit, cost};
+use seekless_engine::update::{
+    Batch, Commit, PlanLimits, Safety, UpdateEstimate, Updated, Updater, Updates, commit, cost,
+};
 use seekless_engine::{Method, Transfer};
 use seekless_record::{UpdateAccount, UpdatePattern};
 

@@ -123,11 +123,11 @@ impl<'a> RestOfPair<'a> {
         let started = Instant::now();
         match self.run(&plan.method) {
             Err(seekless_engine::Error::Unavailable { method, reason, .. }) => {
-                let why = format!("{}, but `{method}` is not available here: {reason}", plan.why);
+                let why = format!("{}, but `{method}` is not available here: {reason}", plan.reason);
                 self.compare_by(&plan.otherwise, &why)
             }
             comparison => {
-                let way = MethodUsed::new(&plan.method.to_string(), &plan.why);
+                let way = MethodUsed::new(&plan.method.to_string(), &plan.reason.to_string());
                 let planned = Some((plan, started.elapsed()));
                 self.outcome(comparison, MethodUsed { planned, ..way })
             }

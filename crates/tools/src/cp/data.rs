@@ -154,7 +154,7 @@ fn plan([source, new]: [&File; 2], shared: &Copying<'_>) -> Option<(Method, Stri
     };
     let plan = Copier::plan(path_of(source)?, path_of(new)?, durability, false).ok()?;
     let method = plan.method.with(Durability::None).unwrap_or(plan.method);
-    Some((method, plan.why))
+    Some((method, plan.reason.to_string()))
 }
 
 /// The system's reason of an error, without the path, which is that of an open file.

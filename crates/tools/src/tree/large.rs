@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use seekless_engine::plan::Plan;
+use seekless_engine::plan::{Plan, Reason};
 use seekless_engine::{Comparer, Error, Method, Verdict, full_text};
 use seekless_sys::{into_unlocked, lock_mutex};
 
@@ -26,7 +26,7 @@ struct Prepared {
     /// The planned method, or its substitute.
     method: Method,
     comparer: Comparer,
-    why: String,
+    reason: Reason,
     files: u64,
 }
 
@@ -101,7 +101,7 @@ impl Large {
     pub fn used(&self) -> Vec<(String, String, u64)> {
         let all = lock_mutex(&self.prepared);
         let used = all.iter();
-        used.map(|one| (one.method.to_string(), one.why.clone(), one.files))
+        used.map(|one| (one.method.to_string(), one.reason.to_string(), one.files))
             .collect()
     }
 }
@@ -135,7 +135,7 @@ fn prepared(all: &mut Vec<Prepared>, plan: Plan) -> Result<&mut Prepared, Error>
             planned: plan.method,
             method,
             comparer,
-            why: plan.why,
+            reason: plan.reason,
             files: 0,
         });
     }

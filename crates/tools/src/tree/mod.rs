@@ -128,7 +128,7 @@ pub trait TreeWatch {
 }
 
 /// What was done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TreeSummary {
     /// Pairs of regular files that were compared.
     pub files: u64,

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use seekless_engine::method::{Choice, Durability, Method, Operation};
+use seekless_engine::plan::Reason;
 use seekless_engine::update::{
     Batch, Commit, PlanLimits, Recovered, Safety, StepKind, UpdateEstimate, UpdatePlan, Updated, Updates, Watch,
     WatchedStep, commit_watched, recover,
@@ -140,13 +141,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(update(&mut job, &mut chosen, &mut times.write)?)
     };
     if let Some(doubt) = &job.estimate.doubt {
-        let doubt = format!("; these costs are assumed, as they could not be measured ({doubt})");
-        chosen.plan.why.push_str(&doubt);
+        chosen.plan.reason = Reason::AtAssumedCosts {
+            error: doubt.clone(),
+            reason: Box::new(chosen.plan.reason),
+        };
     }
     if arguments.explain {
         let (plan, took) = (&chosen.plan, done.is_some().then_some(times.write));
         let took = took.map(Duration::from_secs_f64);
-        let explanation = explained(&plan.method.to_string(), &plan.why, Some(plan), took);
+        let explanation = explained(&plan.method.to_string(), &plan.reason.to_string(), Some(plan), took);
         tell_why("update", &explanation);
     }
     let mut page = Page::stdout();
@@ -347,8 +350,12 @@ impl<'a> Job<'a> {
         match done.as_ref().err().and_then(seekless_engine::Error::not_exclusive) {
             Some(reason) if self.choice.method().is_none() => {
                 self.limits.is_exact = true;
-                *chosen = self.choose()?;
-                chosen.plan.why = format!("{}: other processes cannot be kept out ({reason})", chosen.plan.why);
+                let mut next = self.choose()?;
+                next.plan.reason = Reason::NotExclusive {
+                    error: reason.to_string(),
+                    reason: Box::new(next.plan.reason),
+                };
+                *chosen = next;
                 Ok(attempt(chosen.plan.method, &self.updates)?)
             }
             _ => Ok(done?),

@@ -41,7 +41,7 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
         if let Some((bound, what)) = what {
             writeln!(page, "The planned bytes include {bound}{beside} for {what}.")?;
         }
-        page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.why))?;
+        page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.reason))?;
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times
     let (_, one_by_one) = naive(updates, &look.facts, chosen.plan.method.options().durability());
     let object = json!({
         "updates": updates.given(), "requested_bytes": updates.requested_bytes(),
-        "method": chosen.plan.method.to_string(), "why": chosen.plan.why,
+        "method": chosen.plan.method.to_string(), "why": chosen.plan.reason.to_string(),
         "one_by_one": told(&one_by_one), "planned": told(&chosen.cost),
         "done": done.map(|done| json!({
             "writes": done.writes, "written_bytes": done.written_bytes, "journal_bytes": done.journal_bytes,

@@ -89,7 +89,7 @@ fn profile_plan_is_the_fastest_measured_for_cold_and_warm_files() {
         "0.50x as long as read/sync,block=1M",
         "in the page cache, read/mmap would be used",
     ] {
-        assert!(cold.why.contains(words), "{}", cold.why);
+        assert!(cold.reason.to_string().contains(words), "{}", cold.reason);
     }
     let Predicted { low, value, high } = cold.predicted;
     assert!((value.as_secs_f64() - 1e-3).abs() < 1e-6, "{value:?}");
@@ -132,16 +132,16 @@ fn profile_without_a_curve_plans_as_without_a_profile() {
     let mut facts = facts(&READS, 0.0);
     let far = tests::task(1 << 40, Durability::None);
     let plan = read(&far, &facts);
-    assert!(!plan.why.contains("sitting"), "{}", plan.why);
+    assert!(!plan.reason.to_string().contains("sitting"), "{}", plan.reason);
     let written = write(&task(Durability::Fsync), &facts);
-    assert!(!written.why.contains("sitting"), "{}", written.why);
+    assert!(!written.reason.to_string().contains("sitting"), "{}", written.reason);
     facts.profile = None;
     assert_eq!(read(&far, &facts), plan);
     let compared = |curve: &mut Curve| curve.conditions.operation = Operation::Compare;
     let profile = changed(&READS, |curves| curves.iter_mut().for_each(compared));
     let plan = compare(&task(Durability::None), &facts_by(profile, 0.0));
     assert_eq!(plan.method.operation(), Operation::Compare);
-    assert!(!plan.why.contains("sitting"), "{}", plan.why);
+    assert!(!plan.reason.to_string().contains("sitting"), "{}", plan.reason);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn profile_copy_keeps_holes_and_notices_a_full_disk_at_once() {
     assert_eq!(method(&dense), "copy/sync,block=1M,preallocate=allocate,fsync");
     dense.files[1].device = 7;
     // Copies to another storage were not measured.
-    let elsewhere = copy(&task(Durability::Fsync), &dense).why;
+    let elsewhere = copy(&task(Durability::Fsync), &dense).reason.to_string();
     assert!(!elsewhere.contains("sitting"), "{elsewhere}");
     dense.files[1].device = dense.files[0].device;
     dense.files[0].bytes = 2 << 20;
@@ -208,7 +208,7 @@ fn profile_method_of_impossible_times_is_ignored() {
         let facts = facts_by(changed(&READS[..2], |curves| change(&mut curves[0])), 0.0);
         let found = alternatives(Operation::Read, &task, &facts);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(!read(&task, &facts).why.contains("sitting"));
+        assert!(!read(&task, &facts).reason.to_string().contains("sitting"));
     }
 }
 
@@ -282,7 +282,7 @@ fn profile_batches_follow_measurements_within_process_limits() {
     let cold = plan(1000, Some(0.0), true);
     assert_eq!(cold.method.to_string(), "scan/io_uring,threads=4,depth=32,block=16K");
     let warm = "if the files were in the page cache, scan/sync,block=16K would";
-    assert!(cold.why.contains(warm), "{}", cold.why);
+    assert!(cold.reason.to_string().contains(warm), "{}", cold.reason);
     // 8 ms for a MiB, 1000 times for 8 KiB.
     let seconds = cold.predicted.value.as_secs_f64();
     assert!((seconds - 1000.0 * 8e-3 / 128.0).abs() < 1e-6, "{seconds}");
@@ -296,7 +296,7 @@ fn profile_batches_follow_measurements_within_process_limits() {
     assert!(unknown.predicted.low < unknown.predicted.value && unknown.predicted.high == cold.predicted.high);
     let batch = BatchPlan::of(cold, &with_rings(true).process);
     assert_eq!((batch.threads, batch.batch, batch.has_rings), (4, 32, true));
-    assert!(batch.why.is_some());
+    assert!(batch.reason.is_some());
     let mut limited = with_rings(true).process;
     limited.open_files_max = 48;
     let batch = BatchPlan::of(unknown, &limited);

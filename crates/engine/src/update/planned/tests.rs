@@ -124,7 +124,7 @@ fn require_plans(cases: impl IntoIterator<Item = Case>) {
             None => ("", options),
         };
         let text = format!("update/sync,{cache}block={}", options.replace('|', "write-through,"));
-        assert_eq!(plan.plan.method.to_string(), text, "{name}: {}", plan.plan.why);
+        assert_eq!(plan.plan.method.to_string(), text, "{name}: {}", plan.plan.reason);
         let is_within = plan.cost.amplification() <= limits.amplification_max.unwrap_or(f64::MAX);
         assert!(is_within, "{name}");
     }
@@ -187,7 +187,7 @@ fn update_plan_reason_tells_what_decided() {
         (every(40_000, 100), cheap, Some(2.0), "so no gap is written"),
     ];
     for (updates, facts, most, words) in table {
-        let why = by(&updates, &facts, &fsync(most)).plan.why;
+        let why = by(&updates, &facts, &fsync(most)).plan.reason.to_string();
         assert!(why.contains(words), "{why}");
     }
 }
@@ -209,7 +209,7 @@ fn update_plan_names_what_forbids_to_fill_gaps() {
     ] {
         let plan = certain(updates, &facts, &limits).unwrap();
         assert_eq!(plan.plan.method.options().update_order(), UpdateOrder::Coalesce(0));
-        assert!(plan.plan.why.contains(words), "{}", plan.plan.why);
+        assert!(plan.plan.reason.to_string().contains(words), "{}", plan.plan.reason);
     }
 }
 

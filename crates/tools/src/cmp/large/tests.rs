@@ -47,7 +47,8 @@ fn large_cmp_counts_lines_without_a_second_reading() {
             let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default())).unwrap();
             let plan = rest.plan(false, || memory_bytes).unwrap();
             let before = read_bytes();
-            assert_eq!(plan.why.contains("counted meanwhile"), is_on_the_way, "{}", plan.why);
+            let reason = plan.reason.to_string();
+            assert_eq!(reason.contains("counted meanwhile"), is_on_the_way, "{reason}");
             let outcome = rest.compare_by_plan(plan).unwrap();
             let (offset, counted) = match outcome.verdict {
                 CmpVerdict::Differ(difference) => (difference.offset, difference.line.map(|line| line - 1)),

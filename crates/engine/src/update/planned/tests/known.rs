@@ -95,8 +95,9 @@ fn update_plan_by_a_profile_says_so_and_has_its_bounds() {
     assert_eq!(estimate.facts.costs.flush_ns.low.to_bits(), (USUAL[3] / 1.5).to_bits());
     let plan = estimate.plan(&updates, &THROUGH).plan;
     let start = "by 2 sittings on this storage, the newest ";
-    let is_told = plan.why.starts_with(start) && plan.why.contains(" days old: a write costs 152.0 µs here");
-    assert!(is_told, "{}", plan.why);
+    let reason = plan.reason.to_string();
+    let is_told = reason.starts_with(start) && reason.contains(" days old: a write costs 152.0 µs here");
+    assert!(is_told, "{reason}");
     assert!(plan.facts[1..].iter().all(|known| known.fact.is_measured()));
 }
 

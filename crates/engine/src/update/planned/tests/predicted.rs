@@ -109,8 +109,14 @@ fn update_prediction_changes_no_plan() {
             slow.facts.costs.flush_ns = exactly(1e9);
         }
         let [plain, told, slow] = [plain, told, slow].map(|estimate| estimate.plan(&updates, &limits));
-        assert_eq!((plain.plan.method, &plain.plan.why), (told.plan.method, &told.plan.why));
-        assert_eq!((told.plan.method, &told.plan.why), (slow.plan.method, &slow.plan.why));
+        assert_eq!(
+            (plain.plan.method, &plain.plan.reason),
+            (told.plan.method, &told.plan.reason)
+        );
+        assert_eq!(
+            (told.plan.method, &told.plan.reason),
+            (slow.plan.method, &slow.plan.reason)
+        );
         assert!(slow.cost.predicted.value > told.cost.predicted.value);
     }
 }

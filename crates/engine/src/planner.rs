@@ -1,0 +1,31 @@
+//! What a call plans with, besides the facts of its files.
+
+#[cfg(not(feature = "profile"))]
+use std::marker::PhantomData;
+
+#[cfg(feature = "profile")]
+use crate::profile::Profiles;
+
+/// What a call plans with, besides the facts of its files: profiles, and threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Planner<'a> {
+    /// What earlier runs of the lab measured.
+    #[cfg(feature = "profile")]
+    pub profiles: &'a Profiles,
+    /// A planned method has at most this many threads.
+    pub threads_max: usize,
+    #[cfg(not(feature = "profile"))]
+    pub(crate) profiles: PhantomData<&'a ()>,
+}
+
+impl Default for Planner<'_> {
+    fn default() -> Self {
+        Self {
+            #[cfg(feature = "profile")]
+            profiles: Profiles::of_process(),
+            threads_max: usize::MAX,
+            #[cfg(not(feature = "profile"))]
+            profiles: PhantomData,
+        }
+    }
+}
