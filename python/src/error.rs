@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::{PyErr, create_exception};
-use seekless::{Error as EngineError, full_text};
+use seekless::{Error as CallError, ErrorKind};
 
 create_exception!(
     seekless,
@@ -37,9 +37,9 @@ const EOPNOTSUPP: i32 = 95;
 const EOPNOTSUPP: i32 = 102;
 
 /// An error of the engine. Its path is the `filename`, so that the text does not repeat it.
-pub fn raise(error: EngineError) -> PyErr {
+pub fn raise(error: CallError) -> PyErr {
     let path = error.path().map(|path| path.as_os_str().to_owned());
-    let text = full_text(&error);
+    let text = error.to_string();
     let start = error.path().map(|path| format!("{}: ", path.display()));
     let text = start
         .and_then(|start| text.strip_prefix(&start).map(str::to_owned))
@@ -47,14 +47,12 @@ pub fn raise(error: EngineError) -> PyErr {
     if let Some(number) = error.os_error() {
         return PyOSError::new_err((number, without_number(text), path));
     }
-    let number = match &error {
-        EngineError::NotRegular {
-            kind: "a directory", ..
-        } => {
+    let number = match error.kind() {
+        ErrorKind::NotRegular if error.path().is_some_and(Path::is_dir) => {
             return PyOSError::new_err((EISDIR, text, path));
         }
-        EngineError::Unavailable { .. } | EngineError::NotStorage { .. } => EOPNOTSUPP,
-        EngineError::Resized { .. } => EAGAIN,
+        ErrorKind::Unavailable | ErrorKind::NotStorage => EOPNOTSUPP,
+        ErrorKind::Resized => EAGAIN,
         _ => EINVAL,
     };
     Error::new_err((number, text, path))

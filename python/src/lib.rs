@@ -12,9 +12,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use seekless::method::Durability;
-use seekless::update::{Batch, Safety};
-use seekless::{Choice, Destination, FileRange, IoOptions, Operation, Request, Side, Transfer, Verdict};
+use seekless::{Batch, Durability, FileRange, Operation, Options, Outcome, PlanRequest, Safety, Verdict};
 
 use error::{raise, wrong};
 use memory::{Filled, Readable, Writable, open_file};
@@ -23,31 +21,21 @@ use watched::{Told, watched};
 /// Bytes done, the method, and why this method.
 type Done = (u64, String, String);
 
-fn done(done: seekless::Outcome<Transfer>) -> Done {
-    (done.bytes, done.method.to_string(), done.why)
+fn done<T>(done: Outcome<T>) -> Done {
+    (done.bytes, done.method.to_string(), done.reason.to_string())
 }
 
-/// A method by its text, or the plan; with the durability, unless the text has one.
-fn choice(operation: Operation, method: Option<&str>, durability: &str) -> PyResult<Choice> {
-    let planned = format!("{}/planned", operation.name());
-    let choice: Choice = method.unwrap_or(&planned).parse().map_err(wrong)?;
-    if choice.operation() != operation {
-        return Err(wrong(format!("`{choice}` does not {}", operation.name())));
-    }
-    let found = Durability::ALL.into_iter().find(|one| one.name() == durability);
-    let durability = found.ok_or_else(|| wrong(format!("`{durability}` is not a durability; use none or fsync")))?;
-    if durability == Durability::None || choice.durability() != Durability::None {
-        return Ok(choice);
-    }
-    choice.with_durability(durability).map_err(wrong)
+/// By the method of this text, which must be of the operation, or the plan.
+fn by(operation: Operation, method: Option<&str>) -> PyResult<Options<'static>> {
+    let plan = Ok(Options::new());
+    let how = method.map_or(plan, |text| Options::new().by(text)).map_err(wrong)?;
+    how.prepare(operation).map_err(wrong)?;
+    Ok(how)
 }
 
-fn destination(overwrite: bool) -> Destination {
-    if overwrite {
-        Destination::Overwrite
-    } else {
-        Destination::New
-    }
+fn durability(name: &str) -> PyResult<Durability> {
+    let found: Result<Durability, _> = name.parse();
+    found.map_err(|_| wrong(format!("`{name}` is not a durability; use none or fsync")))
 }
 
 fn bytes_of(path: &Path) -> u64 {
@@ -72,13 +60,13 @@ fn read_into(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Done> {
     let mut into = Writable::of(into)?;
-    let choice = choice(Operation::Read, method, "none")?;
+    let how = by(Operation::Read, method)?;
     let file = descriptor.map(open_file).transpose()?;
     let target = into.bytes();
     let bytes = target.len() as u64;
     watched(py, bytes, progress, raise, move |told: &Told| {
-        let job = IoOptions::method(choice).progress(told);
-        job.read_into(part(&path, file.as_ref(), offset), target).map(done)
+        let range = part(&path, file.as_ref(), offset);
+        told.tells(how, |how| how.read_into(range, target)).map(done)
     })
 }
 
@@ -97,13 +85,13 @@ fn read<'py>(
     let found = file.as_ref().map_or_else(|| path.metadata(), File::metadata);
     let found = found.map_err(|error| error::at(&path, "cannot stat", &error))?;
     let rest = found.len().saturating_sub(offset);
-    let choice = choice(Operation::Read, method, "none")?;
+    let how = by(Operation::Read, method)?;
     let mut bytes = Filled::new(py, length.map_or(rest, |length| length.min(rest)) as usize)?;
     let target = bytes.bytes();
     let wanted = target.len() as u64;
     let read = watched(py, wanted, progress, raise, move |told: &Told| {
-        let job = IoOptions::method(choice).progress(told);
-        job.read_into(part(&path, file.as_ref(), offset), target)
+        let range = part(&path, file.as_ref(), offset);
+        told.tells(how, |how| how.read_into(range, target))
             .map(|done| done.bytes)
     })?;
     Ok(bytes.cut(py, read as usize))
@@ -121,13 +109,12 @@ fn write(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Done> {
     let data = Readable::of(data)?;
-    let choice = choice(Operation::Write, method, durability)?;
+    let how = by(Operation::Write, method)?
+        .durability(self::durability(durability)?)
+        .overwrite(overwrite);
     let bytes = data.bytes();
     watched(py, bytes.len() as u64, progress, raise, move |told: &Told| {
-        let job = IoOptions::method(choice)
-            .destination(destination(overwrite))
-            .progress(told);
-        job.write(&path, bytes).map(done)
+        told.tells(how, |how| how.write(&path, bytes)).map(done)
     })
 }
 
@@ -142,12 +129,11 @@ fn copy(
     method: Option<&str>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Done> {
-    let choice = choice(Operation::Copy, method, durability)?;
+    let how = by(Operation::Copy, method)?
+        .durability(self::durability(durability)?)
+        .overwrite(overwrite);
     watched(py, bytes_of(&source), progress, raise, move |told: &Told| {
-        let job = IoOptions::method(choice)
-            .destination(destination(overwrite))
-            .progress(told);
-        job.copy(&source, &target).map(done)
+        told.tells(how, |how| how.copy(&source, &target)).map(done)
     })
 }
 
@@ -161,14 +147,15 @@ fn compare(
     method: Option<&str>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<(u64, Option<&'static str>)>> {
-    let choice = choice(Operation::Compare, method, "none")?;
+    let how = by(Operation::Compare, method)?;
     let found = watched(py, bytes_of(&one), progress, raise, move |told: &Told| {
-        IoOptions::method(choice).progress(told).compare(&one, &other)
+        told.tells(how, |how| how.compare(&one, &other))
     })?;
-    Ok(match found.verdict {
-        Verdict::Equal => None,
+    Ok(match found.value {
         Verdict::Differ { offset } => Some((offset, None)),
-        Verdict::Ended { side, offset } => Some((offset, Some(if side == Side::Left { "one" } else { "other" }))),
+        Verdict::FirstEnded { offset } => Some((offset, Some("one"))),
+        Verdict::SecondEnded { offset } => Some((offset, Some("other"))),
+        _ => None,
     })
 }
 
@@ -204,19 +191,23 @@ fn update(
     method: Option<&str>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Done> {
-    let choice = choice(Operation::Update, method, durability)?;
-    let safety = self::safety(safety)?;
+    let durability = self::durability(durability)?;
+    let how = by(Operation::Update, method)?
+        .durability(durability)
+        .safety(self::safety(safety)?)
+        .allow_growth(grows);
     let changes = changes
         .iter()
         .map(|(offset, bytes)| Ok((*offset, Readable::of(bytes)?)));
     let changes: Vec<(u64, Readable)> = changes.collect::<PyResult<_>>()?;
     let batch = batch(&changes).map_err(raise)?;
     watched(py, u64::MAX, progress, raise, move |told: &Told| {
-        let job = IoOptions::method(choice).safety(safety).progress(told);
-        let job = if grows { job.allow_growth() } else { job };
-        let done = job.update(&path, batch)?;
-        Ok((done.requested_bytes, done.method.to_string(), done.why))
+        told.tells(how, |how| how.update(&path, batch)).map(done)
     })
+}
+
+fn whole(path: &Path) -> FileRange<'_> {
+    FileRange::whole(path)
 }
 
 /// The method, the predicted seconds with their bounds, and why.
@@ -230,11 +221,11 @@ fn plan(
     bytes: u64,
     durability: &str,
 ) -> PyResult<(String, [f64; 3], String)> {
-    let (operation, request) = match (operation, &other) {
-        ("read", None) => (Operation::Read, Request::read(&path)),
-        ("write", None) => (Operation::Write, Request::write(&path, bytes)),
-        ("copy", Some(target)) => (Operation::Copy, Request::copy(&path, target)),
-        ("compare", Some(other)) => (Operation::Compare, Request::compare(&path, other)),
+    let request = match (operation, &other) {
+        ("read", None) => PlanRequest::Read(whole(&path)),
+        ("write", None) => PlanRequest::Write(whole(&path), bytes),
+        ("copy", Some(target)) => PlanRequest::Copy(whole(&path), whole(target)),
+        ("compare", Some(other)) => PlanRequest::Compare(whole(&path), whole(other)),
         ("copy" | "compare", None) => return Err(wrong(format!("`{operation}` needs a second path"))),
         ("read" | "write", Some(_)) => return Err(wrong(format!("`{operation}` takes one path"))),
         (other, _) => {
@@ -243,16 +234,16 @@ fn plan(
             )));
         }
     };
-    let request = request.durability(choice(operation, None, durability)?.durability());
-    let plan = py.detach(|| seekless::plan(&request)).map_err(raise)?;
-    let seconds = [plan.predicted.value, plan.predicted.low, plan.predicted.high].map(|time| time.as_secs_f64());
-    Ok((plan.method.to_string(), seconds, plan.why))
+    let how = Options::new().durability(self::durability(durability)?);
+    let plan = py.detach(|| how.plan(&request)).map_err(raise)?;
+    let seconds = [plan.predicted, plan.bounds.0, plan.bounds.1].map(|time| time.as_secs_f64());
+    Ok((plan.method.to_string(), seconds, plan.reason.to_string()))
 }
 
 /// Installs the handler of SIGBUS.
 #[pyfunction]
 fn allow_mapping() -> PyResult<()> {
-    Ok(seekless::allow_mapping()?)
+    Ok(seekless::Context::allow_mapping()?)
 }
 
 /// What `seekless/__init__.py` calls.

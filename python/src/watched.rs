@@ -1,6 +1,5 @@
 //! Doing work that Ctrl-C can end, without the GIL.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -10,8 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use seekless::Progress;
-use seekless_tools::Stop;
+use seekless::{Options, Stop};
 
 /// How long Python's signal handlers wait at most.
 const PERIOD: Duration = Duration::from_millis(40);
@@ -24,22 +22,24 @@ const WATCHED_FROM_BYTES: u64 = 1 << 20;
 pub struct Told {
     pub done: AtomicU64,
     pub of: AtomicU64,
-    is_ended: AtomicBool,
     /// Whether somebody is told.
     pub has_watcher: bool,
-    /// The same for jobs on trees.
+    /// Ends the work.
     pub stop: Stop,
 }
 
-impl Progress for Told {
-    fn moved(&self, done_bytes: u64, of_bytes: u64) -> ControlFlow<()> {
-        self.done.store(done_bytes, Relaxed);
-        self.of.store(of_bytes, Relaxed);
-        if self.is_ended.load(Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+impl Told {
+    /// Makes a call that tells this its progress, and that this ends.
+    pub fn tells<T>(
+        &self,
+        how: Options<'_>,
+        call: impl FnOnce(&Options<'_>) -> seekless::Result<T>,
+    ) -> seekless::Result<T> {
+        let tell = |done_bytes, of_bytes| {
+            self.done.store(done_bytes, Relaxed);
+            self.of.store(of_bytes, Relaxed);
+        };
+        call(&how.progress(&tell).stop(&self.stop))
     }
 }
 
@@ -85,7 +85,6 @@ pub fn watched<T: Send, E: Send>(
                 if raised.is_ok() && !is_done.load(Acquire) {
                     raised = Python::attach(|py| look(py, progress.as_ref(), &told));
                     if raised.is_err() {
-                        told.is_ended.store(true, Relaxed);
                         told.stop.stop();
                     }
                 }

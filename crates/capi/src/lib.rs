@@ -17,11 +17,10 @@ use std::ffi::c_char;
 use std::mem;
 use std::path::Path;
 
-use seekless::update::Batch;
-use seekless::{Choice, Error, FileRange, Operation, Outcome, Request, Side, Transfer, Verdict};
+use seekless::{Batch, FileRange, Options, Outcome, PlanRequest, Verdict};
 
 use border::{Context, InBytes, InChanges, InText, OutMemory, seekless_take};
-use options::{InOptions, act, parsed};
+use options::{InOptions, act};
 use result::{OutResult, answer, seekless_result, seekless_status, seekless_verdict};
 
 /// The version of this library, as in "0.1.0". Not to be freed.
@@ -35,7 +34,7 @@ pub extern "C" fn seekless_version() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn seekless_allow_mapping(result: OutResult) -> seekless_status {
     answer(result, || {
-        let allowed = seekless::allow_mapping().map(|()| seekless_result::default());
+        let allowed = seekless::Context::allow_mapping().map(|()| seekless_result::default());
         allowed.map_err(|why| seekless_result::failed(seekless_status::System, &why.to_string()))
     })
 }
@@ -51,11 +50,11 @@ pub extern "C" fn seekless_read(
     options: InOptions,
     result: OutResult,
 ) -> seekless_status {
-    act(Operation::Read, options, result, |job| {
+    act(options, result, |how| {
         // SAFETY: `length` came with `buffer`.
         let buffer = unsafe { buffer.bytes(length) }?;
         Ok(moved(
-            &job.read_into(part(path.path()?, offset, length as u64), buffer)?,
+            &how.read_into(part(path.path()?, offset, length as u64), buffer)?,
         ))
     })
 }
@@ -72,10 +71,12 @@ pub extern "C" fn seekless_read_blocks(
     options: InOptions,
     result: OutResult,
 ) -> seekless_status {
-    act(Operation::Read, options, result, |job| {
-        Ok(moved(
-            &job.read(part(path.path()?, offset, length), take.with(context)?)?,
-        ))
+    act(options, result, |how| {
+        let done = how.read(part(path.path()?, offset, length), take.with(context)?)?;
+        Ok(seekless_result {
+            is_stopped: done.value.is_break().into(),
+            ..moved(&done)
+        })
     })
 }
 
@@ -88,37 +89,34 @@ pub extern "C" fn seekless_write(
     options: InOptions,
     result: OutResult,
 ) -> seekless_status {
-    act(Operation::Write, options, result, |job| {
+    act(options, result, |how| {
         // SAFETY: `length` came with `bytes`.
         let bytes = unsafe { bytes.items(length) }?;
-        Ok(moved(&job.write(path.path()?, bytes)?))
+        Ok(moved(&how.write(path.path()?, bytes)?))
     })
 }
 
 /// Copies a file: its bytes and holes, but not its mode, owner and times.
 #[unsafe(no_mangle)]
 pub extern "C" fn seekless_copy(from: InText, to: InText, options: InOptions, result: OutResult) -> seekless_status {
-    act(Operation::Copy, options, result, |job| {
-        Ok(moved(&job.copy(from.path()?, to.path()?)?))
-    })
+    act(options, result, |how| Ok(moved(&how.copy(from.path()?, to.path()?)?)))
 }
 
 /// Compares two regular files up to the first difference: see `result->verdict` and `result->bytes`. Files that differ are
 /// a success, too.
 #[unsafe(no_mangle)]
 pub extern "C" fn seekless_compare(a: InText, b: InText, options: InOptions, result: OutResult) -> seekless_status {
-    act(Operation::Compare, options, result, |job| {
-        let done = job.compare(a.path()?, b.path()?)?;
-        let verdict = match done.verdict {
+    act(options, result, |how| {
+        let done = how.compare(a.path()?, b.path()?)?;
+        let verdict = match done.value {
             Verdict::Equal => seekless_verdict::Equal,
-            Verdict::Differ { .. } => seekless_verdict::Differ,
-            Verdict::Ended { side: Side::Left, .. } => seekless_verdict::FirstEnded,
-            Verdict::Ended { side: Side::Right, .. } => seekless_verdict::SecondEnded,
+            Verdict::FirstEnded { .. } => seekless_verdict::FirstEnded,
+            Verdict::SecondEnded { .. } => seekless_verdict::SecondEnded,
+            _ => seekless_verdict::Differ,
         };
         Ok(seekless_result {
             verdict,
-            bytes: done.bytes,
-            ..seekless_result::of(&done.method, &done.why)
+            ..moved(&done)
         })
     })
 }
@@ -133,17 +131,13 @@ pub extern "C" fn seekless_update(
     options: InOptions,
     result: OutResult,
 ) -> seekless_status {
-    act(Operation::Update, options, result, |job| {
+    act(options, result, |how| {
         let mut batch = Batch::new();
         // SAFETY: `count` came with `changes`.
         for change in unsafe { changes.items(count) }? {
-            batch.push(change.offset, change.bytes()?).map_err(Error::from)?;
+            batch.push(change.offset, change.bytes()?)?;
         }
-        let done = job.update(path.path()?, batch)?;
-        Ok(seekless_result {
-            bytes: done.requested_bytes,
-            ..seekless_result::of(&done.method, &done.why)
-        })
+        Ok(moved(&how.update(path.path()?, batch)?))
     })
 }
 
@@ -160,22 +154,26 @@ pub extern "C" fn seekless_plan(
 ) -> seekless_status {
     answer(result, || {
         let (path, text) = (path.path()?, plan.text()?.unwrap_or_default());
-        let Choice::Plan(plan) = parsed(text)? else {
-            return Err(format!("`{text}` is a method, not a plan").into());
+        let Some((operation, "planned")) = text
+            .split_once('/')
+            .map(|(operation, rest)| (operation, rest.split(',').next().unwrap_or_default()))
+        else {
+            return Err(format!("`{text}` is not a plan").into());
         };
-        let request = match plan.operation {
-            Operation::Read => Request::read(path),
-            Operation::Write => Request::write(path, bytes),
-            Operation::Copy => Request::copy(path, other.path()?),
-            Operation::Compare => Request::compare(path, other.path()?),
+        let whole = FileRange::whole;
+        let request = match operation {
+            "read" => PlanRequest::Read(whole(path)),
+            "write" => PlanRequest::Write(whole(path), bytes),
+            "copy" => PlanRequest::Copy(whole(path), whole(other.path()?)),
+            "compare" => PlanRequest::Compare(whole(path), whole(other.path()?)),
             operation => return Err(format!("to {operation} is not planned in advance").into()),
         };
-        let plan = seekless::plan(&request.durability(plan.durability))?;
+        let plan = Options::new().by(text)?.plan(&request)?;
         Ok(seekless_result {
-            seconds: plan.predicted.value.as_secs_f64(),
-            seconds_low: plan.predicted.low.as_secs_f64(),
-            seconds_high: plan.predicted.high.as_secs_f64(),
-            ..seekless_result::of(&plan.method, &plan.why)
+            seconds: plan.predicted.as_secs_f64(),
+            seconds_low: plan.bounds.0.as_secs_f64(),
+            seconds_high: plan.bounds.1.as_secs_f64(),
+            ..seekless_result::of(&plan.method, &plan.reason)
         })
     })
 }
@@ -193,10 +191,9 @@ fn part(path: &Path, offset: u64, length: u64) -> FileRange<'_> {
     }
 }
 
-fn moved(done: &Outcome<Transfer>) -> seekless_result {
+fn moved<T>(done: &Outcome<T>) -> seekless_result {
     seekless_result {
         bytes: done.bytes,
-        is_stopped: done.stopped.into(),
-        ..seekless_result::of(&done.method, &done.why)
+        ..seekless_result::of(&done.method, &done.reason)
     }
 }

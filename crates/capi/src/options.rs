@@ -2,9 +2,7 @@
 
 #![allow(dead_code, reason = "the header has the enums, and a caller passes their numbers")]
 
-use seekless::method::{Durability, PlannedChoice};
-use seekless::update::Safety;
-use seekless::{Choice, Destination, IoOptions, Operation, ParseError, full_text};
+use seekless::{Durability, Options, Safety, Stop};
 
 use crate::border::{Context, InText, seekless_progress};
 use crate::result::{OutResult, answer, seekless_result, seekless_status};
@@ -66,48 +64,44 @@ pub struct seekless_options {
 
 pub type InOptions<'a> = Option<&'a seekless_options>;
 
-/// Does an operation by the job that the options describe, and tells the result.
+/// Makes a call as the options describe, and tells the result.
 pub fn act(
-    operation: Operation,
     options: InOptions<'_>,
     out: OutResult<'_>,
-    work: impl FnOnce(&IoOptions<'_>) -> Result<seekless_result, seekless_result>,
+    call: impl FnOnce(&Options<'_>) -> Result<seekless_result, seekless_result>,
 ) -> seekless_status {
     answer(out, || {
         let usual = seekless_options::default();
         let options = options.unwrap_or(&usual);
-        let destinations = [Destination::New, Destination::Overwrite];
+        let durabilities = [
+            Durability::None,
+            Durability::Fsync,
+            Durability::WriteThrough,
+            Durability::FdatasyncEach,
+        ];
         let safeties = [Safety::InPlace, Safety::Journal, Safety::Replace];
-        let progress = options.progress.with(options.progress_context);
-        let mut job = IoOptions::method(choice(operation, options)?)
-            .destination(one_of(&destinations, options.destination, "destination")?)
-            .safety(one_of(&safeties, options.safety, "safety")?);
-        if options.grows != 0 {
-            job = job.allow_growth();
+        let (stop, progress) = (Stop::default(), options.progress.with(options.progress_context));
+        let told = |done_bytes, of_bytes| {
+            if progress
+                .as_ref()
+                .is_some_and(|tell| tell(done_bytes, of_bytes).is_break())
+            {
+                stop.stop();
+            }
+        };
+        let mut how = match options.method.text()? {
+            Some(text) => Options::new().by(text)?,
+            None => Options::new(),
         }
-        if let Some(progress) = &progress {
-            job = job.progress(progress);
+        .durability(one_of(&durabilities, options.durability, "durability")?)
+        .overwrite(one_of(&[false, true], options.destination, "destination")?)
+        .safety(one_of(&safeties, options.safety, "safety")?)
+        .allow_growth(options.grows != 0);
+        if progress.is_some() {
+            how = how.progress(&told).stop(&stop);
         }
-        work(&job)
+        call(&how)
     })
-}
-
-fn choice(operation: Operation, options: &seekless_options) -> Result<Choice, String> {
-    let durability = one_of(&Durability::ALL, options.durability, "durability")?;
-    let by_plan = Choice::Plan(PlannedChoice {
-        operation,
-        durability: Durability::None,
-    });
-    let asked = options.method.text()?.map_or(Ok(by_plan), parsed)?;
-    match durability {
-        Durability::None => Ok(asked),
-        durability => asked.with_durability(durability).map_err(|why| full_text(&why)),
-    }
-}
-
-/// A method or a plan by its text.
-pub fn parsed(text: &str) -> Result<Choice, String> {
-    text.parse().map_err(|why: ParseError| full_text(&why))
 }
 
 /// The value that a number of the header stands for.

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use seekless::{Error, Method, full_text};
+use seekless::{Error, ErrorKind, Method, Reason};
 
 use crate::border::OutText;
 
@@ -99,10 +99,10 @@ pub fn answer(out: OutResult<'_>, call: impl FnOnce() -> Result<seekless_result,
 }
 
 impl seekless_result {
-    pub fn of(method: &Method, why: &str) -> Self {
+    pub fn of(method: &Method, reason: &Reason) -> Self {
         Self {
             method: OutText::of(method.to_string()),
-            text: OutText::of(why),
+            text: OutText::of(reason.to_string()),
             ..Self::default()
         }
     }
@@ -118,19 +118,19 @@ impl seekless_result {
 
 impl From<Error> for seekless_result {
     fn from(error: Error) -> Self {
-        let status = match &error {
-            _ if error.is_stopped() => seekless_status::Stopped,
-            Error::System { .. } => seekless_status::System,
-            Error::Unavailable { .. } => seekless_status::Unavailable,
-            Error::Resized { .. } => seekless_status::Changed,
-            Error::NotRegular { .. } | Error::NotStorage { .. } => seekless_status::NotRegular,
-            Error::Update(_) | Error::Recover(_) => seekless_status::Update,
+        let status = match error.kind() {
+            ErrorKind::Stopped => seekless_status::Stopped,
+            ErrorKind::System => seekless_status::System,
+            ErrorKind::Unavailable => seekless_status::Unavailable,
+            ErrorKind::Resized => seekless_status::Changed,
+            ErrorKind::NotRegular | ErrorKind::NotStorage => seekless_status::NotRegular,
+            ErrorKind::Update => seekless_status::Update,
             _ => seekless_status::Invalid,
         };
         Self {
             error_number: error.os_error().unwrap_or(0),
             path: error.path().map(OutText::of).unwrap_or_default(),
-            ..Self::failed(status, &full_text(&error))
+            ..Self::failed(status, &error.to_string())
         }
     }
 }

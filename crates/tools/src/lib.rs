@@ -40,11 +40,10 @@ pub mod walk;
 mod disk_order;
 mod handle;
 mod open_pair;
-mod stop;
 #[cfg(test)]
 mod testing;
 mod threads;
 mod volume;
 mod work_queue;
 
-pub use stop::Stop;
+pub use seekless::Stop;

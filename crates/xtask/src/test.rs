@@ -118,8 +118,9 @@ impl Step {
 }
 
 /// Builds with few features, as `cargo clippy` takes them. The other steps have all.
-const FEW_FEATURES: [&str; 3] = [
+const FEW_FEATURES: [&str; 4] = [
     "seekless --no-default-features",
+    "seekless-engine --no-default-features",
     "seekless-cli --no-default-features",
     "seekless-cli",
 ];
@@ -193,7 +194,7 @@ impl Step {
                 }
             }
             Self::Optimised => {
-                cargo("test --release -p seekless --test large")?;
+                cargo("test --release -p seekless-engine --test large")?;
                 found.skipped.extend(cost::check()?);
             }
             Self::Fuzz => found.skipped.extend(fuzz::briefly(FUZZ_SECONDS)?),
@@ -203,7 +204,7 @@ impl Step {
             }
             Self::Types => {
                 let mut check = Command::new(root().join(CHECK_TARGET));
-                check.args(["x86_64-unknown-freebsd", "-p", "seekless"]);
+                check.args(["x86_64-unknown-freebsd", "-p", "seekless", "-p", "seekless-engine"]);
                 run_program(check.current_dir(root()))?;
             }
         }

@@ -1,0 +1,90 @@
+//! What plans rest on, and what methods may do.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use seekless_engine::Planner;
+#[cfg(feature = "profile")]
+use seekless_engine::profile::Profiles;
+
+/// What plans rest on besides the files: the profiles that `seekless bench` measured on the storage. A profile that was found is kept
+/// as long as the context. Calls without a context have one that all of them share, which finds profiles.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("file");
+/// # std::fs::write(&path, b"bytes")?;
+/// let context = seekless::Context::without_profiles();
+/// let read = seekless::Options::new().context(&context).read_to_vec(&path)?;
+/// # assert_eq!(read.value, b"bytes");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Context {
+    #[cfg(feature = "profile")]
+    profiles: Profiles,
+}
+
+impl Context {
+    /// With the profiles that are found for a path: the user's, then the system's, unless the variable `SEEKLESS_PROFILE` names one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Without profiles: plans measure what they need, in at most 100 ms.
+    #[must_use]
+    pub fn without_profiles() -> Self {
+        Self {
+            #[cfg(feature = "profile")]
+            profiles: Profiles::none(),
+        }
+    }
+
+    /// With the profile in a file, for paths whose storage it fits; for others, plans measure what they need.
+    #[must_use]
+    #[cfg_attr(
+        not(feature = "profile"),
+        expect(unused_variables, reason = "without profiles, none is read")
+    )]
+    pub fn with_profile(path: impl Into<PathBuf>) -> Self {
+        Self {
+            #[cfg(feature = "profile")]
+            profiles: Profiles::of_file(path.into()),
+        }
+    }
+
+    /// Allows methods that map files, such as `read/mmap`. If a mapped file shrinks, the system sends SIGBUS; this installs
+    /// a handler that turns the signal into an error that names the file. A signal has one handler, so this is for the whole process,
+    /// and a program calls it once and early. Without it, plans do not choose these methods, and to name one is an error.
+    ///
+    /// # Errors
+    /// The system's, if the handler cannot be installed.
+    pub fn allow_mapping() -> io::Result<()> {
+        seekless_engine::allow_mapping()
+    }
+
+    pub(crate) fn planner(context: Option<&Self>, threads_max: usize) -> Planner<'_> {
+        let usual = Planner {
+            threads_max,
+            ..Planner::default()
+        };
+        #[cfg(feature = "profile")]
+        if let Some(context) = context {
+            return Planner {
+                profiles: &context.profiles,
+                ..usual
+            };
+        }
+        #[cfg(not(feature = "profile"))]
+        let _ = context;
+        usual
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Context").finish_non_exhaustive()
+    }
+}
