@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::files::{open_regular, require_told_size, stat_open_regular};
+use crate::files::{open_regular, open_without_waiting, require_told_size, stat_open_regular};
 
 /// A file, given by its path or open, or a range of its bytes.
 ///
@@ -211,6 +211,17 @@ impl<'a> FileRange<'a> {
             }
         };
         require_told_size(self.path(), &file, &metadata)?;
+        Ok((file, metadata))
+    }
+
+    /// The same by fewer calls, as std does: a device is opened before it is refused.
+    pub(crate) fn open_once(&self) -> Result<(File, Metadata)> {
+        let FileOf::Path(path) = self.file else {
+            return self.open();
+        };
+        let file = open_without_waiting(path).map_err(|error| Error::system(path, "open", error))?;
+        let metadata = stat_open_regular(path, &file)?;
+        require_told_size(path, &file, &metadata)?;
         Ok((file, metadata))
     }
 

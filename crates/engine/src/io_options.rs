@@ -5,6 +5,7 @@
 //! [`Updater`](crate::update::Updater)).
 
 use std::any::Any;
+use std::cell::Cell;
 use std::io;
 use std::mem;
 use std::ops::ControlFlow;
@@ -169,13 +170,23 @@ impl<'a> IoOptions<'a> {
         take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
     ) -> Result<Outcome<Transfer>> {
         let (from, consumer) = (from.as_file_range(), sequential(take));
+        // Until a plan knows its size.
+        let longest_bytes = Cell::new(u64::MAX >> 1);
         self.run(
             Operation::Read,
             from.path(),
-            |_| Reader::plan_with(&from, false, self.planner),
+            |_| {
+                let (_, bytes) = from.open_regular()?;
+                longest_bytes.set(bytes);
+                if bytes < SMALL_BYTES {
+                    let operation = Operation::Read;
+                    return Ok(Plan::without_facts(usual(operation), Reason::Little { operation }));
+                }
+                Reader::plan_with(&from, false, self.planner)
+            },
             |method| {
                 let read = |reader: &mut Reader| reader.read_told(&from, &consumer, None, self.progress);
-                self.by(method, || Reader::prepare(method), read)
+                self.by(method, || Reader::prepare_for(method, longest_bytes.get()), read)
             },
         )
     }
@@ -216,10 +227,10 @@ impl<'a> IoOptions<'a> {
     /// As for [`Reader::read`].
     pub fn read_to_vec(&self, from: impl AsFileRange) -> Result<Outcome<Vec<u8>>> {
         let from = from.as_file_range();
-        let (file, metadata) = from.open()?;
+        let (file, metadata) = from.open_once()?;
         let range = from.within(metadata.len());
         let bytes = range.end - range.start;
-        if bytes >= SMALL_BYTES || self.by.is_some() {
+        if bytes >= SMALL_BYTES || matches!(self.by, Some(Choice::Method(_))) {
             drop(file);
             let mut memory = vec![0; bytes as usize];
             let done = self.read_into(from.at_most(bytes), &mut memory[..])?;

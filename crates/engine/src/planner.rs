@@ -18,6 +18,14 @@ pub struct Planner<'a> {
     pub(crate) profiles: PhantomData<&'a ()>,
 }
 
+impl Planner<'_> {
+    /// With at most this many threads.
+    #[must_use]
+    pub fn threads(self, threads_max: usize) -> Self {
+        Self { threads_max, ..self }
+    }
+}
+
 impl Default for Planner<'_> {
     fn default() -> Self {
         Self {

@@ -66,10 +66,7 @@ impl Context {
     }
 
     pub(crate) fn planner(context: Option<&Self>, threads_max: usize) -> Planner<'_> {
-        let usual = Planner {
-            threads_max,
-            ..Planner::default()
-        };
+        let usual = Planner::default().threads(threads_max);
         #[cfg(feature = "profile")]
         if let Some(context) = context {
             return Planner {

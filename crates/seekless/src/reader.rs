@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::{fmt, mem};
@@ -52,6 +53,8 @@ struct Ahead {
 
 /// Blocks that wait to be consumed.
 const BLOCKS_AHEAD: usize = 4;
+/// Each has about as many bytes: waking a thread takes as long as copying some of them.
+const HANDED_OVER_BYTES: usize = 2 << 20;
 /// From this length on, a read goes straight to the caller's memory.
 const STRAIGHT_BYTES: usize = 64 << 10;
 /// The block of a method that has none.
@@ -185,12 +188,17 @@ impl Reader {
         let (path, methods) = (self.path.clone(), [self.method, self.otherwise]);
         let read = move || {
             let range = FileRange::whole(&path).range(start..);
-            let failed = filled.clone();
-            let mut take = move |_: u64, bytes: &[u8]| {
-                let mut block = again.try_recv().unwrap_or_default();
-                block.clear();
+            // A receiver is used by one thread at a time.
+            let (mut block, mut again) = (Vec::new(), Mutex::new(again));
+            let mut take = |_: u64, bytes: &[u8]| {
                 block.extend_from_slice(bytes);
-                match filled.send(Ok(block)) {
+                if block.len() < HANDED_OVER_BYTES {
+                    return ControlFlow::Continue(());
+                }
+                let free = again.get_mut().ok().and_then(|again| again.try_recv().ok());
+                let mut next = free.unwrap_or_default();
+                next.clear();
+                match filled.send(Ok(mem::replace(&mut block, next))) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(_) => ControlFlow::Break(()),
                 }
@@ -201,8 +209,10 @@ impl Reader {
                 }
                 read => read,
             };
+            // Nobody may wait for it any more. An empty one would be the end of the file.
+            let _ = block.is_empty() || filled.send(Ok(block)).is_err();
             if let Err(error) = read {
-                let _ = failed.send(Err(Error::of(error)));
+                let _ = filled.send(Err(Error::of(error)));
             }
         };
         thread::Builder::new().name("read-ahead".to_owned()).spawn(read)?;

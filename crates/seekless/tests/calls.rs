@@ -1,0 +1,260 @@
+//! The calls, readers and writers do what std does, by whichever method, and say so.
+
+use std::fs;
+use std::io::{BufRead, Cursor, ErrorKind as IoErrorKind, Read, Seek, SeekFrom, Write};
+use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
+
+use seekless::{
+    Batch, Context, Durability, ErrorKind, FileRange, Operation, Options, PlanRequest, ReasonKind, Safety, Stop,
+    Verdict,
+};
+
+/// Methods of reading: one that the calling thread does, and some for which another reads ahead.
+const READS: [&str; 3] = [
+    "read/sync,block=64K",
+    "read/double-buffer,block=256K",
+    "read/sync,block=1M,direct",
+];
+
+/// Bytes that are nowhere the same for long.
+fn sample(bytes: usize) -> Vec<u8> {
+    let mut random = 1_u64;
+    let mut next = || {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 56) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+/// Bytes, and a file with them.
+fn file_of(directory: &tempfile::TempDir, bytes: usize) -> (std::path::PathBuf, Vec<u8>) {
+    let (path, bytes) = (directory.path().join(bytes.to_string()), sample(bytes));
+    fs::write(&path, &bytes).unwrap();
+    (path, bytes)
+}
+
+#[test]
+fn reader_gives_what_a_cursor_gives_wherever_it_seeks() {
+    let directory = tempfile::tempdir().unwrap();
+    for size in [0, 1, 70_000, 5 << 20] {
+        let (path, bytes) = file_of(&directory, size);
+        for method in READS.map(Some).into_iter().chain([None]) {
+            let options = method.map_or(Options::new(), |method| Options::new().by(method).unwrap());
+            let mut reader = match options.reader(&path) {
+                Ok(reader) => reader,
+                Err(error) => panic!("{method:?}: {error}"),
+            };
+            let mut expected = Cursor::new(&bytes);
+            let mut draws = sample(60).into_iter();
+            'draws: while let (Some(kind), Some(amount)) = (draws.next(), draws.next()) {
+                let amount = usize::from(amount) * size / 200 + 1;
+                let to = [
+                    SeekFrom::Start(amount as u64),
+                    SeekFrom::Current(-((amount / 3).cast_signed() as i64)),
+                    SeekFrom::End(-((amount / 2).cast_signed() as i64)),
+                ];
+                if kind < 90 {
+                    let to = to[usize::from(kind % 3)];
+                    let moved = [reader.seek(to), expected.seek(to)].map(|moved| moved.map_err(|error| error.kind()));
+                    assert_eq!(moved[0], moved[1], "{to:?}");
+                    continue;
+                }
+                let mut read = [vec![0; amount], vec![0; amount]];
+                let [own, other] = &mut read;
+                let mut done = 0;
+                while done < own.len() {
+                    match reader.read(&mut own[done..]) {
+                        Ok(0) => break,
+                        Ok(bytes) => done += bytes,
+                        Err(error) if method.is_some_and(|method| method.contains("direct")) => {
+                            // Not every file system of a test has direct I/O, and one that has starts at aligned offsets.
+                            assert!(error.to_string().contains("not available"), "{error}");
+                            break 'draws;
+                        }
+                        Err(error) => panic!("{method:?}: {error}"),
+                    }
+                }
+                own.truncate(done);
+                let done = expected.read(other).unwrap();
+                other.truncate(done);
+                assert!(
+                    own == other,
+                    "{method:?}, {size} bytes, {amount} at {}",
+                    expected.position()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn reader_ends_by_a_stop_and_at_a_file_that_shrank() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = file_of(&directory, 5 << 20);
+    let stop = Stop::default();
+    let mut reader = Options::new().stop(&stop).by(READS[0]).unwrap().reader(&path).unwrap();
+    let first = reader.fill_buf().unwrap().len();
+    reader.consume(first);
+    stop.stop();
+    assert!(reader.fill_buf().unwrap_err().to_string().contains("stopped after"));
+    let mut reader = Options::new().by(READS[0]).unwrap().reader(&path).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(100_000)
+        .unwrap();
+    let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("shrank"), "{error}");
+    assert_eq!(
+        Options::new().reader(directory.path()).unwrap_err().kind(),
+        ErrorKind::NotRegular
+    );
+}
+
+#[test]
+fn writer_leaves_the_bytes_that_it_took_and_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    for (number, size) in [0, 1, 8 << 20, (8 << 20) + 1, 70 << 20].into_iter().enumerate() {
+        for durability in [Durability::None, Durability::Fsync] {
+            let (path, bytes) = (directory.path().join(format!("{number}-{durability}")), sample(size));
+            let options = Options::new().durability(durability);
+            let mut writer = options.writer(&path).unwrap();
+            for piece in bytes.chunks(1_234_567) {
+                writer.write_all(piece).unwrap();
+            }
+            let done = writer.finish().unwrap();
+            assert!(fs::read(&path).unwrap() == bytes && done.bytes == size as u64);
+            assert_eq!(
+                done.method.to_string().contains("fsync"),
+                durability == Durability::Fsync
+            );
+            assert_eq!(options.writer(&path).unwrap_err().os_error(), Some(17));
+            let mut writer = options.overwrite(true).writer(&path).unwrap();
+            writer.write_all(b"short").unwrap();
+            writer.flush().unwrap();
+            drop(writer);
+            assert_eq!(fs::read(&path).unwrap(), b"short");
+        }
+    }
+}
+
+#[test]
+fn writer_that_fails_removes_its_new_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut writer = Options::new()
+        .by("write/sync,block=1M,direct")
+        .unwrap()
+        .writer(&path)
+        .unwrap();
+    writer.write_all(b"bytes").unwrap();
+    assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(!path.exists());
+}
+
+#[test]
+fn prepared_does_many_files_and_refuses_another_operation() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = [3, 100_000, 5 << 20].map(|size| file_of(&directory, size));
+    for options in [
+        Options::new(),
+        Options::new().threads(1),
+        Options::new().by(READS[1]).unwrap(),
+    ] {
+        let prepared = options.prepare(Operation::Read).unwrap();
+        std::thread::scope(|scope| {
+            for (path, bytes) in files.iter().chain(&files) {
+                let prepared = &prepared;
+                scope.spawn(move || {
+                    assert!(prepared.read_to_vec(path).unwrap().value == *bytes);
+                    let mut memory = vec![MaybeUninit::uninit(); bytes.len()];
+                    let done = prepared.read_into_uninit(path, &mut memory).unwrap();
+                    assert_eq!(done.bytes, bytes.len() as u64);
+                    let mut seen = Vec::new();
+                    let take = |_: u64, piece: &[u8]| {
+                        seen.extend_from_slice(piece);
+                        ControlFlow::Continue(())
+                    };
+                    assert!(prepared.read(path, take).unwrap().value.is_continue());
+                    assert!(seen == *bytes);
+                });
+            }
+        });
+        assert_eq!(
+            prepared.compare(&files[0].0, &files[0].0).unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
+    }
+    let wrong = Options::new().by(READS[0]).unwrap().prepare(Operation::Write);
+    assert_eq!(wrong.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn outcome_says_how_much_by_which_method_and_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, bytes) = file_of(&directory, 3 << 20);
+    let to = directory.path().join("to");
+    let copied = seekless::copy(&path, &to).unwrap();
+    assert!(copied.bytes == bytes.len() as u64 && copied.elapsed > std::time::Duration::ZERO);
+    assert!(copied.method.to_string().starts_with("copy/") && !copied.reason.to_string().is_empty());
+    assert_eq!(seekless::compare(&path, &to).unwrap().value, Verdict::Equal);
+    let named = Options::new()
+        .by("copy/sync")
+        .unwrap()
+        .overwrite(true)
+        .copy(&path, &to)
+        .unwrap();
+    assert_eq!(named.reason.kind(), ReasonKind::Asked);
+    let little = seekless::read_to_vec(FileRange::whole(&path).range(5..9)).unwrap();
+    assert_eq!(
+        (little.reason.kind(), little.value.as_slice()),
+        (ReasonKind::Little, &bytes[5..9])
+    );
+    let mut batch = Batch::new();
+    batch.push(7, b"changed").unwrap();
+    let request = PlanRequest::Update(&path, &batch);
+    assert!(
+        Options::new()
+            .plan(&request)
+            .unwrap()
+            .method
+            .to_string()
+            .starts_with("update/")
+    );
+    let updated = Options::new().safety(Safety::Journal).update(&path, batch).unwrap();
+    assert_eq!(updated.bytes, 7);
+    assert_eq!(&fs::read(&path).unwrap()[7..14], b"changed");
+    let end = seekless::compare(&path, FileRange::whole(&to).range(..9)).unwrap();
+    assert_eq!(end.value, Verdict::Differ { offset: 7 });
+}
+
+#[test]
+fn plan_with_a_profile_that_does_not_fit_measures_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = file_of(&directory, 2 << 20);
+    for context in [
+        Context::new(),
+        Context::without_profiles(),
+        Context::with_profile("/no/such/profile"),
+    ] {
+        let plan = Options::new()
+            .context(&context)
+            .plan(&PlanRequest::Read(FileRange::whole(&path)))
+            .unwrap();
+        let (low, high) = plan.bounds;
+        assert!(low <= plan.predicted && plan.predicted <= high, "{plan:?}");
+    }
+}
+
+#[test]
+fn error_becomes_one_of_std_with_its_kind() {
+    let error = seekless::read_to_vec("/no/such/file").unwrap_err();
+    assert_eq!((error.kind(), error.os_error()), (ErrorKind::System, Some(2)));
+    let error = std::io::Error::from(error);
+    assert_eq!(error.kind(), IoErrorKind::NotFound);
+    assert!(error.to_string().contains("/no/such/file"), "{error}");
+}
