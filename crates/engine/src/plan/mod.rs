@@ -1,4 +1,4 @@
-//! A [`Plan`]: which method to use, how long it will take, and why. [`seekless_engine::plan`](crate::plan()) makes one.
+//! A [`Plan`]: which method to use, how long it will take, and why. [`Reader::plan`](crate::Reader::plan) and others make one.
 //!
 //! It rests on facts: what the system reports about the file, and the costs of calls and bytes on its storage, which
 //! are measured in at most 100 ms. If the method is the same at every plausible cost, nothing is measured. Times are

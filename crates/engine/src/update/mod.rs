@@ -1,6 +1,6 @@
 //! Many small changes to a file in few writes. A [`Batch`] collects bytes and their offsets, in any order. [`commit`]
 //! writes them in place, with a journal, or to a new file that takes the name ([`Safety`]). [`recover`] finishes or
-//! undoes an update that a crash interrupted. [`seekless_engine::update`](crate::update()) does the first two in one call.
+//! undoes an update that a crash interrupted. [`IoOptions::update`](crate::IoOptions::update) does the first two in one call.
 //!
 //! ```
 //! use seekless_engine::Choice;
