@@ -107,7 +107,6 @@ impl Writer {
     }
 
     fn end(&mut self) -> Result<engine::Outcome<engine::Transfer>> {
-        self.is_done = true;
         let ended = self.settle().and_then(|()| {
             let last = (self.at, mem::take(&mut self.block), self.choice);
             self.at += last.1.len() as u64;
@@ -120,14 +119,24 @@ impl Writer {
             cut.map_err(|error| Error::system(&self.path, "set its size", error))?;
             write(&self.file, &self.path, &last).map_err(Error::of)
         });
-        if ended.is_err() && self.is_new {
-            let _ = fs::remove_file(&self.path);
+        self.is_done = true;
+        self.unless_failed(ended)
+    }
+
+    /// After an error, bytes are missing in the file: nothing more is written, and a new one is removed.
+    fn unless_failed<T>(&mut self, done: Result<T>) -> Result<T> {
+        if done.is_err() {
+            self.is_done = true;
+            if self.is_new {
+                let _ = fs::remove_file(&self.path);
+            }
         }
-        ended
+        done
     }
 
     /// Hands the block to the thread.
     fn hand_over(&mut self) -> Result<()> {
+        self.go_on()?;
         self.pieces += 1;
         let is_flushed = self.durability == Durability::Fsync && self.pieces.is_multiple_of(PIECES_OF_A_FLUSH);
         let none = self.choice.with_durability(engine::method::Durability::None);
@@ -155,8 +164,18 @@ impl Writer {
         Ok(())
     }
 
+    /// Fails after an error.
+    fn go_on(&self) -> Result<()> {
+        if self.is_done {
+            let earlier = io::Error::other("an earlier write failed");
+            return Err(Error::system(&self.path, "go on writing", earlier));
+        }
+        Ok(())
+    }
+
     /// Waits until what was handed over is written.
     fn settle(&mut self) -> Result<()> {
+        self.go_on()?;
         while let Some(behind) = self.behind.as_mut().filter(|behind| behind.in_flight > 0) {
             behind.wait()?;
         }
@@ -199,7 +218,8 @@ impl Behind {
 impl Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.block.len() >= PIECE_BYTES {
-            self.hand_over()?;
+            let handed_over = self.hand_over();
+            self.unless_failed(handed_over)?;
         }
         let taken = bytes.len().min(PIECE_BYTES - self.block.len());
         self.block.extend_from_slice(&bytes[..taken]);
@@ -207,10 +227,13 @@ impl Write for Writer {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if !self.block.is_empty() {
-            self.hand_over()?;
-        }
-        Ok(self.settle()?)
+        let handed_over = if self.block.is_empty() {
+            Ok(())
+        } else {
+            self.hand_over()
+        };
+        let written = handed_over.and_then(|()| self.settle());
+        Ok(self.unless_failed(written)?)
     }
 }
 

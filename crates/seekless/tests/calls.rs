@@ -157,6 +157,19 @@ fn writer_that_fails_removes_its_new_file() {
 }
 
 #[test]
+fn writer_that_failed_once_does_not_finish() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let method = "write/sync,block=1M,direct";
+    let mut writer = Options::new().by(method).unwrap().writer(&path).unwrap();
+    let failed = (0..30).find_map(|_| writer.write_all(&vec![1; 1 << 20]).err());
+    assert!(failed.is_some() && !path.exists(), "{failed:?}");
+    assert!(writer.write_all(b"more").is_err() || writer.flush().is_err());
+    let error = writer.finish().unwrap_err();
+    assert!(error.to_string().contains("an earlier write failed"), "{error}");
+}
+
+#[test]
 fn prepared_does_many_files_and_refuses_another_operation() {
     let directory = tempfile::tempdir().unwrap();
     let files = [3, 100_000, 5 << 20].map(|size| file_of(&directory, size));
