@@ -1,6 +1,9 @@
 //! Memory of the caller, which need not be initialised.
 
 use std::mem::{MaybeUninit, take};
+use std::ops::ControlFlow;
+
+use crate::Chunk;
 
 /// Memory of the caller for the bytes of a read.
 #[derive(Debug)]
@@ -64,10 +67,24 @@ impl CallerMemory<'_> {
     }
 
     /// Fills it with bytes of this length.
-    pub(crate) fn copy_from(&mut self, bytes: &[u8]) {
+    pub(crate) fn copy_chunk(mut self, chunk: Chunk<'_>) {
+        if let (Self::Initialised(memory), Chunk::Mapped(bytes)) = (&mut self, chunk) {
+            return bytes.copy_to(memory);
+        }
+        let _ = chunk.for_each_slice(|_, bytes| {
+            match self.split_off(bytes.len()) {
+                Self::Initialised(memory) => memory.copy_from_slice(bytes),
+                Self::Uninitialised(memory) => drop(memory.write_copy_of_slice(bytes)),
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Fills it with zeros.
+    pub(crate) fn zero(self) {
         match self {
-            Self::Initialised(memory) => memory.copy_from_slice(bytes),
-            Self::Uninitialised(memory) => drop(memory.write_copy_of_slice(bytes)),
+            Self::Initialised(memory) => memory.fill(0),
+            Self::Uninitialised(memory) => memory.fill(MaybeUninit::new(0)),
         }
     }
 }

@@ -42,24 +42,26 @@ impl<'a> ReadTarget<'a> {
         }
         Some(place)
     }
+
+    /// Fills the place of these bytes. A file that is longer than the memory ends the read.
+    fn fill(&self, offset: u64, length: usize, fill: impl FnOnce(CallerMemory<'a>)) -> ControlFlow<()> {
+        match self.take(offset, length) {
+            Some(place) => {
+                fill(place);
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        }
+    }
 }
 
 impl Consumer for ReadTarget<'_> {
-    /// A file that is longer than the memory ends the read.
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        let Some(mut place) = self.take(offset, chunk.len()) else {
-            return ControlFlow::Break(());
-        };
-        match (chunk, &mut place) {
-            (Chunk::Mapped(bytes), CallerMemory::Initialised(memory)) => bytes.copy_to(memory),
-            (chunk, place) => {
-                return chunk.for_each_slice(|_, bytes| {
-                    place.split_off(bytes.len()).copy_from(bytes);
-                    ControlFlow::Continue(())
-                });
-            }
-        }
-        ControlFlow::Continue(())
+        self.fill(offset, chunk.len(), |place| place.copy_chunk(chunk))
+    }
+
+    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
+        self.fill(offset, length as usize, CallerMemory::zero)
     }
 
     fn needs_order(&self) -> bool {
@@ -93,8 +95,8 @@ mod tests {
                     .is_some_and(|free| free.iter().all(|&free| free));
                 let taken = target.take(offset as u64, length);
                 assert_eq!(taken.is_some(), is_free, "{length} bytes at {offset}");
-                if let Some(mut place) = taken {
-                    place.copy_from(&vec![1; length]);
+                if let Some(place) = taken {
+                    place.copy_chunk(Chunk::Memory(&vec![1; length]));
                     free[offset..offset + length].fill(false);
                 }
             }
