@@ -200,8 +200,11 @@ impl<'a> FileRange<'a> {
         !matches!(self.file, FileOf::Path(_))
     }
 
-    /// Opens the file to examine it. Never blocks.
-    pub(crate) fn open(&self) -> Result<(File, Metadata)> {
+    /// Opens the file to examine or read it. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::NotRegular`], [`Error::NotStorage`], and the system's.
+    pub fn open(&self) -> Result<(File, Metadata)> {
         let (file, metadata) = match &self.file {
             FileOf::Path(path) => open_regular(path)?,
             FileOf::Borrowed { file, .. } => {
@@ -223,16 +226,6 @@ impl<'a> FileRange<'a> {
         let metadata = stat_open_regular(path, &file)?;
         require_told_size(path, &file, &metadata)?;
         Ok((file, metadata))
-    }
-
-    /// Opens the file to read it, and returns its length, or that of the range. Never blocks.
-    ///
-    /// # Errors
-    /// [`Error::NotRegular`], [`Error::NotStorage`], and the system's.
-    pub fn open_regular(&self) -> Result<(File, u64)> {
-        let (file, metadata) = self.open()?;
-        let range = self.within(metadata.len());
-        Ok((file, range.end - range.start))
     }
 
     /// A duplicate descriptor of an open file.

@@ -22,7 +22,7 @@ use crate::caller_memory::CallerMemory;
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::memory::ReadTarget;
 use crate::plan::outcome::Outcome;
-use crate::plan::{Plan, Reason, SMALL_BYTES, Safety, usual};
+use crate::plan::{Plan, SMALL_BYTES, Safety};
 use crate::planner::Planner;
 use crate::update::{Batch, Commit, StepKind, Updated, Watch, WatchedStep, commit_done};
 use crate::{
@@ -176,13 +176,10 @@ impl<'a> IoOptions<'a> {
             Operation::Read,
             from.path(),
             |_| {
-                let (_, bytes) = from.open_regular()?;
-                longest_bytes.set(bytes);
-                if bytes < SMALL_BYTES {
-                    let operation = Operation::Read;
-                    return Ok(Plan::without_facts(usual(operation), Reason::Little { operation }));
-                }
-                Reader::plan_with(&from, false, self.planner)
+                let (file, metadata) = from.open()?;
+                let range = from.within(metadata.len());
+                longest_bytes.set(range.end - range.start);
+                Ok(Reader::plan_open(&from, &file, &metadata, self.planner))
             },
             |method| {
                 let read = |reader: &mut Reader| reader.read_told(&from, &consumer, None, self.progress);
@@ -241,7 +238,7 @@ impl<'a> IoOptions<'a> {
                 reason: done.reason,
             });
         }
-        let method = usual(Operation::Read);
+        let Plan { method, reason, .. } = Plan::little(Operation::Read);
         let mut memory = Vec::with_capacity(bytes as usize);
         while (memory.len() as u64) < bytes {
             let at = range.start + memory.len() as u64;
@@ -263,9 +260,7 @@ impl<'a> IoOptions<'a> {
         Ok(Outcome {
             what: memory,
             method,
-            reason: Reason::Little {
-                operation: Operation::Read,
-            },
+            reason,
         })
     }
 

@@ -179,16 +179,11 @@ impl<'a> Options<'a> {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the method is of another operation or does not take the durability.
     pub fn prepare(self, operation: Operation) -> Result<Prepared<'a>> {
-        self.choice(operation)?;
-        Ok(self.with(operation))
-    }
-
-    fn with(self, operation: Operation) -> Prepared<'a> {
-        Prepared {
+        Ok(Prepared {
             options: self,
-            operation,
+            choice: self.choice(operation)?,
             mechanisms: Mechanisms::default(),
-        }
+        })
     }
 
     /// The method, or a plan.
@@ -231,7 +226,7 @@ macro_rules! calls {
     ($($(#[$about:meta])+ fn $name:ident($operation:ident, $($argument:ident: $type:ty),+) -> $value:ty;)+) => {
         impl Options<'_> {
             $($(#[$about])+ pub fn $name(&self, $($argument: $type),+) -> Result<Outcome<$value>> {
-                self.with(Operation::$operation).$name($($argument),+)
+                self.prepare(Operation::$operation)?.$name($($argument),+)
             })+
         }
     };
@@ -292,16 +287,14 @@ calls! {
 /// another operation is an error.
 pub struct Prepared<'a> {
     options: Options<'a>,
-    operation: Operation,
+    choice: Choice,
     mechanisms: Mechanisms,
 }
 
 impl fmt::Debug for Prepared<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = formatter.debug_struct("Prepared");
-        shown
-            .field("operation", &self.operation)
-            .field("options", &self.options);
+        shown.field("by", &self.choice).field("options", &self.options);
         shown.finish_non_exhaustive()
     }
 }
@@ -315,10 +308,9 @@ impl Prepared<'_> {
         told: impl FnOnce(T) -> (u64, V),
     ) -> Result<Outcome<V>> {
         let began = Instant::now();
-        let options = &self.options;
-        let choice = options.choice(operation)?;
-        if operation != self.operation {
-            let (asked, wanted) = (options.choice(self.operation)?, operation.engine().name());
+        let (options, asked, wanted) = (&self.options, self.choice, operation.engine());
+        if asked.operation() != wanted {
+            let wanted = wanted.name();
             return Err(Error::of(engine::Error::WrongOperation { asked, wanted }));
         }
         let destination = if options.overwrites {
@@ -326,7 +318,7 @@ impl Prepared<'_> {
         } else {
             Destination::New
         };
-        let mut job = IoOptions::method(choice)
+        let mut job = IoOptions::method(asked)
             .destination(destination)
             .safety(options.safety.engine())
             .allow_growth(options.grows)

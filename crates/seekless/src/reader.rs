@@ -11,7 +11,7 @@ use std::thread;
 use std::{fmt, mem};
 
 use seekless_engine::method::{AccessPattern, CachePolicy, Choice, MechanismId, ReadMechanism};
-use seekless_engine::{self as engine, FileRange, IoOptions, plan::usual};
+use seekless_engine::{self as engine, FileRange, IoOptions};
 
 use crate::{Error, Method, Operation, Options, Reason, Result, Stop};
 
@@ -59,8 +59,6 @@ const HANDED_OVER_BYTES: usize = 2 << 20;
 const STRAIGHT_BYTES: usize = 64 << 10;
 /// The block of a method that has none.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// Shorter files are read without a plan.
-const PLANNED_FROM_BYTES: u64 = 1 << 20;
 
 impl Options<'_> {
     /// Opens a file for reading by the plan, or by the method. See [`Reader`]. Progress is not told.
@@ -70,29 +68,21 @@ impl Options<'_> {
     pub fn reader(&self, path: impl AsRef<Path>) -> Result<Reader> {
         let (path, choice) = (path.as_ref(), self.choice(Operation::Read)?);
         let range = FileRange::whole(path);
-        let (file, file_bytes) = range.open_regular().map_err(Error::of)?;
-        let usual = usual(engine::Operation::Read);
+        let (file, metadata) = range.open().map_err(Error::of)?;
         let (method, otherwise, reason) = match choice {
-            Choice::Method(method) => (method, method, Reason(engine::plan::Reason::Asked)),
-            Choice::Plan(_) if file_bytes < PLANNED_FROM_BYTES => (
-                usual,
-                usual,
-                Reason(engine::plan::Reason::Little {
-                    operation: engine::Operation::Read,
-                }),
-            ),
+            Choice::Method(method) => (method, method, engine::plan::Reason::Asked),
             Choice::Plan(_) => {
-                let plan = engine::Reader::plan_with(&range, false, self.planner()).map_err(Error::of)?;
-                (plan.method, plan.otherwise, Reason(plan.reason))
+                let plan = engine::Reader::plan_open(&range, &file, &metadata, self.planner());
+                (plan.method, plan.otherwise, plan.reason)
             }
         };
         Ok(Reader {
             path: path.to_owned(),
             file,
-            file_bytes,
+            file_bytes: metadata.len(),
             method,
             otherwise,
-            reason,
+            reason: Reason(reason),
             stop: self.stop.cloned(),
             block: Vec::new(),
             block_start: 0,

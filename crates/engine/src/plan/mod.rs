@@ -90,7 +90,8 @@ pub struct Plan {
 
 impl Plan {
     /// Of so little that examining the file would take longer.
-    pub(crate) fn without_facts(method: Method, reason: Reason) -> Self {
+    pub(crate) fn little(operation: Operation) -> Self {
+        let (method, reason) = (usual(operation), Reason::Little { operation });
         Self {
             method,
             otherwise: method,

@@ -7,6 +7,7 @@ mod posix_aio;
 mod sync;
 mod threads;
 
+use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use crate::error::Result;
 use crate::facts::Facts;
 use crate::file_range::{AsFileRange, FileRange};
 use crate::files::Stretch;
-use crate::plan::{self, Plan, Reason, Task};
+use crate::plan::{self, Plan, Task};
 use crate::planner::Planner;
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{OpenFile, Progress, Transfer, Visits};
@@ -62,30 +63,41 @@ impl Reader {
     /// # Errors
     /// As [`Reader::plan`].
     pub fn plan_with(part: &FileRange<'_>, is_predicted: bool, planner: Planner<'_>) -> Result<Plan> {
-        Self::plan_by(plan::read, part, is_predicted, planner)
+        let (file, metadata) = part.open()?;
+        let opened = (&file, &metadata);
+        Ok(Self::plan_by(plan::read, part, opened, is_predicted, planner))
+    }
+
+    /// Plans reading an open file, or this range of it, to be read at once: it is not examined where there is too little for another
+    /// method to pay.
+    #[must_use]
+    pub fn plan_open(part: &FileRange<'_>, file: &File, metadata: &Metadata, planner: Planner<'_>) -> Plan {
+        let range = part.within(metadata.len());
+        if range.end - range.start < plan::SMALL_BYTES {
+            return Plan::little(Operation::Read);
+        }
+        Self::plan_by(plan::read, part, (file, metadata), false, planner)
     }
 
     /// Plans reading a file into the caller's memory.
     pub(crate) fn plan_into_memory(part: &FileRange<'_>, planner: Planner<'_>) -> Result<Plan> {
         if part.bytes_max() < plan::SMALL_BYTES {
-            let operation = Operation::Read;
-            return Ok(Plan::without_facts(
-                plan::usual(operation),
-                Reason::Little { operation },
-            ));
+            return Ok(Plan::little(Operation::Read));
         }
-        Self::plan_by(plan::read_into_memory, part, false, planner)
+        let (file, metadata) = part.open()?;
+        let opened = (&file, &metadata);
+        Ok(Self::plan_by(plan::read_into_memory, part, opened, false, planner))
     }
 
     fn plan_by(
         by: fn(&Task, &Facts) -> Plan,
         part: &FileRange<'_>,
+        (file, metadata): (&File, &Metadata),
         is_predicted: bool,
         planner: Planner<'_>,
-    ) -> Result<Plan> {
-        let (file, metadata) = part.open()?;
+    ) -> Plan {
         let path = part.path_to_measure();
-        let mut facts = Facts::of_part(part, &file, &metadata).with(planner);
+        let mut facts = Facts::of_part(part, file, metadata).with(planner);
         let range = part.within(metadata.len());
         let request = Task {
             files: 1,
@@ -95,10 +107,10 @@ impl Reader {
         facts.ask(&path, request.bytes, request.durability);
         let plan = by(&request, &facts);
         if plan.is_certain && !is_predicted {
-            return Ok(plan);
+            return plan;
         }
-        facts.measure_reading(&path, &file);
-        Ok(by(&request, &facts))
+        facts.measure_reading(&path, file);
+        by(&request, &facts)
     }
 
     /// Prepares a method for files of any size.
