@@ -7,11 +7,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use seekless_engine::method::{Choice, PlannedChoice};
+use seekless_engine::plan::PlanLimits;
+use seekless_engine::update::UpdateEstimate;
 use seekless_engine::{self as engine, Destination, IoOptions, Mechanisms, Planner};
 
 use crate::{
-    AsFileRange, Batch, Context, Durability, Error, Method, Operation, Outcome, Reason, Result, Safety, Stop, Updated,
-    Verdict,
+    AsFileRange, Batch, Context, Durability, Error, Method, Operation, Outcome, Plan, PlanRequest, Reason, Result,
+    Safety, Stop, Updated, Verdict,
 };
 
 /// How to read, write, copy, compare or update a file. Unless [`Options::method`] names one, a plan chooses the method for the file and
@@ -183,6 +185,41 @@ impl<'a> Options<'a> {
             options: self,
             choice: self.choice(operation)?,
             mechanisms: Mechanisms::default(),
+        })
+    }
+
+    /// Plans an operation and predicts its time, but does not carry it out. It measures for at most 100 ms, and reads at most
+    /// 8 MiB for that, which stay in the page cache. See [`plan`](crate::plan()).
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`](crate::ErrorKind::System) if a file or its directory cannot be opened or examined.
+    pub fn plan(&self, request: &PlanRequest<'_>) -> Result<Plan> {
+        let planner = self.planner();
+        let durability = self.choice(request.operation())?.durability();
+        let plan = match request {
+            PlanRequest::Read(from) => engine::Reader::plan_with(from.engine(), true, planner),
+            PlanRequest::Write(to, bytes) => engine::Writer::plan_with(to.engine(), *bytes, durability, true, planner),
+            PlanRequest::Copy(from, to) => {
+                engine::Copier::plan_with(from.engine(), to.engine(), durability, true, planner)
+            }
+            PlanRequest::Compare(one, other) => {
+                engine::Comparer::plan_with([one.engine(), other.engine()], true, planner)
+            }
+            PlanRequest::Update(path, batch) => {
+                let (updates, limits) = (
+                    batch.0.clone().resolve(),
+                    PlanLimits::new(durability, self.safety.engine()),
+                );
+                UpdateEstimate::with(path, &updates, &limits, true, planner)
+                    .map(|estimate| estimate.plan(&updates, &limits).plan)
+            }
+        };
+        let plan = plan.map_err(Error::of)?;
+        Ok(Plan {
+            method: Method(plan.method),
+            predicted: plan.predicted.value,
+            bounds: (plan.predicted.low, plan.predicted.high),
+            reason: Reason(plan.reason),
         })
     }
 

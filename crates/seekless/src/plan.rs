@@ -3,12 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use seekless_engine::update::UpdateEstimate;
-use seekless_engine::{self as engine, plan::PlanLimits};
+use crate::{Batch, FileRange, Method, Operation, Reason};
 
-use crate::{Batch, Error, FileRange, Method, Operation, Options, Reason, Result};
-
-/// What to plan. What must be on the device at the end is an option ([`Options::durability`]).
+/// What to plan. What must be on the device at the end is an option ([`Options::durability`](crate::Options::durability)).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PlanRequest<'a> {
@@ -25,7 +22,7 @@ pub enum PlanRequest<'a> {
 }
 
 impl PlanRequest<'_> {
-    fn operation(&self) -> Operation {
+    pub(crate) fn operation(&self) -> Operation {
         match self {
             Self::Read(_) => Operation::Read,
             Self::Write(..) => Operation::Write,
@@ -48,41 +45,4 @@ pub struct Plan {
     pub predicted: Duration,
     /// The least and the longest time that are plausible.
     pub bounds: (Duration, Duration),
-}
-
-impl Options<'_> {
-    /// Plans an operation and predicts its time, but does not carry it out. It measures for at most 100 ms, and reads at most
-    /// 8 MiB for that, which stay in the page cache. See [`plan`](crate::plan()).
-    ///
-    /// # Errors
-    /// [`ErrorKind::System`](crate::ErrorKind::System) if a file or its directory cannot be opened or examined.
-    pub fn plan(&self, request: &PlanRequest<'_>) -> Result<Plan> {
-        let planner = self.planner();
-        let durability = self.choice(request.operation())?.durability();
-        let plan = match request {
-            PlanRequest::Read(from) => engine::Reader::plan_with(from.engine(), true, planner),
-            PlanRequest::Write(to, bytes) => engine::Writer::plan_with(to.engine(), *bytes, durability, true, planner),
-            PlanRequest::Copy(from, to) => {
-                engine::Copier::plan_with(from.engine(), to.engine(), durability, true, planner)
-            }
-            PlanRequest::Compare(one, other) => {
-                engine::Comparer::plan_with([one.engine(), other.engine()], true, planner)
-            }
-            PlanRequest::Update(path, batch) => {
-                let (updates, limits) = (
-                    batch.0.clone().resolve(),
-                    PlanLimits::new(durability, self.safety.engine()),
-                );
-                UpdateEstimate::with(path, &updates, &limits, true, planner)
-                    .map(|estimate| estimate.plan(&updates, &limits).plan)
-            }
-        };
-        let plan = plan.map_err(Error::of)?;
-        Ok(Plan {
-            method: Method(plan.method),
-            predicted: plan.predicted.value,
-            bounds: (plan.predicted.low, plan.predicted.high),
-            reason: Reason(plan.reason),
-        })
-    }
 }
