@@ -33,6 +33,8 @@ pub struct Ring {
 
 struct Slot {
     buffer: Buffer,
+    /// Whether it is the buffer that is registered under the slot's number.
+    is_registered: bool,
     /// Present exactly while a request is queued or in flight, and keeps its descriptor open.
     file: Option<Arc<File>>,
     /// What its request has moved, or why not; known when no answer is missing.
@@ -74,6 +76,7 @@ impl Ring {
         for _ in 0..depth {
             slots.push(Slot {
                 buffer: Buffer::new(buffer_bytes, align)?,
+                is_registered: true,
                 file: None,
                 result: Ok(0),
                 unsynced_bytes: None,
@@ -96,8 +99,8 @@ impl Ring {
         self.slots.len() as u32
     }
 
-    /// Queues a request (`IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, and `IORING_OP_FSYNC` linked with it);
-    /// [`Ring::wait`] submits it.
+    /// Queues a request (`IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, or `IORING_OP_READ` and `IORING_OP_WRITE` after
+    /// [`Ring::exchange`], and `IORING_OP_FSYNC` linked with it); [`Ring::wait`] submits it.
     ///
     /// # Errors
     /// `InvalidInput` where there is no such slot, it has a request already, or the range is not within its buffer.
@@ -105,12 +108,23 @@ impl Ring {
         let (memory, len) = self.range(slot, &request.range)?;
         let (file_number, offset) = (types::Fd(file.as_raw_fd()), request.offset);
         let flags = if request.dontcache { libc::RWF_DONTCACHE } else { 0 };
-        let entry = if request.is_read {
-            let read = opcode::ReadFixed::new(file_number, memory, len, slot as u16);
-            read.offset(offset).rw_flags(flags).build()
-        } else {
-            let write = opcode::WriteFixed::new(file_number, memory.cast_const(), len, slot as u16);
-            write.offset(offset).rw_flags(flags).build()
+        let entry = match (request.is_read, self.slots[slot as usize].is_registered) {
+            (true, true) => {
+                let read = opcode::ReadFixed::new(file_number, memory, len, slot as u16);
+                read.offset(offset).rw_flags(flags).build()
+            }
+            (true, false) => {
+                let read = opcode::Read::new(file_number, memory, len);
+                read.offset(offset).rw_flags(flags).build()
+            }
+            (false, true) => {
+                let write = opcode::WriteFixed::new(file_number, memory.cast_const(), len, slot as u16);
+                write.offset(offset).rw_flags(flags).build()
+            }
+            (false, false) => {
+                let write = opcode::Write::new(file_number, memory.cast_const(), len);
+                write.offset(offset).rw_flags(flags).build()
+            }
         };
         let entry = entry.user_data(u64::from(slot));
         if !request.is_synced {
@@ -194,6 +208,18 @@ impl Ring {
         let slot = &mut self.slots[slot as usize];
         assert!(slot.file.is_none(), "the buffer belongs to the request in flight");
         &mut slot.buffer
+    }
+
+    /// Gives the slot another buffer, and returns the one that it had. The other one is not registered, so that the kernel
+    /// looks up its pages at each request.
+    ///
+    /// # Panics
+    /// Where there is no such slot, or it has a request.
+    pub fn exchange(&mut self, slot: u32, buffer: Buffer) -> Buffer {
+        let slot = &mut self.slots[slot as usize];
+        assert!(slot.file.is_none(), "the buffer belongs to the request in flight");
+        slot.is_registered = false;
+        std::mem::replace(&mut slot.buffer, buffer)
     }
 
     /// How many requests are queued or in flight.

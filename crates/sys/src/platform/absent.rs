@@ -341,6 +341,7 @@ without_values! {
         fn wait(&mut Self) -> io::Result<Completed>;
         fn buffer(&Self, u32) -> &[u8];
         fn buffer_mut(&mut Self, u32) -> &mut [u8];
+        fn exchange(&mut Self, u32, Buffer) -> Buffer;
         fn in_flight(&Self) -> u32;
         fn calls(&Self) -> u64;
     }

@@ -183,3 +183,37 @@ fn ring_beyond_the_lock_limit_names_the_limit() {
         Err(error) => assert!(error.to_string().contains("ulimit -l"), "{error}"),
     }
 }
+
+#[test]
+fn ring_reads_and_writes_by_buffers_that_were_exchanged() {
+    let Some(mut ring) = ring(2) else { return };
+    let (file, content) = sample_file();
+    let mut first = None;
+    for block in 0..9 {
+        let slot = block as u32 % 2;
+        ring.queue(slot, &file, &read_at(block * BLOCK)).unwrap();
+        assert_eq!(ring.wait().unwrap().result.unwrap(), BLOCK);
+        let full = ring.exchange(slot, Buffer::new(BLOCK, 4096).unwrap());
+        assert_eq!(*full, content[block * BLOCK..][..BLOCK]);
+        first.get_or_insert(full);
+    }
+    // The first block, written over the second.
+    ring.exchange(0, first.unwrap());
+    ring.queue(0, &file, &write(BLOCK as u64, 0..BLOCK)).unwrap();
+    assert_eq!(ring.wait().unwrap().result.unwrap(), BLOCK);
+    let mut found = vec![0; 2 * BLOCK];
+    file.read_exact_at(&mut found, 0).unwrap();
+    assert!(found == [&content[..BLOCK], &content[..BLOCK]].concat());
+}
+
+#[test]
+fn ring_refuses_ranges_past_a_shorter_buffer() {
+    let Some(mut ring) = ring(1) else { return };
+    let (file, _) = sample_file();
+    ring.exchange(0, Buffer::new(BLOCK / 2, 4096).unwrap());
+    assert_eq!(
+        ring.queue(0, &file, &READ).unwrap_err().kind(),
+        io::ErrorKind::InvalidInput
+    );
+    assert_eq!(ring.in_flight(), 0);
+}
