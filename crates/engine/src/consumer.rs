@@ -4,6 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seekless_sys::Buffer;
+
 use crate::Chunk;
 use crate::caller_memory::CallerMemory;
 
@@ -50,6 +52,19 @@ pub trait Consumer: Sync {
         let _ = (offset, length);
         None
     }
+
+    /// An empty buffer of this many bytes, of a consumer that keeps whole buffers. A method that gets one puts it in the
+    /// place of a buffer that it has filled, and passes that to [`Consumer::filled`] instead of its bytes to
+    /// [`Consumer::data`]. The default is none.
+    fn spare(&self, bytes: usize) -> Option<Buffer> {
+        let _ = bytes;
+        None
+    }
+
+    /// Takes a buffer whose first `length` bytes are those at `offset`. It comes in exchange for a [`Consumer::spare`] one.
+    fn filled(&self, offset: u64, buffer: Buffer, length: usize) -> ControlFlow<()> {
+        self.data(offset, Chunk::Memory(&buffer[..length]))
+    }
 }
 
 impl<C: Consumer + ?Sized> Consumer for &C {
@@ -71,6 +86,14 @@ impl<C: Consumer + ?Sized> Consumer for &C {
 
     fn place(&self, offset: u64, length: usize) -> Option<CallerMemory<'_>> {
         (**self).place(offset, length)
+    }
+
+    fn spare(&self, bytes: usize) -> Option<Buffer> {
+        (**self).spare(bytes)
+    }
+
+    fn filled(&self, offset: u64, buffer: Buffer, length: usize) -> ControlFlow<()> {
+        (**self).filled(offset, buffer, length)
     }
 }
 
@@ -136,5 +159,14 @@ impl Consumer for Delivered<'_> {
         let place = self.inner.place(offset - self.start, length)?;
         self.bytes.fetch_add(length as u64, Ordering::Relaxed);
         Some(place)
+    }
+
+    fn spare(&self, bytes: usize) -> Option<Buffer> {
+        self.inner.spare(bytes)
+    }
+
+    fn filled(&self, offset: u64, buffer: Buffer, length: usize) -> ControlFlow<()> {
+        self.bytes.fetch_add(length as u64, Ordering::Relaxed);
+        self.inner.filled(offset - self.start, buffer, length)
     }
 }

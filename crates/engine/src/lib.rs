@@ -101,7 +101,7 @@ pub use plan::outcome::Outcome;
 pub use planner::Planner;
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
-pub use read::Reader;
+pub use read::{Block, BlockStream, Reader};
 pub use scan::{ScanFile, Scanner};
 pub use seekless_method as method;
 pub use seekless_method::{Choice, Mechanism, Method, Operation, Options, ParseError};

@@ -2,16 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 use std::{fmt, mem};
 
 use seekless_engine::method::{AccessPattern, CachePolicy, Choice, MechanismId, ReadMechanism};
-use seekless_engine::{self as engine, FileRange, IoOptions};
+use seekless_engine::{self as engine, Block, BlockStream, FileRange};
 
 use crate::{Error, Method, Operation, Options, Reason, Result, Stop};
 
@@ -38,23 +34,12 @@ pub struct Reader {
     reason: Reason,
     stop: Option<Stop>,
     /// Bytes of the file from `block_start` on, of which `used` are consumed.
-    block: Vec<u8>,
+    block: Block,
     block_start: u64,
     used: usize,
-    ahead: Option<Ahead>,
+    ahead: Option<BlockStream>,
 }
 
-/// A thread that reads ahead.
-struct Ahead {
-    blocks: Receiver<Result<Vec<u8>>>,
-    /// Buffers that it fills again.
-    free: SyncSender<Vec<u8>>,
-}
-
-/// Blocks that wait to be consumed.
-const BLOCKS_AHEAD: usize = 4;
-/// Each has about as many bytes: waking a thread takes as long as copying some of them.
-const HANDED_OVER_BYTES: usize = 2 << 20;
 /// From this length on, a read goes straight to the caller's memory.
 const STRAIGHT_BYTES: usize = 64 << 10;
 /// The block of a method that has none.
@@ -84,7 +69,7 @@ impl Options<'_> {
             otherwise,
             reason: Reason(reason),
             stop: self.stop.cloned(),
-            block: Vec::new(),
+            block: Block::default(),
             block_start: 0,
             used: 0,
             ahead: None,
@@ -151,62 +136,24 @@ impl Reader {
         self.go_on()?;
         let at = self.position();
         if is_plain(&self.method) {
-            let mut block = mem::take(&mut self.block);
+            let mut block = match mem::take(&mut self.block) {
+                Block::Gathered(block) => block,
+                Block::Whole(..) => Vec::new(),
+            };
             let block_bytes = self.method.options().block_bytes().unwrap_or(BLOCK_BYTES);
             block.resize(block_bytes.min(self.file_bytes.max(1)) as usize, 0);
             let read = self.read_at(&mut block);
             block.truncate(*read.as_ref().unwrap_or(&0));
-            (self.block, self.block_start, self.used) = (block, at, 0);
+            (self.block, self.block_start, self.used) = (Block::Gathered(block), at, 0);
             return read.map(drop);
         }
         let ahead = match self.ahead.take() {
             Some(ahead) => ahead,
-            None => self.read_ahead(at)?,
+            None => BlockStream::start(self.path.clone(), [self.method, self.otherwise], at)?,
         };
-        let block = ahead.blocks.recv().ok().transpose()?.unwrap_or_default();
-        let used = mem::replace(&mut self.block, block);
-        // The thread may have ended.
-        let _ = ahead.free.try_send(used);
-        (self.block_start, self.used, self.ahead) = (at, 0, Some(ahead));
+        let block = ahead.next(mem::take(&mut self.block)).map_err(Error::of)?;
+        (self.block, self.block_start, self.used, self.ahead) = (block, at, 0, Some(ahead));
         Ok(())
-    }
-
-    /// Starts a thread that reads from an offset on.
-    fn read_ahead(&self, start: u64) -> io::Result<Ahead> {
-        let (filled, blocks) = sync_channel(BLOCKS_AHEAD);
-        let (free, again) = sync_channel::<Vec<u8>>(BLOCKS_AHEAD);
-        let (path, methods) = (self.path.clone(), [self.method, self.otherwise]);
-        let read = move || {
-            let range = FileRange::whole(&path).range(start..);
-            // A receiver is used by one thread at a time.
-            let (mut block, mut again) = (Vec::new(), Mutex::new(again));
-            let mut take = |_: u64, bytes: &[u8]| {
-                block.extend_from_slice(bytes);
-                if block.len() < HANDED_OVER_BYTES {
-                    return ControlFlow::Continue(());
-                }
-                let free = again.get_mut().ok().and_then(|again| again.try_recv().ok());
-                let mut next = free.unwrap_or_default();
-                next.clear();
-                match filled.send(Ok(mem::replace(&mut block, next))) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                }
-            };
-            let read = match IoOptions::method(methods[0]).read(&range, &mut take) {
-                Err(error) if error.is_unavailable() && methods[1] != methods[0] => {
-                    IoOptions::method(methods[1]).read(&range, &mut take)
-                }
-                read => read,
-            };
-            // Nobody may wait for it any more. An empty one would be the end of the file.
-            let _ = block.is_empty() || filled.send(Ok(block)).is_err();
-            if let Err(error) = read {
-                let _ = filled.send(Err(Error::of(error)));
-            }
-        };
-        thread::Builder::new().name("read-ahead".to_owned()).spawn(read)?;
-        Ok(Ahead { blocks, free })
     }
 }
 
@@ -229,7 +176,7 @@ impl Read for Reader {
             self.go_on()?;
             let read = self.read_at(buffer)?;
             (self.block_start, self.used) = (self.position() + read as u64, 0);
-            self.block.clear();
+            self.block = Block::default();
             return Ok(read);
         }
         let read = self.fill_buf()?.read(buffer)?;
@@ -255,7 +202,7 @@ impl Seek for Reader {
             Some(used) if used <= self.block.len() as u64 => self.used = used as usize,
             _ => {
                 (self.block_start, self.used, self.ahead) = (to, 0, None);
-                self.block.clear();
+                self.block = Block::default();
             }
         }
         Ok(to)

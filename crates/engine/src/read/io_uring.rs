@@ -34,8 +34,12 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
             };
             let mut next = if in_order { turns.front().copied() } else { Some(whole) };
             while let Some(slot) = next.filter(|&slot| flight.request(slot).is_whole()) {
-                let offset = flight.request(slot).offset;
-                if consumer.data(offset, Chunk::Memory(flight.bytes(slot))).is_break() {
+                let (offset, length) = (flight.request(slot).offset, flight.request(slot).length);
+                let taken = match consumer.spare(setup.block_bytes) {
+                    Some(spare) => consumer.filled(offset, flight.exchange(slot, spare), length),
+                    None => consumer.data(offset, Chunk::Memory(flight.bytes(slot))),
+                };
+                if taken.is_break() {
                     return Ok(true);
                 }
                 flight.free(slot);

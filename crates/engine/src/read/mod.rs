@@ -4,16 +4,18 @@ mod double_buffer;
 mod io_uring;
 mod mmap;
 mod posix_aio;
+mod stream;
 mod sync;
 mod threads;
 
 use std::fs::{File, Metadata};
-use std::ops::Range;
+use std::mem;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 pub(crate) use posix_aio::{InFlight as AioInFlight, slots as aio_slots};
+pub use stream::{Block, BlockStream};
 
-use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::Result;
 use crate::facts::Facts;
@@ -23,7 +25,9 @@ use crate::plan::{self, Plan, Task};
 use crate::planner::Planner;
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{OpenFile, Progress, Transfer, Visits};
+use crate::{Chunk, Consumer};
 use seekless_method::{AccessPattern, CachePolicy, Durability, MechanismId, Method, Operation, ReadMechanism};
+use seekless_sys::Buffer;
 
 /// The bodies of the mechanisms.
 fn body(mechanism: ReadMechanism) -> Prepare<ReadSource> {
@@ -209,6 +213,14 @@ fn place(source: &OpenFile<'_>, consumer: &dyn Consumer, offset: u64, length: us
     source.read_place(place, offset)?;
     source.request_done(offset, started);
     Ok(true)
+}
+
+/// Passes a whole block to the consumer: the buffer itself to one that keeps buffers.
+fn deliver(consumer: &dyn Consumer, offset: u64, buffer: &mut Buffer, length: usize) -> ControlFlow<()> {
+    match consumer.spare(buffer.len()) {
+        Some(spare) => consumer.filled(offset, mem::replace(buffer, spare), length),
+        None => consumer.data(offset, Chunk::Memory(&buffer[..length])),
+    }
 }
 
 fn feed(mechanism: &mut ReadSource, source: &OpenFile<'_>, consumer: &dyn Consumer) -> Result<Stopped> {

@@ -1,7 +1,6 @@
 //! `read/sync`: pread(2) in a loop, one block after the other.
 
-use super::{PreparedRead, has_places, place};
-use crate::Chunk;
+use super::{PreparedRead, deliver, has_places, place};
 use crate::setup::Setup;
 use crate::transfer::Ahead;
 
@@ -18,7 +17,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
             let started = source.request_start();
             source.read_block(&mut buffer, offset, length)?;
             source.request_done(offset, started);
-            if consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break() {
+            if deliver(consumer, offset, &mut buffer, length).is_break() {
                 return Ok(true);
             }
         }

@@ -5,7 +5,7 @@
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-use seekless_sys::{self as sys, Completed, Ring};
+use seekless_sys::{self as sys, Buffer, Completed, Ring};
 
 use super::OpenFile;
 use crate::error::Result;
@@ -109,6 +109,11 @@ impl<'a> Flight<'a> {
     /// The buffer of a slot, to be filled.
     pub fn buffer_mut(&mut self, slot: u32) -> &mut [u8] {
         self.ring.buffer_mut(slot)
+    }
+
+    /// Gives a slot another buffer, and returns the one that has its block.
+    pub fn exchange(&mut self, slot: u32, buffer: Buffer) -> Buffer {
+        self.ring.exchange(slot, buffer)
     }
 
     /// Queues reading a block into a slot's buffer.

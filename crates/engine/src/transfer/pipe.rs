@@ -119,7 +119,7 @@ impl DoubleBuffer {
         &mut self,
         source: &OpenFile<'_>,
         range: Range<u64>,
-        take: impl FnMut(&Buffer, u64, usize) -> Result<ControlFlow<()>> + Send,
+        take: impl FnMut(&mut Buffer, u64, usize) -> Result<ControlFlow<()>> + Send,
     ) -> Result<ControlFlow<()>> {
         let mut ahead = Ahead::within(source, range.clone())?;
         let fill = |buffer: &mut Buffer, offset, length| {
@@ -136,7 +136,7 @@ impl DoubleBuffer {
         helper: Helper,
         range: Range<u64>,
         fill: impl FnMut(&mut Buffer, u64, usize) -> Result<()> + Send,
-        take: impl FnMut(&Buffer, u64, usize) -> Result<ControlFlow<()>> + Send,
+        take: impl FnMut(&mut Buffer, u64, usize) -> Result<ControlFlow<()>> + Send,
     ) -> Result<ControlFlow<()>> {
         let blocks = self.setup.blocks(range);
         let to_fill = blocks.clone();
@@ -174,11 +174,11 @@ fn fill_all(
 fn take_all(
     blocks: impl Iterator<Item = (u64, usize)>,
     mut taking: Taking,
-    mut take: impl FnMut(&Buffer, u64, usize) -> Result<ControlFlow<()>>,
+    mut take: impl FnMut(&mut Buffer, u64, usize) -> Result<ControlFlow<()>>,
 ) -> Result<ControlFlow<()>> {
     for (offset, length) in blocks {
-        let Some(buffer) = taking.take()? else { break };
-        let flow = take(&buffer, offset, length)?;
+        let Some(mut buffer) = taking.take()? else { break };
+        let flow = take(&mut buffer, offset, length)?;
         taking.give_back(buffer);
         if flow.is_break() {
             return Ok(flow);
