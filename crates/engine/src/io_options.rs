@@ -20,10 +20,10 @@ use seekless_sys::lock_mutex;
 
 use crate::caller_memory::CallerMemory;
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
+use crate::facts::Planner;
 use crate::memory::ReadTarget;
 use crate::plan::outcome::Outcome;
 use crate::plan::{Plan, SMALL_BYTES, Safety};
-use crate::planner::Planner;
 use crate::update::{Batch, Commit, StepKind, Updated, Watch, WatchedStep, commit_done};
 use crate::{
     AsFileRange, Comparer, Comparison, Copier, Destination, Producer, Progress, Reader, Transfer, Writer, sequential,

@@ -73,7 +73,6 @@ mod file_range;
 mod io_options;
 mod log;
 mod memory;
-mod planner;
 mod probe;
 mod producer;
 #[cfg(feature = "profile")]
@@ -92,13 +91,13 @@ pub use compare::{Comparer, Comparison, Side, Verdict};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
 pub use error::{Error, Result, full_text};
+pub use facts::Planner;
 pub use file_range::{AsFileRange, FileRange};
 #[doc(inline)]
 pub use files::{ExtentSummary, extents};
 pub use io_options::{IoOptions, Mechanisms};
 #[doc(inline)]
 pub use plan::outcome::Outcome;
-pub use planner::Planner;
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
 pub use read::{Block, BlockStream, Reader};

@@ -5,11 +5,13 @@ use std::io;
 use std::path::PathBuf;
 
 use seekless_engine::Planner;
+use seekless_engine::facts::MeasuredFacts;
 #[cfg(feature = "profile")]
 use seekless_engine::profile::Profiles;
 
-/// What plans rest on besides the files: the profiles that `seekless bench` measured on the storage. A profile that was found is kept
-/// as long as the context. Calls without a context have one that all of them share, which finds profiles.
+/// What plans rest on besides the files: the profiles that `seekless bench` measured on the storage, and what plans measured
+/// within the last minute. A profile that was found is kept as long as the context. Calls without a context have one that
+/// all of them share, which finds profiles.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -24,6 +26,7 @@ use seekless_engine::profile::Profiles;
 pub struct Context {
     #[cfg(feature = "profile")]
     profiles: Profiles,
+    measured: MeasuredFacts,
 }
 
 impl Context {
@@ -39,6 +42,7 @@ impl Context {
         Self {
             #[cfg(feature = "profile")]
             profiles: Profiles::none(),
+            measured: MeasuredFacts::new(),
         }
     }
 
@@ -52,6 +56,7 @@ impl Context {
         Self {
             #[cfg(feature = "profile")]
             profiles: Profiles::of_file(path.into()),
+            measured: MeasuredFacts::new(),
         }
     }
 
@@ -67,16 +72,11 @@ impl Context {
 
     pub(crate) fn planner(context: Option<&Self>, threads_max: usize) -> Planner<'_> {
         let usual = Planner::default().threads(threads_max);
+        let Some(context) = context else { return usual };
+        let planner = usual.measured(&context.measured);
         #[cfg(feature = "profile")]
-        if let Some(context) = context {
-            return Planner {
-                profiles: &context.profiles,
-                ..usual
-            };
-        }
-        #[cfg(not(feature = "profile"))]
-        let _ = context;
-        usual
+        let planner = planner.profiles(&context.profiles);
+        planner
     }
 }
 

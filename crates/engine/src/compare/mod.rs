@@ -16,11 +16,11 @@ mod windows;
 use std::ops::Range;
 
 use crate::error::Result;
+use crate::facts::Planner;
 use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::log;
 use crate::plan::{self, Plan, Task};
-use crate::planner::Planner;
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::Progress;
 use map::HoleMap;

@@ -12,11 +12,11 @@ mod sync;
 use std::ops::Range;
 
 use crate::error::Result;
+use crate::facts::Planner;
 use crate::facts::{Facts, shares_blocks};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::files::directory_of;
 use crate::plan::{self, Plan, Task};
-use crate::planner::Planner;
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, OpenFile, Progress, Transfer, require_apart, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};

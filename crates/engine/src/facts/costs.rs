@@ -4,16 +4,13 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use seekless_sys::{Access, Directory, Opening};
+use seekless_sys::{Access, Opening};
 
 use super::Fact;
-use super::kept::KeptFacts;
 use super::timing::{spread, timed, timed_rounds};
-use crate::files::make_for_a_moment;
 
 /// The costs of calls, bytes and waits on a storage, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,20 +104,6 @@ impl Costs {
     }
 }
 
-/// By device: the costs without the device's, and the device's costs of a flush and of a byte.
-static AT_CACHE: KeptFacts<u64, Costs> = KeptFacts::nothing();
-static AT_DEVICE: KeptFacts<u64, [Fact; 2]> = KeptFacts::nothing();
-
-/// The costs of writing in a directory, measured by a temporary file unless they were measured within the last minute.
-/// That takes about 2 ms, or about 20 ms with the costs of a device that is as fast as a disk.
-///
-/// # Errors
-/// The system's.
-pub(crate) fn costs_in(directory: &Directory, with_device: bool) -> io::Result<Costs> {
-    let device = directory.metadata()?.dev();
-    costs_by(device, with_device, || make_for_a_moment(directory, THROUGH))
-}
-
 /// The flags for write-through.
 pub(super) const THROUGH: Opening = Opening {
     access: Access::Overwrite,
@@ -128,15 +111,6 @@ pub(super) const THROUGH: Opening = Opening {
     write_through: true,
     keeps_atime: false,
 };
-
-/// The same on a device, by a file that `make` opens twice: for writing, and for write-through.
-fn costs_by(device: u64, with_device: bool, make: impl Fn() -> io::Result<(File, File)>) -> io::Result<Costs> {
-    let mut costs = AT_CACHE.get_or(device, || calls(&make()?.0))?;
-    if with_device {
-        [costs.flush_ns, costs.device_byte_ns] = AT_DEVICE.get_or(device, || of_device(&make()?, &costs))?;
-    }
-    Ok(costs)
-}
 
 /// The size of the temporary file.
 pub(super) const TRIED_BYTES: usize = 256 << 10;
@@ -189,34 +163,4 @@ pub(super) fn of_device((file, through): &(File, File), costs: &Costs) -> io::Re
     let flush = spread(times, |time| (time - costs.write_call_ns.value).max(0.0));
     let byte = |time: f64| ((time - flush.low) / TRIED_BYTES as f64).max(costs.write_byte_ns.value);
     Ok([flush, Fact::between(byte(all.low), byte(all.value), byte(all.high))])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_is_measured_once_and_what_is_asked_for_later_is_added() {
-        // No device has this number.
-        const DEVICE: u64 = u64::MAX - 1;
-        let files = std::cell::Cell::new(0);
-        let costs = |with_device| {
-            let make = || {
-                files.set(files.get() + 1);
-                let file = tempfile::tempfile()?;
-                Ok((file.try_clone()?, file))
-            };
-            costs_by(DEVICE, with_device, make).unwrap()
-        };
-        let calls = costs(false);
-        assert!(calls.write_call_ns.is_measured() && !calls.is_measured());
-        assert_eq!(costs(false), calls);
-        let all = costs(true);
-        assert!(all.is_measured());
-        assert_eq!(all.write_call_ns, calls.write_call_ns, "what was measured stays");
-        assert_eq!((costs(true), costs(false)), (all, calls));
-        assert_eq!(files.get(), 2);
-        let refused = costs_by(DEVICE - 1, false, || Err(io::ErrorKind::StorageFull.into()));
-        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
-    }
 }

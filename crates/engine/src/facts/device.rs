@@ -3,13 +3,14 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
+#[cfg(feature = "profile")]
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use seekless_sys::Buffer;
 
-use super::kept::KeptFacts;
+#[cfg(feature = "profile")]
 use super::seeks::open_direct;
 use super::timing::{spread, timed};
 use super::{Costs, Fact};
@@ -31,21 +32,8 @@ const PLACE_BYTES: usize = 4 << 10;
 const AT_ONCE: f64 = 4.0;
 const AT_ONCE_MOST: f64 = 32.0;
 
-/// By device.
-static MEASURED: KeptFacts<u64, [Fact; 2]> = KeptFacts::nothing();
-/// By device and reads.
-static SCATTERED: KeptFacts<(u64, Reads), [Fact; 2]> = KeptFacts::nothing();
-
-/// Measures reads on the device of a file of this many bytes, and adds their costs to `costs`.
-pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) -> io::Result<()> {
-    let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
-    let device = file.metadata()?.dev();
-    [costs.wait_ns, costs.fetch_byte_ns] = MEASURED.get_or(device, || of_file(&file, bytes))?;
-    Ok(())
-}
-
 /// How much is read of a file to measure the device.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     /// One block, which takes about 0.1 ms on flash.
     One,
@@ -55,15 +43,7 @@ pub(crate) enum Reads {
     Long,
 }
 
-/// Measures reads at scattered places of a file of this many bytes, and adds their costs to `costs`.
-pub(crate) fn measure_scattered(path: &Path, bytes: u64, reads: Reads, costs: &mut Costs) -> io::Result<()> {
-    let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
-    let key = (file.metadata()?.dev(), reads);
-    [costs.scattered_ns, costs.fetch_byte_ns] = SCATTERED.get_or(key, || scattered(&file, bytes, reads))?;
-    Ok(())
-}
-
-/// The same, measured again.
+/// The costs of a block at a scattered place and of a byte, of the device of a file.
 #[cfg(feature = "profile")]
 pub(super) fn scattered_of(path: &Path) -> io::Result<[Fact; 2]> {
     let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
@@ -75,7 +55,7 @@ pub(super) fn scattered_of(path: &Path) -> io::Result<[Fact; 2]> {
 }
 
 /// The time of a block at a scattered place, with others in flight, and of a byte.
-fn scattered(file: &File, bytes: u64, reads: Reads) -> io::Result<[Fact; 2]> {
+pub(super) fn scattered(file: &File, bytes: u64, reads: Reads) -> io::Result<[Fact; 2]> {
     let read = |read_bytes: usize| {
         let last = (bytes / read_bytes as u64).checked_sub(1);
         let place = fastrand::u64(..=last.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -94,7 +74,8 @@ fn scattered(file: &File, bytes: u64, reads: Reads) -> io::Result<[Fact; 2]> {
     Ok([place, byte])
 }
 
-fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 2]> {
+/// The costs of a sequential read, without its bytes, and of a byte.
+pub(super) fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 2]> {
     // In the middle of the file, away from both ends.
     let start = (bytes / 2).next_multiple_of(LONG_BYTES as u64);
     let begin = Instant::now();

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 
 use seekless_sys::{self as sys, Buffer, Map, MapMode};
 
-use super::kept::KeptFacts;
 use super::timing::{ROUNDS, timed_rounds};
 use super::{Costs, Fact, FileFacts};
 use crate::files::make_unnamed;
@@ -22,30 +21,14 @@ const OWN_BYTES: u64 = ROUNDS as u64 * WINDOW_BYTES;
 const WARM_PART: f64 = 0.9;
 
 /// The costs per byte of reading, comparing and mapping, and of filling a new page if that was measured.
-type Measured = ([Fact; 3], Option<Fact>);
+pub(super) type MemoryCosts = ([Fact; 3], Option<Fact>);
 
-/// By whether it was measured on a cached file.
-static MEASURED: KeptFacts<bool, Measured> = KeptFacts::nothing();
-
-/// Measures bytes in the page cache, with the file if it is cached, and adds their costs to `costs`.
-pub(super) fn measure(file: &File, found: FileFacts, costs: &mut Costs) -> io::Result<()> {
-    let is_warm = found.resident_part() >= WARM_PART && found.bytes >= OWN_BYTES && !found.is_sparse();
-    let (measured, filled) = MEASURED.get_or(is_warm, || {
-        if is_warm {
-            Ok((of_file(file, found.bytes)?, None))
-        } else {
-            of_own_file()
-        }
-    })?;
-    [costs.read_byte_ns, costs.compare_byte_ns, costs.map_byte_ns] = measured;
-    // A measurement on the target's storage takes precedence.
-    if let Some(filled) = filled.filter(|_| !costs.fill_byte_ns.is_measured()) {
-        costs.fill_byte_ns = filled;
-    }
-    Ok(())
+/// Whether a file is measured itself, because it is in the page cache.
+pub(super) fn is_warm(found: &FileFacts) -> bool {
+    found.resident_part() >= WARM_PART && found.bytes >= OWN_BYTES && !found.is_sparse()
 }
 
-fn of_own_file() -> io::Result<Measured> {
+pub(super) fn of_own_file() -> io::Result<MemoryCosts> {
     let file = make_unnamed(&std::env::temp_dir())?;
     let bytes = vec![1; WINDOW_BYTES as usize];
     let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * WINDOW_BYTES))?;
@@ -55,7 +38,7 @@ fn of_own_file() -> io::Result<Measured> {
     ))
 }
 
-fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
+pub(super) fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
     let new = || Buffer::new(TRIED_BYTES as usize, MEMORY_ALIGNMENT);
     let (mut buffer, mut other) = (new()?, new()?);
     // Touch the memory first, because that is not part of reading.
@@ -90,6 +73,7 @@ fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::MeasuredFacts;
 
     #[test]
     fn memory_is_measured_without_bringing_a_file_into_the_page_cache() {
@@ -97,12 +81,12 @@ mod tests {
         let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 2 * OWN_BYTES as usize]).unwrap();
         let resident = crate::cache::drop_file(&path).unwrap().part();
-        let file = File::open(&path).unwrap();
+        let (file, kept) = (File::open(&path).unwrap(), MeasuredFacts::new());
         let of = |resident| {
             let mut found = FileFacts::of(&file.metadata().unwrap(), None);
             found.resident = resident;
             let mut costs = Costs::ASSUMED;
-            measure(&file, found, &mut costs).unwrap();
+            kept.memory(&file, found, &mut costs).unwrap();
             costs
         };
         let cold = of(Some(0.0));

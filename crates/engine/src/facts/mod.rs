@@ -2,14 +2,15 @@
 //! for plans.
 //!
 //! A measurement takes at most 50 ms and 8 MiB, unless the device is slower than a disk, and is valid for a minute
-//! within the process. Costs that are not measured are assumed, with bounds that hold for most storages. Measured
+//! within its [`MeasuredFacts`]. Costs that are not measured are assumed, with bounds that hold for most storages. Measured
 //! values take precedence over claims of the system, and claims over assumptions.
 
 mod costs;
 mod device;
 mod file;
-mod kept;
+mod measured;
 mod memory;
+mod planner;
 mod process;
 #[cfg(feature = "profile")]
 mod sampled;
@@ -30,17 +31,17 @@ use crate::error::{Error, Result};
 use crate::file_range::FileRange;
 use crate::files::directory_of;
 use crate::log;
-use crate::planner::Planner;
 #[cfg(feature = "profile")]
 use crate::profile::StorageProfile;
 use crate::storage::cache;
 use crate::storage::facts::read_ahead_kib;
 
 pub use costs::Costs;
-pub(crate) use costs::costs_in;
-pub(crate) use device::{Reads, measure_scattered};
+pub(crate) use device::Reads;
 pub use file::FileFacts;
 pub(crate) use file::{has_holes, shares_blocks};
+pub use measured::MeasuredFacts;
+pub use planner::Planner;
 pub use process::{ProcessFacts, prepares_for};
 pub use seeks::{SeekFacts, Seeks};
 
@@ -63,7 +64,7 @@ pub struct Facts<'a> {
     pub free_bytes: u64,
     /// Whether a copy can share the blocks of its source.
     pub can_share: bool,
-    /// The profiles that the plan may ask, unless they are those of the process.
+    /// The profiles and measurements that the plan may use, unless they are those of the process.
     pub planner: Option<Planner<'a>>,
     /// What earlier runs of the lab measured on the storage.
     #[cfg(feature = "profile")]
@@ -155,10 +156,10 @@ impl<'a> Facts<'a> {
     pub(crate) fn measure_opening(&mut self, path: &Path) {
         // Opens the directory of a file, because opening a FIFO would block.
         let directory = if path.is_dir() { path } else { directory_of(path) };
-        let costs = &mut self.costs;
+        let (measured, costs) = (self.planner.unwrap_or_default().measured, &mut self.costs);
         let of_opening = File::open(directory).and_then(|opened| {
             costs::of_opening(directory, costs)?;
-            memory::measure(&opened, self.files[0], costs)
+            measured.memory(&opened, self.files[0], costs)
         });
         if let Err(error) = of_opening {
             log::debug!(%error, "memory costs are assumed");
@@ -233,9 +234,10 @@ impl<'a> Facts<'a> {
     /// device. If that fails, they stay assumed.
     pub(crate) fn measure_reading(&mut self, path: &Path, file: &File) {
         let found = self.files[0];
-        let of_memory = memory::measure(file, found, &mut self.costs);
+        let measured = self.planner.unwrap_or_default().measured;
+        let of_memory = measured.memory(file, found, &mut self.costs);
         let of_device = if found.resident_part() < 1.0 {
-            device::measure(path, found.bytes, &mut self.costs)
+            measured.reads(path, found.bytes, &mut self.costs)
         } else {
             Ok(())
         };
@@ -252,7 +254,8 @@ impl<'a> Facts<'a> {
             return;
         }
         let directory = directory_of(part.path());
-        match Directory::open(directory).and_then(|directory| costs_in(&directory, true)) {
+        let measured = self.planner.unwrap_or_default().measured;
+        match Directory::open(directory).and_then(|directory| measured.writing(&directory, true)) {
             Ok(costs) => self.costs = costs,
             Err(error) => log::debug!(directory = %directory.display(), %error, "write costs are assumed"),
         }

@@ -58,9 +58,9 @@ pub use crate::plan::{PlanLimits, UpdateFacts};
 use std::path::Path;
 
 use crate::error::Result;
+use crate::facts::Planner;
 use crate::files::{NameInDirectory, Unwatched};
 use crate::plan::outcome::Outcome;
-use crate::planner::Planner;
 use crate::setup::Prepare;
 use in_place::in_place;
 use planned::planned;

@@ -12,13 +12,13 @@ use super::in_place::refuse_second;
 use super::journal;
 use super::writes::{WriteLayout, Writes, reach};
 use crate::error::{Error, Result, full_text};
-use crate::facts::{Costs, FileFacts, Reads, costs_in, has_holes, measure_scattered, shares_blocks};
+use crate::facts::Planner;
+use crate::facts::{Costs, FileFacts, MeasuredFacts, Reads, has_holes, shares_blocks};
 use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
 use crate::plan::{
     self, Amounts, BlockCount, Gaps, Plan, PlanLimits, Predicted, Reason, Safety, Sittings, UpdateFacts, UpdateWork,
 };
-use crate::planner::Planner;
 #[cfg(feature = "profile")]
 use crate::profile::StorageProfile;
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
@@ -79,9 +79,8 @@ impl UpdateEstimate {
         is_predicted: bool,
         planner: Planner<'_>,
     ) -> Result<Self> {
-        Self::asking(path, updates, limits, is_predicted, |estimate| {
-            estimate.ask(path, planner)
-        })
+        let ask = |estimate: &mut Self| estimate.ask(path, planner);
+        Self::asking(path, updates, limits, is_predicted, planner.measured, ask)
     }
 
     /// The same; `ask` takes the costs of a profile.
@@ -90,6 +89,7 @@ impl UpdateEstimate {
         updates: &Updates,
         limits: &PlanLimits,
         is_predicted: bool,
+        kept: &MeasuredFacts,
         ask: impl FnOnce(&mut Self) -> bool,
     ) -> Result<Self> {
         let mut estimate = Self::assuming(path, limits)?;
@@ -102,22 +102,22 @@ impl UpdateEstimate {
         }
         if !is_certain {
             let is_few = updates.gaps.pieces < FEW_UPDATES;
-            estimate.measure_scattered(path, if is_few { Reads::One } else { Reads::Few }, limits);
+            estimate.measure_scattered(path, if is_few { Reads::One } else { Reads::Few }, limits, kept);
             let pays_ns = expected_ns(&estimate) / PAYS_FROM;
             if pays_ns >= CALLS_NS.max(LONG_REQUESTS * estimate.facts.costs.scattered_ns.value) {
-                estimate.measure_scattered(path, Reads::Long, limits);
+                estimate.measure_scattered(path, Reads::Long, limits, kept);
             }
             if pays_ns >= CALLS_NS {
-                estimate.measure(path, limits.durability.is_of_each_call());
+                estimate.measure(path, limits.durability.is_of_each_call(), kept);
             }
             if !estimate.is_measured() && plan::weighs_wear(&updates.gaps, &estimate.facts, &of_file) {
-                estimate.measure(path, true);
+                estimate.measure(path, true, kept);
             }
         }
         if is_predicted {
             estimate.deciding = Some(estimate.facts.costs);
-            estimate.measure_scattered(path, Reads::Long, limits);
-            estimate.measure(path, true);
+            estimate.measure_scattered(path, Reads::Long, limits, kept);
+            estimate.measure(path, true, kept);
         }
         Ok(estimate)
     }
@@ -127,10 +127,11 @@ impl UpdateEstimate {
     /// # Errors
     /// As for [`Self::assuming`].
     pub fn measured(path: &Path, limits: &PlanLimits) -> Result<Self> {
-        let mut estimate = Self::assuming(path, limits)?;
-        if !estimate.ask(path, Planner::default()) {
-            estimate.measure_scattered(path, Reads::Long, limits);
-            estimate.measure(path, true);
+        let (mut estimate, planner) = (Self::assuming(path, limits)?, Planner::default());
+        if !estimate.ask(path, planner) {
+            let kept = planner.measured;
+            estimate.measure_scattered(path, Reads::Long, limits, kept);
+            estimate.measure(path, true, kept);
         }
         Ok(estimate)
     }
@@ -218,8 +219,8 @@ impl UpdateEstimate {
         self.facts.costs.is_measured()
     }
 
-    fn measure(&mut self, path: &Path, with_device: bool) {
-        match measured_costs(path, with_device) {
+    fn measure(&mut self, path: &Path, with_device: bool, kept: &MeasuredFacts) {
+        match measured_costs(path, with_device, kept) {
             Ok(costs) => {
                 let known = self.facts.costs;
                 self.facts.costs = Costs {
@@ -233,10 +234,10 @@ impl UpdateEstimate {
     }
 
     /// Measures requests of the device, if they take time: of data that is not in memory, or for an fsync.
-    fn measure_scattered(&mut self, path: &Path, reads: Reads, limits: &PlanLimits) {
+    fn measure_scattered(&mut self, path: &Path, reads: Reads, limits: &PlanLimits, kept: &MeasuredFacts) {
         let facts = &mut self.facts;
         if (facts.absent_part > 0.0 || limits.durability == Durability::Fsync)
-            && let Err(error) = measure_scattered(path, facts.file_bytes, reads, &mut facts.costs)
+            && let Err(error) = kept.scattered(path, facts.file_bytes, reads, &mut facts.costs)
         {
             log::debug!(path = %path.display(), %error, "the latency of the device is assumed");
         }
@@ -303,9 +304,9 @@ fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> PlanL
 }
 
 /// Measures the costs of writing in the directory of a file.
-fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
+fn measured_costs(path: &Path, with_device: bool, kept: &MeasuredFacts) -> Result<Costs> {
     let place = NameInDirectory::of(path)?;
-    let measured = costs_in(&place.directory, with_device);
+    let measured = kept.writing(&place.directory, with_device);
     measured.map_err(|error| place.system("measure writing in its directory", error))
 }
 

@@ -60,7 +60,7 @@ proptest! {
         let updates = every(1 << step_bits, count);
         let limits = PlanLimits { durability, ..THROUGH };
         let profile = profile([call, byte, byte, flush]);
-        let estimate = UpdateEstimate::asking(&path, &updates, &limits, true, |estimate| estimate.is_known(&profile)).unwrap();
+        let estimate = UpdateEstimate::asking(&path, &updates, &limits, true, MeasuredFacts::of_process(), |estimate| estimate.is_known(&profile)).unwrap();
         prop_assert!(estimate.facts.absent_part <= 0.0);
         prop_assume!(!plan::is_certain(&updates.gaps, &estimate.facts, &limits));
         let found = estimate.plan(&updates, &limits);
@@ -89,8 +89,15 @@ fn update_plan_by_a_profile_says_so_and_has_its_bounds() {
     let (_directory, path) = file(4_000_000);
     let updates = every(40_000, 100);
     let profile = profile(USUAL);
-    let estimate =
-        UpdateEstimate::asking(&path, &updates, &THROUGH, true, |estimate| estimate.is_known(&profile)).unwrap();
+    let estimate = UpdateEstimate::asking(
+        &path,
+        &updates,
+        &THROUGH,
+        true,
+        MeasuredFacts::of_process(),
+        |estimate| estimate.is_known(&profile),
+    )
+    .unwrap();
     assert!(estimate.is_measured() && estimate.doubt.is_none());
     assert_eq!(estimate.facts.costs.flush_ns.low.to_bits(), (USUAL[3] / 1.5).to_bits());
     let plan = estimate.plan(&updates, &THROUGH).plan;
@@ -121,7 +128,8 @@ fn update_plan_by_a_profile_measures_nothing() {
         let updates = every(20_000, 200);
         let before = calls();
         let ask = |estimate: &mut UpdateEstimate| is_known && estimate.is_known(&profile);
-        let estimate = UpdateEstimate::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
+        let estimate =
+            UpdateEstimate::asking(&path, &updates, &limits, is_predicted, MeasuredFacts::of_process(), ask).unwrap();
         let after = calls();
         estimate.plan(&updates, &limits);
         [0, 1].map(|kind| after[kind] - before[kind])
@@ -149,7 +157,7 @@ fn update_plan_asks_the_profile_where_that_takes_little_time() {
             is_asked = true;
             estimate.is_known(&profile(USUAL))
         };
-        UpdateEstimate::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
+        UpdateEstimate::asking(&path, &updates, &limits, is_predicted, MeasuredFacts::of_process(), ask).unwrap();
         assert_eq!(is_asked, asks, "{count} {is_predicted}");
     }
 }
