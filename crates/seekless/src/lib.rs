@@ -34,6 +34,7 @@
 //!
 //! All calls block the calling thread, and some start threads while they run. From async code, call them in `spawn_blocking`, as
 //! `examples/reader_under_tokio.rs` does; from rayon, call them as any other work, with [`Options::threads`]`(1)` where many run at once.
+//! The page `docs/library.md` shows both.
 //! Sizes and offsets are in bytes.
 //!
 //! The page cache gets what is read and written, as with std, unless a plan or method bypasses it: `direct` in its name. Plans do that
@@ -52,6 +53,10 @@
     clippy::needless_pass_by_value,
     reason = "ranges are taken as std takes paths, by value or by reference"
 )]
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct LibraryPage;
 
 mod batch;
 mod context;
