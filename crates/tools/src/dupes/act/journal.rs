@@ -75,7 +75,8 @@ impl Written {
     }
 }
 
-fn failed<'a>(path: &'a Path, action: &'static str) -> impl FnOnce(io::Error) -> Error + 'a {
+/// The error of a call on a journal, or on a directory.
+pub(super) fn failed<'a>(path: &'a Path, action: &'static str) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error {
         path: path.to_owned(),
         action,
@@ -412,11 +413,8 @@ pub fn path_of(state_directory: &Path, name: &Path) -> PathBuf {
 
 /// Opens a journal that is not at work.
 pub(super) fn own(path: &Path) -> Result<RunJournal, Error> {
-    RunJournal::open(path)?.ok_or_else(|| Error {
-        path: path.to_owned(),
-        action: "cannot lock the journal",
-        source: io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is still running"),
-    })
+    let running = || io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is still running");
+    RunJournal::open(path)?.ok_or_else(|| failed(path, "cannot lock the journal")(running()))
 }
 
 /// Removes a journal: what it says can no longer be undone.
@@ -427,11 +425,7 @@ pub fn forget(journal: &Path) -> Result<(), Error> {
     let open = own(journal)?;
     // A file without a header is not a journal.
     open.read()?;
-    fs::remove_file(journal).map_err(|source| Error {
-        path: journal.to_owned(),
-        action: "cannot remove the journal",
-        source,
-    })
+    fs::remove_file(journal).map_err(failed(journal, "cannot remove the journal"))
 }
 
 /// Removes journals that are older than 90 days, but for the newest; returns how many.

@@ -76,13 +76,9 @@ pub(crate) fn run_watched(
         let (sender, batches) = sync_channel(0);
         let own = &run;
         let prepare = move || own.prepare_all(steps, &sender);
-        let preparing = thread::Builder::new().spawn_scoped(scope, prepare);
-        let preparing = preparing.map_err(|source| Error {
-            path: run.directory.clone(),
-            action: "cannot start a thread",
-            source,
-        });
-        let preparing = preparing?;
+        let preparing = thread::Builder::new()
+            .spawn_scoped(scope, prepare)
+            .map_err(journal::failed(&run.directory, "cannot start a thread"))?;
         let done = batches.into_iter().try_for_each(|batch| run.act(batch, &mut written));
         let prepared = preparing.join().unwrap_or_else(|panic| resume_unwind(panic));
         done.and(prepared)

@@ -132,12 +132,7 @@ pub fn undo_preview(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result
 fn opened(path: &Path) -> Result<(RunJournal, RunRecord), Error> {
     let journal = own(path)?;
     let lines = journal.read()?;
-    let failed = |source| Error {
-        path: path.to_owned(),
-        action: "cannot undo",
-        source,
-    };
-    lines.require_own().map_err(failed)?;
+    lines.require_own().map_err(journal::failed(path, "cannot undo"))?;
     Ok((journal, lines))
 }
 
