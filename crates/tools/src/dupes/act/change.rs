@@ -225,7 +225,11 @@ impl Change<'_> {
     /// Moves the file. It is moved back if what is at the new place is not what was proven.
     fn relocate(&self, new: &NewPlace, directories: &Directories) -> Changed {
         let (place, watch) = (self.place, self.session.watch);
-        let unmake = || self.session.unmake_later(new, &unmake(new, directories));
+        let unmake = || {
+            if unmake(new, directories).is_err() {
+                seekless_sys::lock_mutex(&self.session.unmade).push(new.clone());
+            }
+        };
         let moved = watch.announce(StepKind::Make, &new.to).and_then(|()| {
             let there = destination(new, self.session, directories)?;
             describe(&place.path, new, self.session, directories)?;

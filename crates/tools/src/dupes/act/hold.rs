@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -53,7 +52,7 @@ pub(super) struct Session<'a> {
     /// The facts of kept files after our own links changed them.
     renewed: Mutex<HashMap<FileId, StatFacts>>,
     /// Places for which directories were made that could not be removed again, perhaps because too many files are open.
-    unmade: Mutex<Vec<NewPlace>>,
+    pub unmade: Mutex<Vec<NewPlace>>,
     /// A block of a file that is read.
     pub block: Mutex<Vec<u8>>,
 }
@@ -141,18 +140,6 @@ impl<'a> Session<'a> {
     pub fn is_unnumbered(&self, device: u64) -> bool {
         let behind = || self.systems.known(device);
         self.options.without_leases && behind().is_some_and(|behind| !behind.system.inodes_identify)
-    }
-
-    /// Notes directories to remove at the end, if removing them failed.
-    pub fn unmake_later(&self, new: &NewPlace, unmade: &io::Result<()>) {
-        if unmade.is_err() {
-            sys::lock_mutex(&self.unmade).push(new.clone());
-        }
-    }
-
-    /// Takes the noted directories.
-    pub fn take_unmade(&self) -> Vec<NewPlace> {
-        std::mem::take(&mut sys::lock_mutex(&self.unmade))
     }
 
     /// Remembers the facts of a kept file after our own links changed it.
@@ -308,10 +295,6 @@ impl Session<'_> {
 
     /// Opens the file that a step keeps.
     pub fn keep(&self, step: &Step, directories: &Directories) -> Result<LockedKeeper, RefusalReason> {
-        self.keep_unnamed(step, directories).map_err(of_kept(&step.keep.path))
-    }
-
-    fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<LockedKeeper, RefusalReason> {
         let found = self.find(&step.keep.path, directories)?;
         let held = Arc::new(self.hold(&found, &step.keep.state)?);
         let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
@@ -370,15 +353,9 @@ impl Session<'_> {
             Ok(None) => Ok(()),
             Ok(Some(at)) => differs(at),
             Err(Some(TreeFinding::Failed { reason, .. })) => Err(cannot("compare")(reason)),
-            Err(_) => Err(self.interrupted()),
+            Err(_) if self.stop.is_stopped() => Err(RefusalReason::Stopped),
+            Err(_) => Err(RefusalReason::OPENING),
         }
-    }
-
-    fn interrupted(&self) -> RefusalReason {
-        if self.stop.is_stopped() {
-            return RefusalReason::Stopped;
-        }
-        RefusalReason::OPENING
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, FileType, StatVfsMountFlags, accessat, fstatvfs};
 use rustix::io::Errno;
 use seekless_engine::facts::ProcessFacts;
-use seekless_engine::files::{self, Attributes, XattrRole, make_new, shared_bytes};
+use seekless_engine::files::{self, Attributes, WritableByOthers, XattrRole, make_new, shared_bytes};
 use seekless_sys::{self as sys, Directory, Protection, Support};
 
 use super::dir_handle::{DirEntryHandle, Directories};
@@ -168,7 +168,10 @@ impl Prover<'_> {
         // Its owner could remove it, and with it the last copy.
         if *self.session.action != Action::Reflink {
             self.session.require_owner(&kept)?;
-            self.session.require_own_target(&kept.place)?;
+        }
+        // Whoever decides what names in its path lead to would decide what readers of a symbolic link get.
+        if matches!(self.session.action, Action::Symlink { .. }) {
+            self.session.require_unexposed(kept.place.limits.exposed.as_ref())?;
         }
         Ok(kept)
     }
@@ -450,23 +453,14 @@ impl Session<'_> {
 
     /// Fails if root would use a directory in which another user decides what names lead to.
     pub fn require_private(&self, place: &DirEntryHandle) -> Result<(), RefusalReason> {
-        match &place.limits.exposed {
-            Some(exposed) if self.is_root && !self.options.unsafe_owner => {
-                Err(RefusalReason::Told(exposed.to_string().into()))
-            }
-            _ => Ok(()),
-        }
+        let exposed = place.limits.exposed.as_ref().filter(|_| self.is_root);
+        self.require_unexposed(exposed)
     }
 
-    /// Fails if a file would become a symbolic link whose path leads through a directory in which another user decides what
-    /// names lead to: that user would decide what its readers get.
-    pub fn require_own_target(&self, kept: &DirEntryHandle) -> Result<(), RefusalReason> {
-        let is_symlink = matches!(self.action, Action::Symlink { .. });
-        match &kept.limits.exposed {
-            Some(exposed) if is_symlink && !self.options.unsafe_owner => {
-                Err(RefusalReason::Told(exposed.to_string().into()))
-            }
-            _ => Ok(()),
+    fn require_unexposed(&self, exposed: Option<&Arc<WritableByOthers>>) -> Result<(), RefusalReason> {
+        match exposed.filter(|_| !self.options.unsafe_owner) {
+            Some(exposed) => Err(RefusalReason::Told(exposed.to_string().into())),
+            None => Ok(()),
         }
     }
 

@@ -24,7 +24,7 @@ use super::record::JournalLine;
 use super::undo::recover_all;
 use super::{
     ActingOptions, Action, BATCH, BATCH_BYTES, Error, Ran, RefusalReason, RunEvent, Step, StepOutcome, Tell, Unwatched,
-    cannot,
+    cannot, of_kept,
 };
 use crate::Stop;
 use crate::threads::in_threads;
@@ -84,7 +84,7 @@ pub(crate) fn run_watched(
         done.and(prepared)
     });
     // No file of a step is open any more.
-    for new in run.session.take_unmade() {
+    for new in sys::lock_mutex(&run.session.unmade).drain(..) {
         // They are empty: nothing is lost if they stay.
         let _ = unmake(&new, &Directories::default());
     }
@@ -187,7 +187,8 @@ impl Run<'_> {
         if step.file.state.id() == id && *self.session.action != Action::Names {
             return Err(RefusalReason::IsKept(step.keep.path.clone()).into());
         }
-        let kept = proving.keep(id, |directories| self.session.keep(step, directories))?;
+        let of_kept = of_kept(&step.keep.path);
+        let kept = proving.keep(id, |directories| session.keep(step, directories).map_err(of_kept))?;
         let directories = &proving.directories;
         let prepared = Prover { session, directories }.prepare(number, step, &kept)?;
         if *self.session.action != Action::Reflink {
