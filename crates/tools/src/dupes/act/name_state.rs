@@ -49,10 +49,8 @@ pub(super) enum Inverse {
 /// A file that a name leads to, as far as a journal knows it.
 enum NamedFile {
     Nothing,
-    /// What was acted on; whether it has the size and the time that it had.
-    ActedOn {
-        is_as_old: bool,
-    },
+    /// What was acted on, with the size and the time that it had.
+    Old,
     /// A file that undo made.
     Made(Arc<File>),
     /// What the run put in its place: the symbolic link, or another name of the kept file.
@@ -154,26 +152,22 @@ impl<'a> Names<'a> {
         let changed = RefusalReason::Of(new.to.clone(), RefusalReason::ChangedSince.into());
         if let Some(there) = there {
             if self.is_moved_to(entry, &there)? {
-                let is_taken = place.map_or(Ok(None), |place| place.facts())?.is_some();
-                return Ok(if is_taken {
-                    let why = vec![RefusalReason::NameTaken, RefusalReason::NowAt(new.to.clone())];
-                    NameState::Other(RefusalReason::Several(why))
-                } else {
-                    NameState::Acted(Inverse::MoveBack(there, new.clone()))
-                });
+                if place.map_or(Ok(None), |place| place.facts())?.is_none() {
+                    return Ok(NameState::Acted(Inverse::MoveBack(there, new.clone())));
+                }
+                let why = vec![RefusalReason::NameTaken, RefusalReason::NowAt(new.to.clone())];
+                return Ok(NameState::Other(RefusalReason::Several(why)));
             }
             if entry.acted_on().is_at(&there, &there.name) {
                 return Ok(NameState::Other(changed));
             }
         }
-        let is_back =
-            |place: &DirEntryHandle| Ok(entry.acted_on().is_at(place, &place.name) || self.has_old(entry, place)?);
-        let is_back = place.map_or(io::Result::Ok(false), is_back)?;
-        Ok(if is_back {
-            NameState::Old
-        } else {
-            NameState::Lost(changed)
-        })
+        match place {
+            Some(place) if entry.acted_on().is_at(place, &place.name) || self.has_old(entry, place)? => {
+                Ok(NameState::Old)
+            }
+            _ => Ok(NameState::Lost(changed)),
+        }
     }
 
     /// Whether the file that was acted on is where it was moved to. In a place that only it can have, it may have changed since.
@@ -255,14 +249,14 @@ impl NameAt<'_> {
         match self.look(&place.name)? {
             NamedFile::Nothing if names.action().leaves_nothing() => Ok(NameState::Acted(Inverse::Name)),
             NamedFile::Nothing => other(RefusalReason::Gone),
-            NamedFile::ActedOn { is_as_old: true } => Ok(NameState::Old),
+            NamedFile::Old => Ok(NameState::Old),
             NamedFile::Made(file) if entry.has_digest(&StatFacts::of(&file)?, &file, names.stop)? => {
                 Ok(NameState::Restored(file))
             }
             NamedFile::Made(file) if names.is_torn(entry, &file)? => Ok(NameState::Acted(Inverse::NameOfTorn(file))),
             NamedFile::Link { is_unchanged: true, .. } => Ok(NameState::Acted(Inverse::Name)),
             NamedFile::Made(_) | NamedFile::Link { .. } => other(RefusalReason::ChangedSince),
-            NamedFile::ActedOn { .. } | NamedFile::Other => other(RefusalReason::NameTaken),
+            NamedFile::Other => other(RefusalReason::NameTaken),
         }
     }
 
@@ -295,8 +289,8 @@ impl NameAt<'_> {
         let is_made = made.any(|made| made.is(&found, file.as_deref()));
         if !is_made && entry.acted_on().is(&found, file.as_deref()) {
             // A file that stays may have been written to since.
-            let is_as_old = *names.action() == Action::Names || entry.is_as_old(&found);
-            return Ok(NamedFile::ActedOn { is_as_old });
+            let is_old = *names.action() == Action::Names || entry.is_as_old(&found);
+            return Ok(is_old.then_some(NamedFile::Old).unwrap_or(NamedFile::Other));
         }
         let Some(file) = file.filter(|_| found.kind == FileType::RegularFile) else {
             return Ok(NamedFile::Other);
@@ -384,7 +378,7 @@ impl NameAt<'_> {
             } => Some(is_unchanged || is_surplus),
             // Another copy may not be possible any more.
             NamedFile::Made(copy) => match self.look(&self.place.name)? {
-                NamedFile::ActedOn { is_as_old: true } | NamedFile::Made(_) => Some(true),
+                NamedFile::Old | NamedFile::Made(_) => Some(true),
                 _ if !entry.has_digest(&StatFacts::of(&copy)?, &copy, stop)? => Some(true),
                 _ => {
                     let given = entry.old.give_attributes(&copy);
@@ -392,7 +386,7 @@ impl NameAt<'_> {
                     Some(false)
                 }
             },
-            NamedFile::ActedOn { .. } | NamedFile::Other => Some(false),
+            NamedFile::Old | NamedFile::Other => Some(false),
         })
     }
 
@@ -425,16 +419,10 @@ impl NameAt<'_> {
             Inverse::NameOfTorn(torn) => KnownFile::of(torn).is_ok_and(|torn| torn.is_at(place, temporary)),
             _ => self.is_link(temporary),
         };
-        let remove = || {
-            if !is_expected() {
-                let is_stopped = stop.is_stopped();
-                return Err(if is_stopped {
-                    RefusalReason::Stopped
-                } else {
-                    RefusalReason::Replaced
-                });
-            }
-            place.remove(temporary, watch).map_err(cannot("remove the link"))
+        let remove = || match is_expected() {
+            true => place.remove(temporary, watch).map_err(cannot("remove the link")),
+            false if stop.is_stopped() => Err(RefusalReason::Stopped),
+            false => Err(RefusalReason::Replaced),
         };
         let made = StatFacts::of(file).map_err(cannot("stat the new file"))?;
         let replacement = Replacement {
