@@ -243,10 +243,8 @@ impl NameAt<'_> {
     /// What it leads to, if nothing is left half done.
     fn state(&self) -> io::Result<NameState> {
         let other = |why| Ok(NameState::Other(why));
-        let NameAt {
-            names, entry, place, ..
-        } = *self;
-        match self.look(&place.name)? {
+        let (names, entry) = (self.names, self.entry);
+        match self.look(&self.place.name)? {
             NamedFile::Nothing if names.action().leaves_nothing() => Ok(NameState::Acted(Inverse::Name)),
             NamedFile::Nothing => other(RefusalReason::Gone),
             NamedFile::Old => Ok(NameState::Old),
@@ -262,12 +260,7 @@ impl NameAt<'_> {
 
     /// What a name in its directory leads to.
     fn look(&self, called: &OsStr) -> io::Result<NamedFile> {
-        let NameAt {
-            names,
-            entry,
-            name,
-            place,
-        } = *self;
+        let (names, entry, place) = (self.names, self.entry, self.place);
         let Some(found) = place.facts_of(called)? else {
             return Ok(NamedFile::Nothing);
         };
@@ -276,21 +269,21 @@ impl NameAt<'_> {
             is_surplus,
         };
         if found.kind == FileType::Symlink {
-            let target = place.directory.link_target(called);
-            let is_link =
-                matches!(&name.change, NameChange::Linked { target: own } if target.is_ok_and(|target| target == *own));
-            return Ok(if is_link { link(true, true) } else { NamedFile::Other });
+            let found = place.directory.link_target(called);
+            return Ok(match &self.name.change {
+                NameChange::Linked { target } if found.is_ok_and(|found| found == *target) => link(true, true),
+                _ => NamedFile::Other,
+            });
         }
         let Some((found, file)) = place.opened(called) else {
             return Ok(NamedFile::Other);
         };
         // Without birth times, what undo made may look like the file whose inode number it has.
-        let mut made = entry.restored.iter();
-        let is_made = made.any(|made| made.is(&found, file.as_deref()));
+        let is_made = (entry.restored.iter()).any(|made| made.is(&found, file.as_deref()));
         if !is_made && entry.acted_on().is(&found, file.as_deref()) {
             // A file that stays may have been written to since.
             let is_old = *names.action() == Action::Names || entry.is_as_old(&found);
-            return Ok(is_old.then_some(NamedFile::Old).unwrap_or(NamedFile::Other));
+            return Ok(if is_old { NamedFile::Old } else { NamedFile::Other });
         }
         let Some(file) = file.filter(|_| found.kind == FileType::RegularFile) else {
             return Ok(NamedFile::Other);
