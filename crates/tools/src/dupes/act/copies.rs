@@ -306,15 +306,7 @@ impl<'a> CopyPlaces<'a> {
             return Some(KeepReason::Reference);
         }
         let root = self.origin.roots.get(name.root as usize);
-        let below = |root: &GivenRoot| {
-            let rest = name.path.strip_prefix(&root.given).ok()?;
-            let is_whole = rest.as_os_str().is_empty();
-            Some(if is_whole {
-                root.path.clone()
-            } else {
-                root.path.join(rest)
-            })
-        };
+        let below = |root: &GivenRoot| Some(root.path.join(name.path.strip_prefix(&root.given).ok()?));
         // Links above a path that was given are the user's; those behind it may lead anywhere.
         let is_behind = is_link || root.and_then(below).as_deref() != Some(path);
         is_behind.then_some(KeepReason::Link)
@@ -353,13 +345,9 @@ impl<'a> CopyPlaces<'a> {
         let is_temporary = path
             .file_name()
             .is_some_and(|name| name.as_bytes().starts_with(TEMPORARY.as_bytes()));
-        !self.is_sharing
-            && (is_temporary
-                || !self.devices.contains(&device)
-                || path
-                    .parent()
-                    .and_then(|parent| self.place(parent).ok())
-                    .is_none_or(|place| place.is_poor))
+        let place = path.parent().and_then(|parent| self.place(parent).ok());
+        let is_poor = is_temporary || !self.devices.contains(&device) || place.is_none_or(|place| place.is_poor);
+        is_poor && !self.is_sharing
     }
 
     /// A number that files have in common that may be linked: that of the device or, where blocks are shared, of the file system.
