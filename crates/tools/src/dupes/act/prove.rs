@@ -16,14 +16,14 @@ use seekless_engine::facts::ProcessFacts;
 use seekless_engine::files::{self, Attributes, WritableByOthers, XattrRole, make_new, shared_bytes};
 use seekless_sys::{self as sys, Directory, Protection, Support};
 
-use super::dir_handle::{DirEntryHandle, Directories};
+use super::dir_handle::{DirEntryHandle, Directories, relative};
 use super::hold::{FoundFile, LeasedFile, LockedKeeper, Session};
-use super::record::{NameChange, NewPlace, OldFile, StepName, StepRecord, TRASHED_FILES};
+use super::record::{NameChange, NewPlace, OldFile, StepName, StepRecord, TRASHED_FILES, in_trash_of, moved_to};
 use super::{ActingOptions, Action, NothingToGain, RefusalReason, Step, StepOutcome, Unwatched, cannot, of_kept};
 use crate::Stop;
 use crate::threads::in_parts;
 use crate::visible::visible_path;
-use crate::walk::StatFacts;
+use crate::walk::{ASIDE, StatFacts};
 
 /// btrfs stores files of up to a block with their metadata.
 const SMALL_BYTES: u64 = 4096;
@@ -169,7 +169,7 @@ impl Prover<'_> {
         if *self.session.action != Action::Reflink {
             self.session.require_owner(&kept)?;
         }
-        // Whoever decides what names in its path lead to would decide what readers of a symbolic link get.
+        // A user who may rename directories of its path decides what readers of a symbolic link get.
         if matches!(self.session.action, Action::Symlink { .. }) {
             self.session.require_unexposed(kept.place.limits.exposed.as_ref())?;
         }
@@ -212,19 +212,42 @@ impl Prover<'_> {
         };
         let name = |(at, FoundFile { place, .. }): (usize, &FoundFile)| {
             let temporary = self.session.temporary(number, at);
-            let (paths, names) = ((&*place.path, &*step.keep.path), (&*self.session.run, &*temporary));
-            let mut change = NameChange::of(self.session.action, paths, names, trash.as_deref());
-            if let NameChange::Moved(new) = &mut change {
-                new.made = self.missing(&new.to, place)?;
-                self.require_room(new, place)?;
-            }
-            Ok::<_, RefusalReason>(StepName {
+            Ok(StepName {
                 path: place.path.clone(),
+                change: self.change_of(place, &step.keep.path, &temporary, trash.as_deref())?,
                 temporary,
-                change,
             })
         };
         files.iter().enumerate().map(name).collect()
+    }
+
+    /// Decides what is done with a name of a file; `keep` is the path that stays for it. No other run uses `temporary`.
+    fn change_of(
+        &self,
+        place: &DirEntryHandle,
+        keep: &Path,
+        temporary: &str,
+        trash: Option<&Path>,
+    ) -> Result<NameChange, RefusalReason> {
+        let path = &place.path;
+        let to = match (self.session.action, trash) {
+            (Action::Symlink { is_absolute }, _) => {
+                let above = path.parent().filter(|_| !is_absolute);
+                let target = above.map_or_else(|| keep.to_owned(), |above| relative(above, keep));
+                return Ok(NameChange::Linked { target });
+            }
+            (Action::Move { to }, _) => moved_to(to, path),
+            (Action::Quarantine, _) => {
+                let aside = path.with_file_name(format!("{ASIDE}{}", self.session.run));
+                aside.join(&place.name)
+            }
+            (_, Some(trash)) => in_trash_of(trash, path, temporary),
+            _ => return Ok(NameChange::Taken),
+        };
+        let (made, is_trash) = (self.missing(&to, place)?, trash.is_some());
+        let new = NewPlace { to, made, is_trash };
+        self.require_room(&new, place)?;
+        Ok(NameChange::Moved(new))
     }
 
     /// The trash for a file: that of the user if it is on the same file system, else the one in the topmost directory of the file's.

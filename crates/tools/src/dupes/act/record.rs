@@ -18,11 +18,11 @@ use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::dir_handle::{DirEntryHandle, Directories, relative};
+use super::dir_handle::{DirEntryHandle, Directories};
 use super::{Action, Ran, RefusalReason, Step, StepOutcome, TEMPORARY, cannot};
 use crate::Stop;
 use crate::json;
-use crate::walk::{ASIDE, StatFacts};
+use crate::walk::StatFacts;
 
 /// The directory of files in a trash.
 pub(super) const TRASHED_FILES: &str = "files";
@@ -120,38 +120,6 @@ pub(super) struct NewPlace {
 /// Where a path is moved to: below a directory, with its whole path.
 pub(super) fn moved_to(to: &Path, path: &Path) -> PathBuf {
     to.join(path.strip_prefix("/").unwrap_or(path))
-}
-
-impl NameChange {
-    /// What an action does with a path, for which another is kept. No other run uses `run` and `temporary`; `trash` is the trash of
-    /// the file.
-    pub fn of(
-        action: &Action,
-        (path, keep): (&Path, &Path),
-        (run, temporary): (&str, &str),
-        trash: Option<&Path>,
-    ) -> Self {
-        let to = match (action, trash) {
-            (Action::Symlink { is_absolute }, _) => {
-                let above = path.parent().unwrap_or(Path::new("/"));
-                let target = if *is_absolute {
-                    keep.to_owned()
-                } else {
-                    relative(above, keep)
-                };
-                return Self::Linked { target };
-            }
-            (Action::Move { to }, _) => moved_to(to, path),
-            (Action::Quarantine, _) => {
-                let aside = path.with_file_name(format!("{ASIDE}{run}"));
-                aside.join(path.file_name().unwrap_or_default())
-            }
-            (_, Some(trash)) => in_trash_of(trash, path, temporary),
-            _ => return Self::Taken,
-        };
-        let (made, is_trash) = (0, trash.is_some());
-        Self::Moved(NewPlace { to, made, is_trash })
-    }
 }
 
 impl NewPlace {
@@ -293,7 +261,7 @@ impl StepRecord {
 }
 
 /// Where a file is in a trash. `temporary` is a name that no other run uses.
-fn in_trash_of(trash: &Path, path: &Path, temporary: &str) -> PathBuf {
+pub(super) fn in_trash_of(trash: &Path, path: &Path, temporary: &str) -> PathBuf {
     let own = path.file_name().unwrap_or_default().as_bytes();
     let is_start = |at: &usize| own[*at] & 0xc0 != 0x80;
     let start = (own.len().saturating_sub(TRASHED_NAME_BYTES)..own.len()).find(is_start);
@@ -312,10 +280,8 @@ pub(super) fn born_ns(file: &File) -> Option<i64> {
 pub(super) fn born_ns_of(metadata: &Metadata) -> Option<i64> {
     let born = metadata.created().ok()?;
     let since = born.duration_since(UNIX_EPOCH).ok()?;
-    Some(nanoseconds(
-        i64::try_from(since.as_secs()).ok()?,
-        since.subsec_nanos().into(),
-    ))
+    let seconds = i64::try_from(since.as_secs()).ok()?;
+    Some(nanoseconds(seconds, since.subsec_nanos().into()))
 }
 
 /// What identifies a file in a journal.
@@ -512,20 +478,10 @@ impl RunRecord {
                 let entry = entry.with_paths();
                 self.entries.extend(entry.map(|entry| (entry.number, entry)));
             }
-            JournalLine::Outcome { step, outcome } => {
-                if let Some(entry) = self.entries.get_mut(&step) {
-                    entry.outcome = Some(outcome);
-                }
-            }
-            JournalLine::Restoring { step, file } => {
-                if let Some(entry) = self.entries.get_mut(&step) {
-                    entry.restored.push(file);
-                }
-            }
+            JournalLine::Outcome { step, outcome } => self.note(step, |entry| entry.outcome = Some(outcome)),
+            JournalLine::Restoring { step, file } => self.note(step, |entry| entry.restored.push(file)),
             JournalLine::Undone { step, is_undone } => {
-                if let Some(entry) = self.entries.get_mut(&step) {
-                    entry.is_undone = is_undone;
-                }
+                self.note(step, |entry| entry.is_undone = is_undone);
                 self.is_tried = false;
             }
             JournalLine::Tried => self.is_tried = true,
@@ -534,6 +490,10 @@ impl RunRecord {
                 self.is_cut_short = was_killed || ran.is_stopped;
             }
         }
+    }
+
+    fn note(&mut self, step: u64, change: impl FnOnce(&mut StepRecord)) {
+        self.entries.get_mut(&step).map(change);
     }
 
     /// The steps that may have changed something, the last one first.
