@@ -180,8 +180,7 @@ impl Run<'_> {
         let session = &self.session;
         if step.file.is_directory {
             let directories = &proving.directories;
-            let proven = Prover { session, directories }.prepare_directory(number, step);
-            return proven.map_err(StepOutcome::from);
+            return Ok(Prover { session, directories }.prepare_directory(number, step)?);
         }
         let id = step.keep.state.id();
         if step.file.state.id() == id && *self.session.action != Action::Names {

@@ -286,13 +286,11 @@ impl Undoing<'_> {
             if entry.is_undone {
                 return None;
             }
-            let told = if *action == Action::Reflink {
-                UndoOutcome::Nothing
-            } else {
-                let restored = self.restore_directory(entry);
-                restored.map_or_else(failed, |()| UndoOutcome::Restored)
+            let told = match action {
+                Action::Reflink => Ok(UndoOutcome::Nothing),
+                _ => self.restore_directory(entry).map(|()| UndoOutcome::Restored),
             };
-            restoring.told.fill(Some(told));
+            restoring.told.fill(Some(told.unwrap_or_else(failed)));
         } else if !action.moves() {
             self.find_names(&mut restoring);
             self.make_file(&mut restoring);
