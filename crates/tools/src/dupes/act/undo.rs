@@ -249,9 +249,8 @@ struct Restoring<'e> {
 impl Restoring<'_> {
     /// Whether a stop came before the outcome of a name was known.
     fn is_stopped(&self) -> bool {
-        let is_stopped =
-            |told: &Option<UndoOutcome>| matches!(told, Some(UndoOutcome::Failed { why }) if why.is_stopped());
-        self.told.iter().any(is_stopped)
+        let mut told = self.told.iter().flatten();
+        told.any(|told| matches!(told, UndoOutcome::Failed { why } if why.is_stopped()))
     }
 }
 
@@ -467,10 +466,9 @@ impl Undoing<'_> {
     ) -> Result<(File, bool), RefusalReason> {
         let keep = &entry.step.keep.path;
         let kept = self.names.kept(entry).map_err(cannot("open")).map_err(of_kept(keep))?;
-        let changed = || of_kept(keep)(RefusalReason::ChangedSince);
         let metadata = kept.metadata().map_err(cannot("stat")).map_err(of_kept(keep))?;
         if !metadata.is_file() || metadata.len() != entry.step.file.state.bytes {
-            return Err(changed());
+            return Err(of_kept(keep)(RefusalReason::ChangedSince));
         }
         let (temporary, unmade) = (OsStr::new(&name.temporary), cannot("make a new file"));
         let told = self.names.watch.announce(StepKind::Make, &place.beside(temporary));
@@ -479,15 +477,10 @@ impl Undoing<'_> {
         let (file, unnamed) = made.map_err(&unmade)?;
         let is_named = unnamed.is_none();
         let filled = self.fill(entry, &kept, &file);
-        match filled.and_then(|is_equal| is_equal.then_some(()).ok_or_else(changed)) {
-            Ok(()) => Ok((file, is_named)),
-            Err(why) => {
-                if is_named {
-                    let _ = place.change(|directory| directory.remove_file(temporary));
-                }
-                Err(why)
-            }
+        if filled.is_err() && is_named {
+            let _ = place.change(|directory| directory.remove_file(temporary));
         }
+        filled.map(|()| (file, is_named))
     }
 
     /// Writes in the journal which file or directory is made to undo a step, before it has its name, and returns that.
@@ -500,8 +493,8 @@ impl Undoing<'_> {
         Ok(file)
     }
 
-    /// Fills a new file, after the journal says which it is; returns whether its bytes are those of the removed file.
-    fn fill(&mut self, entry: &StepRecord, kept: &File, new: &File) -> Result<bool, RefusalReason> {
+    /// Fills a new file, after the journal says which it is. Fails if its bytes are not those of the removed file.
+    fn fill(&mut self, entry: &StepRecord, kept: &File, new: &File) -> Result<(), RefusalReason> {
         let stop = self.names.stop;
         self.write_down(entry, new)?;
         entry.old.give_flags(new)?;
@@ -518,10 +511,9 @@ impl Undoing<'_> {
         let digest = digest_of(new, length, &mut self.block, &|| !stop.is_stopped());
         let digest = digest.map_err(unless_stopped("read the new file"))?;
         if (length, &digest) != (entry.step.file.state.bytes, &entry.digest) {
-            return Ok(false);
+            return Err(of_kept(&entry.step.keep.path)(RefusalReason::ChangedSince));
         }
-        entry.old.give_attributes(new)?;
-        Ok(true)
+        entry.old.give_attributes(new)
     }
 }
 
@@ -566,12 +558,7 @@ fn preview(
     if *names.action() == Action::Reflink {
         return (!entry.is_undone).then_some(UndoOutcome::Nothing);
     }
-    let is_remade = name.path.parent().is_some_and(|above| remade.contains(above));
-    let place = match entry.place(&name.path, names.directories) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && is_remade => Ok(None),
-        place => place.map(Some).map_err(cannot("open its directory")),
-    };
-    let outcome = place.and_then(|place| preview_at(names, entry, name, place.as_ref()));
+    let outcome = preview_at(names, entry, name, remade);
     if entry.step.file.is_directory && outcome.is_ok() {
         remade.insert(name.path.clone());
     }
@@ -582,23 +569,28 @@ fn preview(
     }
 }
 
-/// What undoing would do for a name in a directory, which may have to be made again; `None` if nothing.
+/// What undoing would do for a name, whose directory may have to be made again; `None` if nothing.
 fn preview_at(
     names: &Names<'_>,
     entry: &StepRecord,
     name: &StepName,
-    place: Option<&DirEntryHandle>,
+    remade: &HashSet<PathBuf>,
 ) -> Result<Option<UndoOutcome>, RefusalReason> {
-    let state = undoable(names, entry, name, place, false);
+    let is_remade = name.path.parent().is_some_and(|above| remade.contains(above));
+    let place = match entry.place(&name.path, names.directories) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_remade => None,
+        place => Some(place.map_err(cannot("open its directory"))?),
+    };
+    let state = undoable(names, entry, name, place.as_ref(), false);
     match state.map_err(cannot("stat"))? {
         NameState::Old | NameState::Restored(_) => return Ok(None),
         NameState::Other(why) | NameState::Aside(why) | NameState::Lost(why) => return Err(why),
         NameState::Acted(Inverse::MoveBack(..)) => return Ok(Some(UndoOutcome::Restored)),
         NameState::Acted(_) if entry.step.file.is_directory => return Ok(Some(UndoOutcome::Restored)),
+        NameState::Acted(_) if *names.action() == Action::Names => {
+            return names.kept_itself(entry).map(|_| Some(UndoOutcome::Restored));
+        }
         NameState::Acted(_) => {}
-    }
-    if *names.action() == Action::Names {
-        return names.kept_itself(entry).map(|_| Some(UndoOutcome::Restored));
     }
     let was = &entry.step.keep.state;
     let of_kept = of_kept(&entry.step.keep.path);
@@ -750,9 +742,7 @@ impl Recovering<'_> {
 /// The outcome of a step that was recovered.
 fn outcome(told: Option<&StepOutcome>, is_done: bool) -> StepOutcome {
     match told {
-        Some(StepOutcome::Done { gained_bytes }) if is_done => StepOutcome::Done {
-            gained_bytes: *gained_bytes,
-        },
+        Some(done @ StepOutcome::Done { .. }) if is_done => done.clone(),
         Some(StepOutcome::Failed { .. }) | None if is_done => StepOutcome::Done { gained_bytes: 0 },
         _ => RefusalReason::Killed.into(),
     }
