@@ -95,6 +95,8 @@ impl DirEntryHandle {
 pub(super) struct DirectoryLimits {
     /// The first directory of its path in which users other than root and this one decide what names lead to.
     pub exposed: Option<Arc<WritableByOthers>>,
+    /// The number of its device.
+    pub device: u64,
     /// The mount that shows the directory.
     pub mount: Option<u64>,
     /// The project that the directory gives to its files.
@@ -205,6 +207,7 @@ impl Directories {
         let mut volumes = sys::lock_mutex(&self.volumes);
         let volume = volumes.entry((mount, facts.device));
         let limits = DirectoryLimits {
+            device: facts.device,
             mount,
             volume: Arc::clone(volume.or_insert_with(|| volume_of(&directory, mount).into())),
             sticky_of: Some(facts.owner).filter(|_| facts.mode & 0o1000 != 0),

@@ -25,7 +25,6 @@ use super::dir_handle::DirEntryHandle;
 use super::record::{JournalHeader, JournalLine, MACHINE_ID, RunRecord, StepRecord, machine};
 use super::{Action, Error};
 use crate::json;
-use crate::walk::StatFacts;
 
 /// The longest header.
 const HEADER_BYTES_MAX: u64 = 1 << 20;
@@ -49,9 +48,8 @@ pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
 impl Written {
     /// Notes the file system of a place that was written to; if it `will_be`, unless it is read-only.
     pub fn note(&mut self, place: &DirEntryHandle, will_be: bool) {
-        let device = StatFacts::of(&*place.directory).map_or(0, |facts| facts.device);
         let found = || sys::file_system_of(&*place.directory);
-        if let Slot::Vacant(vacant) = self.0.entry(device)
+        if let Slot::Vacant(vacant) = self.0.entry(place.limits.device)
             && !(will_be && found().is_ok_and(|found| found.read_only))
         {
             // The handle of a directory is for lookups only, and cannot be synced.
@@ -95,13 +93,9 @@ pub(super) fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed(directory, "cannot list the journals"))?,
     };
-    let mut paths = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed(directory, "cannot list the journals"))?.path();
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
-            paths.push(path);
-        }
-    }
+    let paths = entries.map(|entry| Ok(entry.map_err(failed(directory, "cannot list the journals"))?.path()));
+    let mut paths: Vec<_> = paths.collect::<Result<_, _>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     paths.sort();
     Ok(paths)
 }
@@ -110,16 +104,13 @@ pub(super) fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 fn require_private(directory: &Path) -> Result<(), Error> {
     // What is made below the last directory that exists is this user's own.
     let existing = directory.ancestors().find(|path| path.exists()).unwrap_or(directory);
-    match WritableByOthers::on_the_way(existing)
-        .map_err(failed(directory, "cannot examine the directory of journals"))?
-    {
-        Some(exposed) => {
-            let hint = "other users could remove journals; take away their write access, or set XDG_STATE_HOME to another directory";
-            let why = io::Error::new(io::ErrorKind::PermissionDenied, format!("{exposed}: {hint}"));
-            Err(failed(directory, "cannot keep a journal")(why))
-        }
-        None => Ok(()),
-    }
+    let exposed = WritableByOthers::on_the_way(existing);
+    let exposed = exposed.map_err(failed(directory, "cannot examine the directory of journals"))?;
+    let Some(exposed) = exposed else { return Ok(()) };
+    let hint =
+        "other users could remove journals; take away their write access, or set XDG_STATE_HOME to another directory";
+    let why = io::Error::new(io::ErrorKind::PermissionDenied, format!("{exposed}: {hint}"));
+    Err(failed(directory, "cannot keep a journal")(why))
 }
 
 /// The time in the name of a new journal: now, or right after the last one if the clock was set back since.

@@ -255,10 +255,10 @@ impl Prover<'_> {
         if self.missing(&home.join(TRASHED_FILES).join("name"), place).is_ok() {
             return Ok(home.to_owned());
         }
-        let device = |place: &DirEntryHandle| StatFacts::of(&*place.directory).ok().map(|facts| facts.device);
+        let shown = |place: &DirEntryHandle| (place.limits.mount, place.limits.device);
         let mut top = place.path.parent().unwrap_or(&place.path);
         while let Ok(inside) = self.directories.place(top) {
-            if inside.limits.mount != place.limits.mount || device(&inside) != device(place) {
+            if shown(&inside) != shown(place) {
                 break;
             }
             top = top.parent().unwrap_or(top);
@@ -278,13 +278,11 @@ impl Prover<'_> {
     /// if it cannot be moved there: on another file system or mount, where something has that path, and for root where another user
     /// decides what names lead to.
     fn missing(&self, path: &Path, from: &DirEntryHandle) -> Result<u64, RefusalReason> {
-        let device = |place: &DirEntryHandle| StatFacts::of(&*place.directory).map(|facts| facts.device);
         let mut count = 0;
         for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
             match self.directories.place(path) {
                 Ok(place) => {
-                    let failed = cannot(format!("stat {}", visible_path(above)));
-                    if device(&place).map_err(&failed)? != device(from).map_err(failed)? {
+                    if place.limits.device != from.limits.device {
                         return Err(RefusalReason::OtherFileSystem(above.to_owned()));
                     }
                     if place.limits.mount != from.limits.mount {
