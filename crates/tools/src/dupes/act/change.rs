@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use jiff::Zoned;
-use seekless_engine::files::{Exchange, FileRef, NotExchanged};
+use seekless_engine::files::{Exchange, FileId, FileRef, NotExchanged};
 use seekless_engine::update::{StepKind, Watch};
 use seekless_sys::{Support, share_range};
 
@@ -172,8 +172,7 @@ impl Change<'_> {
     fn hardlink(&self) -> Changed {
         let linked = self.make_link(|temporary| self.place.link(&self.kept.held.file, temporary));
         linked.map_err(unchanged("make a hard link to the kept file"))?;
-        let is_link = |found: &StatFacts| found.id() == self.kept.held.facts().id();
-        self.take_place(&is_link, &|_| Ok(()))
+        self.take_place(Some(self.kept.held.facts().id()), &|_| Ok(()))
     }
 
     fn symlink(&self, target: &Path) -> Changed {
@@ -183,13 +182,12 @@ impl Change<'_> {
             let aside = visible_path(&self.place.beside(self.temporary()));
             failed(cannot(format!("stat the symbolic link, which is {aside}"))(error))
         })?;
-        let is_link = |found: &StatFacts| made.is_some_and(|made| made.id() == found.id());
         // Its path was proven before: directories may have been renamed since.
         let leads = |called: &OsStr| match self.place.facts_behind(called) {
             Ok(Some(found)) if found.id() == self.kept.held.facts().id() => Ok(()),
             _ => Err(RefusalReason::Replaced),
         };
-        self.take_place(&is_link, &leads)
+        self.take_place(made.map(|made| made.id()), &leads)
     }
 
     /// Makes a link with the temporary name.
@@ -203,16 +201,12 @@ impl Change<'_> {
 
     /// Gives the name to the link that was made beside it, and removes the file. `leads` fails unless the link with a name leads to
     /// the kept file.
-    fn take_place(
-        &self,
-        is_link: &dyn Fn(&StatFacts) -> bool,
-        leads: &dyn Fn(&OsStr) -> Result<(), RefusalReason>,
-    ) -> Changed {
+    fn take_place(&self, link: Option<FileId>, leads: &dyn Fn(&OsStr) -> Result<(), RefusalReason>) -> Changed {
         let replacement = Replacement {
             place: self.place,
             temporary: self.temporary(),
             watch: self.session.watch,
-            is_new: &|found| is_link(found),
+            is_new: &|found| Some(found.id()) == link,
         };
         let is_ready = || leads(self.temporary()).and_then(|()| self.kept.held.require_named());
         replacement.take_name(
