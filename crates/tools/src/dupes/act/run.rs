@@ -144,7 +144,7 @@ impl Run<'_> {
                 }
                 next += 1;
                 bytes = step.file.state.bytes.saturating_add(bytes);
-                let is_open = prepared.len() + proving.open();
+                let is_open = prepared.len() + 2 * proving.kept.len() + proving.directories.len();
                 let is_full = prepared.len() == BATCH || is_open >= most_open || bytes > BATCH_BYTES;
                 if is_full || stop.is_stopped() {
                     break;
@@ -297,11 +297,6 @@ impl Proving {
             }
         });
         kept.clone()
-    }
-
-    /// The number of files and directories that are open.
-    fn open(&self) -> usize {
-        2 * self.kept.len() + self.directories.len()
     }
 
     fn end_batch(&mut self) {
