@@ -79,7 +79,7 @@ impl ActPlan {
             groups
         };
         let mut chosen = Self::default();
-        let (mut places, mut conflicts) = (CopyPlaces::new(origin, action), Conflicts::of(action));
+        let (mut places, mut conflicts) = (CopyPlaces::new(origin, action), Conflicts::default());
         let mut unmatched: Vec<&Rule> = rules.iter().filter(|rule| rule.is_pattern()).collect();
         for group in groups {
             let (mut copies, gone) = places.copies(group);
@@ -106,7 +106,7 @@ impl ActPlan {
                 choice.join();
             }
             choice.steps.retain(|step| {
-                let added = conflicts.add(step);
+                let added = conflicts.add(action, step);
                 added.map_err(|why| chosen.refuse(&step.file.paths[0], why)).is_ok()
             });
             chosen.apart_bytes += choice.apart_bytes;
@@ -291,32 +291,22 @@ pub(super) struct Conflicts {
     kept: HashSet<FileId>,
     /// Paths that are acted on, or kept.
     paths: HashMap<PathBuf, FileId>,
-    /// Whether a file stays by another of its names.
-    is_of_names: bool,
 }
 
 impl Conflicts {
-    /// Steps of an action.
-    pub fn of(action: &Action) -> Self {
-        Self {
-            is_of_names: *action == Action::Names,
-            ..Self::default()
-        }
-    }
-
     /// Adds a step.
     ///
     /// # Errors
     /// How it contradicts an earlier one. It is not added.
-    pub fn add(&mut self, step: &Step) -> Result<(), RefusalReason> {
+    pub fn add(&mut self, action: &Action, step: &Step) -> Result<(), RefusalReason> {
         let (file, keep) = (step.file.state.id(), step.keep.state.id());
         let paths = step.file.paths.iter().map(|path| (path, file));
         let named = paths.chain([(&step.keep.path, keep)]);
         let is_other = |(path, id): (&PathBuf, FileId)| self.paths.get(path).is_some_and(|known| *known != id);
-        let keeps_itself = if self.is_of_names {
-            file != keep || step.file.paths.contains(&step.keep.path)
-        } else {
-            file == keep
+        // Of names that are removed, the file stays by another.
+        let keeps_itself = match action {
+            Action::Names => file != keep || step.file.paths.contains(&step.keep.path),
+            _ => file == keep,
         };
         let why = if keeps_itself {
             RefusalReason::IsKept(step.keep.path.clone())

@@ -353,8 +353,8 @@ fn step(file: u64, keep: u64) -> Step {
 #[test]
 fn no_file_is_acted_on_twice_or_kept_and_acted_on() {
     let mut conflicts = Conflicts::default();
-    assert_eq!(conflicts.add(&step(1, 2)), Ok(()));
-    assert_eq!(conflicts.add(&step(3, 2)), Ok(()));
+    assert_eq!(conflicts.add(&Action::Remove, &step(1, 2)), Ok(()));
+    assert_eq!(conflicts.add(&Action::Remove, &step(3, 2)), Ok(()));
     for (file, keep, why) in [
         (4, 4, "it is the kept file"),
         (1, 5, "already acted on"),
@@ -362,11 +362,14 @@ fn no_file_is_acted_on_twice_or_kept_and_acted_on() {
         (2, 1, "already kept"),
         (4, 3, "the kept file /3: it is already acted on"),
     ] {
-        let refused = conflicts.add(&step(file, keep)).unwrap_err().to_string();
+        let refused = conflicts
+            .add(&Action::Remove, &step(file, keep))
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains(why), "{file} {keep}: {refused}");
     }
     let mut other = step(6, 2);
     other.file.paths = vec!["/1".into()];
-    assert!(conflicts.add(&other).is_err());
-    assert_eq!(conflicts.add(&step(4, 5)), Ok(()));
+    assert!(conflicts.add(&Action::Remove, &other).is_err());
+    assert_eq!(conflicts.add(&Action::Remove, &step(4, 5)), Ok(()));
 }

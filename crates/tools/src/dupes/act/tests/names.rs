@@ -84,9 +84,9 @@ fn a_step_that_would_leave_no_name_is_refused() {
     let tree = tree();
     let (mut steps, before) = sample(&tree);
     steps[0].file.paths.push(tree.path("a/one"));
-    let mut all = choose::Conflicts::of(&Action::Names);
+    let mut all = choose::Conflicts::default();
     assert_eq!(
-        all.add(&steps[0]),
+        all.add(&Action::Names, &steps[0]),
         Err(RefusalReason::IsKept(steps[0].keep.path.clone()))
     );
     assert_eq!(why(&tree.run(&Action::Names, &steps)[0]), "it has no other name");
