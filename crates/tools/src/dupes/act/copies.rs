@@ -398,7 +398,8 @@ fn shown_directories(origin: &SearchOrigin) -> HashMap<FileId, Vec<(PathBuf, u32
             .iter()
             .map(|mount| &*mount.point)
             .filter(|point| point.starts_with(&root.path));
-        for directory in below.chain([directory_of(&root.path, root.path.is_dir())]) {
+        let own = root.path.parent().filter(|_| !root.path.is_dir());
+        for directory in below.chain([own.unwrap_or(&root.path)]) {
             if let Some(id) = directory_id(directory) {
                 shown.entry(id).or_default().push((directory.to_owned(), number));
             }
@@ -412,11 +413,6 @@ fn directory_id(path: &Path) -> Option<FileId> {
     let found = fs::metadata(path).ok().filter(fs::Metadata::is_dir)?;
     let is_sure = seekless_sys::file_system(path).is_ok_and(|system| system.inodes_identify);
     is_sure.then(|| FileId::of(&found))
-}
-
-/// The directory that a path is, or that holds its file.
-fn directory_of(path: &Path, is_directory: bool) -> &Path {
-    path.parent().filter(|_| !is_directory).unwrap_or(path)
 }
 
 /// Whether the files of a directory are gone after a restart.
