@@ -297,7 +297,12 @@ fn overlap(page: &mut Page<'_>, overlap: &[TreeOverlap; 2], roots: &[PathBuf]) -
     Ok(())
 }
 
-fn summary(out: &mut impl Write, found: &FoundDuplicates, sum: &DuplicatesSum, roots: &[PathBuf]) -> io::Result<()> {
+fn summary(
+    out: &mut (impl Write + Send),
+    found: &FoundDuplicates,
+    sum: &DuplicatesSum,
+    roots: &[PathBuf],
+) -> io::Result<()> {
     let mut page = Page::new(out, Width::of_stdout());
     if let Some(trees) = found.overlap.as_ref().filter(|_| roots.len() == 2) {
         overlap(&mut page, trees, roots)?;

@@ -14,13 +14,13 @@ use crate::call;
 
 /// An output for text, and how wide its lines may be.
 pub struct Page<'a> {
-    out: Box<dyn Write + 'a>,
+    out: Box<dyn Write + Send + 'a>,
     width: Width,
 }
 
 impl<'a> Page<'a> {
     /// Writes to `out`.
-    pub fn new(out: impl Write + 'a, width: Width) -> Self {
+    pub fn new(out: impl Write + Send + 'a, width: Width) -> Self {
         Self {
             out: Box::new(out),
             width,

@@ -297,17 +297,17 @@ pub fn whole_time(time: Duration) -> String {
 pub struct Cleared(pub Stream);
 
 /// Standard output, for text: written line by line.
-pub fn stdout() -> impl Write {
+pub fn stdout() -> impl Write + Send {
     lines(call::output())
 }
 
 /// Standard output, for much text: styles are removed, where they are, before lines are gathered, not after.
-pub fn buffered_stdout() -> impl Write {
+pub fn buffered_stdout() -> impl Write + Send {
     adapted(plain_stdout(), call::output().choice())
 }
 
 /// The same, for text without styles, and for what no adapter is to change.
-pub fn plain_stdout() -> impl Write {
+pub fn plain_stdout() -> impl Write + Send {
     BufWriter::with_capacity(64 << 10, Cleared(call::output()))
 }
 
@@ -317,21 +317,21 @@ pub fn has_styles() -> bool {
 }
 
 /// Standard error, for text: written line by line.
-pub fn stderr() -> impl Write {
+pub fn stderr() -> impl Write + Send {
     lines(call::error())
 }
 
 /// A longer line may be torn apart by what another thread writes.
 const LINE_BYTES: usize = 8 << 10;
 
-fn lines(stream: Stream) -> impl Write {
+fn lines(stream: Stream) -> impl Write + Send {
     let choice = stream.choice();
     adapted(LineWriter::with_capacity(LINE_BYTES, Cleared(stream)), choice)
 }
 
 /// Keeps or removes styles.
-fn adapted(text: impl Write + 'static, choice: ColorChoice) -> impl Write {
-    AutoStream::new(Box::new(text) as Box<dyn Write>, choice)
+fn adapted(text: impl Write + Send + 'static, choice: ColorChoice) -> impl Write + Send {
+    AutoStream::new(Box::new(text) as Box<dyn Write + Send>, choice)
 }
 
 impl Write for Cleared {
