@@ -1,5 +1,6 @@
 //! Jobs on trees of files.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
@@ -7,9 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::PyErr;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use seekless_tools::cp::{self, CpDurability, CpError, CpFailure, CpOptions, CpSummary, CpWatch, Existing, Preserved};
-use seekless_tools::dupes::{self, EqualFiles, SearchOptions, SearchProgress};
+use seekless_tools::cp::{self, CpDurability, CpError, CpEvent, CpFailure, CpOptions, Existing, Preserved};
+use seekless_tools::dupes::{self, EqualFiles, SearchOptions};
 use seekless_tools::walk::{Filter, Globs, Selection};
+use seekless_tools::{JobPhase, JobProgress, JobWatch, Stop};
 
 use crate::error::{EBUSY, ENOTDIR, at, without_number, wrong};
 use crate::watched::{Told, watched};
@@ -50,21 +52,8 @@ pub fn duplicates(
         progress,
         |never: std::convert::Infallible| match never {},
         move |told: &Told| {
-            let tell = |progress| {
-                let (done, of) = match progress {
-                    SearchProgress::Listed(files) => (files, 0),
-                    SearchProgress::Read(done, of) | SearchProgress::Compared(done, of) => (done, of),
-                };
-                told.done.store(done, Relaxed);
-                told.of.store(of, Relaxed);
-            };
-            let found = dupes::find(
-                &Selection::new(&paths, !one_file_system),
-                &filter,
-                &options,
-                &told.stop,
-                &tell,
-            );
+            let selection = Selection::new(&paths, !one_file_system);
+            let found = dupes::find(&selection, &filter, &options, told);
             let unread = found.failures.iter().chain(&found.changed);
             let unread = unread.map(|(path, why)| (path.clone().into_os_string(), without_number(why.clone())));
             Ok((found.groups().map(group).collect(), unread.collect()))
@@ -86,23 +75,44 @@ struct Copied<'a> {
     failures: Mutex<Failures>,
 }
 
-impl CpWatch for Copied<'_> {
-    fn failed(&self, failure: &CpFailure) {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = format!("cannot {}: {}", failure.action, failure.reason);
-        failures.push((failure.path.clone().into_os_string(), without_number(why)));
-    }
-
-    fn progress(&self, bytes: u64) {
-        self.told.done.fetch_add(bytes, Relaxed);
-    }
-
-    fn wants_total(&self) -> bool {
+impl JobWatch<CpEvent<'_>> for Copied<'_> {
+    fn wants_progress(&self) -> bool {
         self.told.has_watcher
     }
 
-    fn total(&self, all: &CpSummary) {
-        self.told.of.store(all.bytes, Relaxed);
+    fn progress(&self, progress: &JobProgress) {
+        // A thread may report after one that counted later.
+        self.told.done.fetch_max(progress.done_bytes, Relaxed);
+        self.told.of.fetch_max(progress.of_bytes.unwrap_or(0), Relaxed);
+    }
+
+    fn event(&self, event: CpEvent<'_>) -> ControlFlow<()> {
+        if let CpEvent::Failed(CpFailure { path, action, reason }) = event {
+            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+            let why = format!("cannot {action}: {reason}");
+            failures.push((path.clone().into_os_string(), without_number(why)));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn stop(&self) -> &Stop {
+        &self.told.stop
+    }
+}
+
+/// The progress of a search: of files, then of bytes.
+impl JobWatch for Told {
+    fn progress(&self, progress: &JobProgress) {
+        let (done, of) = match progress.phase {
+            JobPhase::Work => (progress.done_bytes, progress.of_bytes),
+            _ => (progress.done_entries, progress.of_entries),
+        };
+        self.done.store(done, Relaxed);
+        self.of.store(of.unwrap_or(0), Relaxed);
+    }
+
+    fn stop(&self) -> &Stop {
+        &self.stop
     }
 }
 
@@ -152,7 +162,7 @@ pub fn copy_tree(
             told,
             failures: Mutex::default(),
         };
-        let summary = cp::copy_trees(&sources, &target, &options, &told.stop, &copied)?;
+        let summary = cp::copy_trees(&sources, &target, &options, &copied)?;
         Ok((
             summary,
             copied.failures.into_inner().unwrap_or_else(PoisonError::into_inner),

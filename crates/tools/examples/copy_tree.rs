@@ -1,32 +1,41 @@
 //! Copies a directory tree and shows the progress: `copy_tree FROM TO`. Enter stops it; the same command resumes.
 
 use std::error::Error;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seekless_tools::Stop;
-use seekless_tools::cp::{CpFailure, CpOptions, CpWatch, TargetMeaning, copy_trees};
+use seekless_tools::cp::{CpEvent, CpOptions, TargetMeaning, copy_trees};
+use seekless_tools::{JobProgress, JobWatch, Stop};
 
 #[derive(Default)]
-struct Progress {
+struct Printed {
     bytes: AtomicU64,
+    stop: Stop,
 }
 
-impl CpWatch for Progress {
-    fn progress(&self, bytes: u64) {
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before >> 26 != (before + bytes) >> 26 {
-            eprintln!("{} MiB copied", (before + bytes) >> 20);
+impl JobWatch<CpEvent<'_>> for Printed {
+    fn progress(&self, progress: &JobProgress) {
+        let done = progress.done_bytes;
+        if self.bytes.fetch_max(done, Ordering::Relaxed) >> 26 < done >> 26 {
+            eprintln!("{} MiB copied", done >> 20);
         }
     }
 
-    fn failed(&self, failure: &CpFailure) {
-        eprintln!(
-            "{}: cannot {}: {}",
-            failure.path.display(),
-            failure.action,
-            failure.reason
-        );
+    fn event(&self, event: CpEvent<'_>) -> ControlFlow<()> {
+        if let CpEvent::Failed(failure) = event {
+            eprintln!(
+                "{}: cannot {}: {}",
+                failure.path.display(),
+                failure.action,
+                failure.reason
+            );
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn stop(&self) -> &Stop {
+        &self.stop
     }
 }
 
@@ -35,8 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [from, to] = &paths[..] else {
         return Err("copy_tree FROM TO".into());
     };
-    let stop = Stop::default();
-    let stopped = stop.clone();
+    let watch = Printed::default();
+    let stopped = watch.stop.clone();
     std::thread::spawn(move || {
         if std::io::stdin()
             .read_line(&mut String::new())
@@ -49,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         target: TargetMeaning::Name,
         ..CpOptions::default()
     };
-    let summary = copy_trees(&[from], to, &options, &stop, &Progress::default())?;
+    let summary = copy_trees(&[from], to, &options, &watch)?;
     println!("{} files, {} bytes", summary.files, summary.bytes);
     if summary.is_unfinished {
         println!("stopped: the same command resumes");

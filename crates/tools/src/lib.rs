@@ -4,6 +4,8 @@
 //!
 //! Each has a feature of its name, all of which are on by default, except `catalogue` of [`dupes`]; `cmp` has [`tree`].
 //!
+//! A job takes a [`JobWatch`], which gets its progress and what it finds or cannot do, and has the [`Stop`] that ends it.
+//!
 //! Not here: moving bytes (the engine), and printing results (the command).
 
 // Jobs share modules, of which a build with fewer jobs uses only a part. The lints run with all of them.
@@ -44,6 +46,8 @@ mod open_pair;
 mod testing;
 mod threads;
 mod volume;
+mod watch;
 mod work_queue;
 
 pub use seekless::Stop;
+pub use watch::{ClosureWatch, JobPhase, JobProgress, JobWatch, LargeFile, PathFailure};

@@ -1,7 +1,6 @@
 //! `seekless cache`: how much of files is in the page cache; dropping and warming them.
 
 use std::io::{BufWriter, Write};
-use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,9 +12,9 @@ use seekless_engine::walk::open_root;
 use seekless_engine::{StorageFacts, cache as system};
 use seekless_results::{bytes, plural};
 use seekless_sys::{FileSystemTrait, file_system_of, is_mount_root};
-use seekless_tools::Stop;
-use seekless_tools::cache::{self, CacheFileState, CacheWatch, Total};
+use seekless_tools::cache::{self, CacheEvent, Total};
 use seekless_tools::walk::Selection;
+use seekless_tools::{ClosureWatch, JobProgress, JobWatch, Stop};
 use serde_json::json;
 
 use super::confirm::require_agreement;
@@ -183,6 +182,9 @@ fn is_whole_file_system(path: &Path) -> bool {
 /// How often to check for a signal while files are locked.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// Receives the progress and the files of a job.
+type Watch<'a> = &'a dyn for<'e> JobWatch<CacheEvent<'e>>;
+
 /// What the commands have in common.
 struct Job<'a> {
     common: &'a Common,
@@ -205,7 +207,7 @@ impl<'a> Job<'a> {
 
     fn show(&self) -> Result<(), Failure> {
         let why = "the kernel is asked how much of each file it holds";
-        let work = |lines: &mut CacheLines<'_>| cache::show(&self.selection, &self.stop, lines);
+        let work = |watch: Watch<'_>| cache::show(&self.selection, watch);
         let sum = self.tell(why, Some("checking"), None, work, |_| None)?;
         self.end(sum.failed == 0)
     }
@@ -222,21 +224,20 @@ impl<'a> Job<'a> {
             Some(format!("Dropped {dropped} of {all}{kept}."))
         };
         let why = "the kernel is asked to drop the pages of each file";
-        let work = |lines: &mut CacheLines<'_>| cache::drop(&self.selection, &self.stop, lines);
+        let work = |watch: Watch<'_>| cache::drop(&self.selection, watch);
         let sum = self.tell(why, Some("dropping"), None, work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
 
     fn warm(&self, is_forced: bool) -> Result<(), Failure> {
-        let before = sum_of(&cache::show(&self.selection, &self.stop, &mut Silent));
+        let before = sum_of(&cache::show(&self.selection, &self.stop));
         if !is_forced {
             require_memory(&before)?;
         }
-        let moved = |bytes| PROGRESS.add(bytes);
-        let work = |lines: &mut CacheLines<'_>| {
-            let warmed = cache::warm(&self.selection, &self.stop, &moved, lines);
+        let work = |watch: Watch<'_>| {
+            let warmed = cache::warm(&self.selection, watch);
             // The files read first may have been evicted since.
-            let mut now = cache::show(&self.selection, &Stop::default(), &mut Silent);
+            let mut now = cache::show(&self.selection, &Stop::default());
             for (now, warmed) in now.iter_mut().zip(&warmed) {
                 now.before_bytes = warmed.before_bytes;
                 now.failed = warmed.failed;
@@ -261,7 +262,7 @@ impl<'a> Job<'a> {
 
     /// Says what locking takes, locks files, and waits for a signal.
     fn lock(&self, is_forced: bool) -> Result<(), Failure> {
-        let before = sum_of(&cache::show(&self.selection, &self.stop, &mut Silent));
+        let before = sum_of(&cache::show(&self.selection, &self.stop));
         let needed = before.bytes.max(before.cacheable_bytes);
         let memory = system::memory().map_or("unknown".to_owned(), |memory| bytes(memory.available_bytes));
         let limit = seekless_sys::lockable_bytes();
@@ -276,8 +277,8 @@ impl<'a> Job<'a> {
             require_memory(&before)?;
         }
         let mut held = Vec::new();
-        let work = |lines: &mut CacheLines<'_>| {
-            let (totals, locked) = cache::lock(&self.selection, &self.stop, &|bytes| PROGRESS.add(bytes), lines);
+        let work = |watch: Watch<'_>| {
+            let (totals, locked) = cache::lock(&self.selection, watch);
             held = locked;
             totals
         };
@@ -298,7 +299,7 @@ impl<'a> Job<'a> {
         why: &str,
         doing: Option<&'static str>,
         read: Option<&Total>,
-        work: impl FnOnce(&mut CacheLines<'_>) -> Vec<Total>,
+        work: impl FnOnce(Watch<'_>) -> Vec<Total>,
         words: impl FnOnce(&Total) -> Option<String>,
     ) -> std::io::Result<Total> {
         let started = Instant::now();
@@ -313,7 +314,14 @@ impl<'a> Job<'a> {
         let out = BufWriter::new(stdout());
         let page = Page::new(out, Width::of_stdout());
         let mut lines = CacheLines::new(page, format, doing);
-        let totals = work(&mut lines);
+        let progress = |progress: &JobProgress| {
+            // Otherwise, the lines count the files.
+            if doing.is_none() {
+                PROGRESS.report(progress);
+            }
+        };
+        let event = |event: CacheEvent<'_>| lines.event(event);
+        let totals = work(&ClosureWatch::new(&self.stop, progress, event));
         PROGRESS.end();
         let sum = sum_of(&totals);
         let is_stopped = self.caught.signal().is_some();
@@ -405,17 +413,6 @@ fn require_memory(before: &Total) -> anyhow::Result<()> {
         "the files have {needed}, and {available} of memory are available: reading their end would evict their beginning. \
          Name fewer files, or use --force"
     )
-}
-
-/// Reports nothing: for checks before and after a job, because the job itself reports their errors.
-struct Silent;
-
-impl CacheWatch for Silent {
-    fn file(&mut self, _: &CacheFileState) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn failed(&mut self, _: &Path, _: &str) {}
 }
 
 fn drop_system(json: bool) -> Result<(), Failure> {

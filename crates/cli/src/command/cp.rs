@@ -1,6 +1,7 @@
 //! `seekless cp`: copies files and trees.
 
 use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -10,11 +11,11 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless_results::{bytes, counted, files, plural, rate, thousands};
 use seekless_sys::{into_unlocked, lock_mutex};
-use seekless_tools::Stop;
 use seekless_tools::cp::{
-    self, CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, Existing, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES,
+    self, CpDurability, CpEvent, CpFailure, CpOptions, CpSummary, Existing, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES,
     Sameness, TargetMeaning, UNSTORED_TIMES, When,
 };
+use seekless_tools::{JobProgress, JobWatch, Stop};
 use serde_json::json;
 
 use self::checksums::{checksum_line, checksum_of, checksums_output};
@@ -187,45 +188,45 @@ struct CpReporter<'a> {
     shows_progress: bool,
     is_verbose: bool,
     unwritten: OnceLock<io::Error>,
+    stop: Stop,
     checksums: Option<Mutex<BufWriter<&'a mut (dyn Write + Send)>>>,
 }
 
-impl CpWatch for CpReporter<'_> {
-    fn wants_names(&self) -> bool {
-        self.is_verbose
-    }
-
-    fn copied(&self, from: &Path, to: &Path) {
-        if let Err(error) = writeln!(stdout(), "{} -> {}", visible_path(from), visible_path(to)) {
-            let _ = self.unwritten.set(error);
-        }
-    }
-
-    fn checksum(&self, checksum: &str, to: &Path) {
-        let Some(checksums) = &self.checksums else { return };
-        let _ = lock_mutex(checksums).write_all(&checksum_line(checksum, to));
-    }
-
-    fn failed(&self, failure: &CpFailure) {
-        let CpFailure { path, action, reason } = failure;
-        crate::print_error(&anyhow!("{}: cannot {action}: {reason}", visible_path(path)));
-    }
-
-    fn progress(&self, bytes: u64) {
-        PROGRESS.add(bytes);
-    }
-
-    fn entries(&self, count: usize) {
-        let entries = self.entries.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
-        PROGRESS.name(|| format!("{} ({} entries)", self.name, thousands(entries)));
-    }
-
-    fn wants_total(&self) -> bool {
+impl JobWatch<CpEvent<'_>> for CpReporter<'_> {
+    fn wants_progress(&self) -> bool {
         self.shows_progress
     }
 
-    fn total(&self, all: &CpSummary) {
-        PROGRESS.amount(Amount::Bytes(Some(all.bytes.saturating_sub(all.hole_bytes))));
+    fn progress(&self, progress: &JobProgress) {
+        let entries = progress.done_entries;
+        if self.entries.fetch_max(entries, Ordering::Relaxed) < entries {
+            PROGRESS.name(|| format!("{} ({} entries)", self.name, thousands(entries)));
+        }
+        PROGRESS.report(progress);
+    }
+
+    fn event(&self, event: CpEvent<'_>) -> ControlFlow<()> {
+        match event {
+            CpEvent::Copied { from, to } if self.is_verbose => {
+                if let Err(error) = writeln!(stdout(), "{} -> {}", visible_path(&from()), visible_path(&to())) {
+                    let _ = self.unwritten.set(error);
+                }
+            }
+            CpEvent::Copied { .. } => {}
+            CpEvent::Checksum { checksum, to } => {
+                if let Some(checksums) = &self.checksums {
+                    let _ = lock_mutex(checksums).write_all(&checksum_line(checksum, to));
+                }
+            }
+            CpEvent::Failed(CpFailure { path, action, reason }) => {
+                crate::print_error(&anyhow!("{}: cannot {action}: {reason}", visible_path(path)));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn stop(&self) -> &Stop {
+        &self.stop
     }
 }
 
@@ -299,9 +300,10 @@ fn copy_reported(
             shows_progress,
             is_verbose: arguments.verbose,
             unwritten: OnceLock::new(),
+            stop: stop.clone(),
             checksums: list.map(|list| Mutex::new(BufWriter::new(list))),
         };
-        copied = cp::copy_trees(sources, target, &options(arguments), stop, &reporter);
+        copied = cp::copy_trees(sources, target, &options(arguments), &reporter);
         PROGRESS.end();
         unprinted = reporter.unwritten.into_inner();
         match reporter.checksums {

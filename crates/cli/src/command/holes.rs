@@ -12,15 +12,16 @@ use clap::{Args, Subcommand};
 use seekless_engine::method::parse_size;
 use seekless_engine::plan::Scan;
 use seekless_results::bytes;
-use seekless_tools::Stop;
-use seekless_tools::holes::{self, Dig, Dug, Filled, Shown};
+use seekless_tools::holes::{self, Dig, Dug, Filled, HoleEvent, HoleStretch, Shown};
 use seekless_tools::walk::{FileAt, Selection};
+use seekless_tools::{ClosureWatch, JobWatch, Stop};
 
 use super::confirm::require_agreement;
 use super::values::JsonOptions;
 use super::{Failure, expect_wishes, raise_open_files, unless_printed, unless_stopped, unwritten};
 use crate::show::{
-    Amount, HoleLines, HolesPicture, HolesSum, PROGRESS, Page, Width, show_punched, stdout, tell_scan, visible_path,
+    Amount, HoleLines, HolesPicture, HolesSum, PROGRESS, Page, Width, show_punched, showing, stdout, tell_scan,
+    visible_path,
 };
 use crate::signals::stopping;
 
@@ -189,17 +190,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn show(arguments: &Show) -> Result<(), Failure> {
     let width = Width::of_stdout();
-    let work = |file: &FileAt, stop: &Stop| {
+    let work = |file: &FileAt, watch: &dyn JobWatch| {
         let mut picture = HolesPicture::of(file.path(), width, arguments.map);
-        let shown = holes::show(
-            file,
-            arguments.scan,
-            stop,
-            &|bytes| PROGRESS.add(bytes),
-            &mut |stretch| {
-                picture.add(stretch);
-            },
-        )?;
+        let add = |stretch: &HoleStretch| {
+            picture.add(stretch);
+            ControlFlow::Continue(())
+        };
+        let watch = ClosureWatch::new(watch.stop(), |progress| watch.progress(progress), add);
+        let shown = holes::show(file, arguments.scan, &watch)?;
         Ok((shown, picture))
     };
     let reads = arguments.scan.then_some(("scanning", 1));
@@ -219,7 +217,7 @@ fn dig(arguments: &DigArguments) -> Result<(), Failure> {
         is_unsafe: arguments.sharing.is_unsafe,
     };
     let done = (!how.dry_run).then_some("dug");
-    let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| PROGRESS.add(bytes));
+    let work = |file: &FileAt, watch: &dyn JobWatch| holes::dig(file, how, watch);
     let reads = if how.verify { ("verifying", 3) } else { ("digging", 1) };
     let sum = HolesSum::Dug(Dug::default(), how);
     let (which, explain) = (&arguments.which, arguments.explain);
@@ -229,7 +227,7 @@ fn dig(arguments: &DigArguments) -> Result<(), Failure> {
 }
 
 fn fill(arguments: &Fill) -> Result<(), Failure> {
-    let work = |file: &FileAt, _: &Stop| holes::fill(file, arguments.sharing.is_unsafe);
+    let work = |file: &FileAt, _: &dyn JobWatch| holes::fill(file, arguments.sharing.is_unsafe);
     let sum = HolesSum::Filled(Filled::default());
     each(
         &arguments.which,
@@ -269,8 +267,8 @@ fn each<T: Send>(
     sum: HolesSum,
     done: Option<&str>,
     explain: bool,
-    work: impl Fn(&FileAt, &Stop) -> holes::Result<T> + Sync,
-    tell: impl Fn(&mut HoleLines<'_>, T) -> io::Result<()>,
+    work: impl Fn(&FileAt, &dyn JobWatch) -> holes::Result<T> + Sync,
+    tell: impl Fn(&mut HoleLines<'_>, T) -> io::Result<()> + Sync,
 ) -> Result<(), Failure> {
     expect_wishes()?;
     let (stop, caught) = stopping(Stop::stop)?;
@@ -283,8 +281,8 @@ fn each<T: Send>(
         PROGRESS.begin(true, doing, visible_path(&which.paths[0]), Amount::Bytes(bytes));
     }
     let mut untold = None;
-    let each = |path: &Path, worked: Result<holes::Result<T>, String>| {
-        let written = match worked {
+    let each = |HoleEvent { path, result }: HoleEvent<'_, holes::Result<T>>| {
+        let written = match result {
             Ok(Ok(it)) => tell(&mut lines, it),
             Ok(Err(error)) => lines.failed(path, &error.into()),
             Err(reason) => lines.failed(path, &anyhow!("{}: {reason}", path.display())),
@@ -301,11 +299,12 @@ fn each<T: Send>(
         untold = Some(anyhow!(error).context(unwritten(done.as_deref())));
         ControlFlow::Break(())
     };
-    let work = |file: &FileAt| {
+    let work = |file: &FileAt, watch: &dyn JobWatch| {
         PROGRESS.name(|| visible_path(file.path()));
-        work(file, &stop)
+        work(file, watch)
     };
-    let left = holes::each_file(&selection, &stop, work, each);
+    let watch = showing(&stop, each);
+    let left = holes::each_file(&selection, work, &watch);
     PROGRESS.end();
     if untold.is_none() {
         let done = done.map(|done| format!("the files were {done}"));

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use anstyle::Style;
 use seekless_engine::cache::Resident;
 use seekless_results::{bytes, visible};
-use seekless_tools::cache::{CacheFileState, CacheWatch, Total};
+use seekless_tools::PathFailure;
+use seekless_tools::cache::{CacheEvent, CacheFileState, Total};
 use serde_json::{Value, json};
 
 use super::escape::{object, visible_path};
@@ -53,8 +53,24 @@ pub struct CacheLines<'a> {
     broken: Option<std::io::Error>,
 }
 
-impl CacheWatch for CacheLines<'_> {
-    fn file(&mut self, file: &CacheFileState) -> ControlFlow<()> {
+impl<'a> CacheLines<'a> {
+    /// Receives an event of the job.
+    pub fn event(&mut self, event: CacheEvent<'_>) -> ControlFlow<()> {
+        let written = match event {
+            CacheEvent::File(file) => self.file(file),
+            CacheEvent::Failed(failure) => self.failed(&failure),
+        };
+        if let Err(error) = written {
+            self.broken = Some(error);
+            // A failure that cannot be told keeps no other file from being processed.
+            if let CacheEvent::File(_) = event {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn file(&mut self, file: &CacheFileState) -> std::io::Result<()> {
         self.files += 1;
         if let Some(doing) = self.doing.filter(|_| self.files.is_multiple_of(FILES_PER_LOOK)) {
             let amount = Amount::Words(files(self.files), None);
@@ -69,31 +85,27 @@ impl CacheWatch for CacheLines<'_> {
             }
         }
         if file.is_named || self.format.all {
-            let written = self.write_file(file);
-            return self.went(written);
+            return self.write_file(file);
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
-    fn failed(&mut self, path: &Path, reason: &str) {
+    fn failed(&mut self, PathFailure { path, reason }: &PathFailure<'_>) -> std::io::Result<()> {
         self.errors += 1;
         if self.errors <= MOST_ERRORS {
             let sentence = format!("{}: {}", visible_path(path), visible(reason));
             let _ = writeln!(stderr(), "seekless: {sentence}");
         }
-        let written = if self.objects.are_wanted() {
+        if self.objects.are_wanted() {
             let failed = object("failed", json!({"reason": reason}), Some(path));
-            self.objects.write(&mut self.page, &failed)
-        } else if self.errors <= MOST_ERRORS && path.is_file() {
-            self.write_line(None, &visible_path(path))
-        } else {
-            Ok(())
-        };
-        let _ = self.went(written);
+            return self.objects.write(&mut self.page, &failed);
+        }
+        if self.errors <= MOST_ERRORS && path.is_file() {
+            return self.write_line(None, &visible_path(path));
+        }
+        Ok(())
     }
-}
 
-impl<'a> CacheLines<'a> {
     /// Writes to a page; `doing` is the verb of the progress line, if that counts the files.
     pub fn new(page: Page<'a>, format: Format, doing: Option<&'static str>) -> Self {
         Self {
@@ -141,16 +153,6 @@ impl<'a> CacheLines<'a> {
         }
         self.page.flush()?;
         Ok(self.page)
-    }
-
-    fn went(&mut self, written: std::io::Result<()>) -> ControlFlow<()> {
-        match written {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.broken = Some(error);
-                ControlFlow::Break(())
-            }
-        }
     }
 
     fn write_file(&mut self, file: &CacheFileState) -> std::io::Result<()> {
@@ -238,7 +240,7 @@ mod tests {
         let mut out = Vec::new();
         let mut lines = CacheLines::new(Page::new(&mut out, Width::default()), format, None);
         for file in files {
-            assert!(lines.file(file).is_continue());
+            assert!(lines.event(CacheEvent::File(file)).is_continue());
         }
         lines.finish(&[], &Total::default(), false).unwrap();
         String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap()

@@ -57,7 +57,7 @@ pub use methods::{
 };
 pub use objects::JsonForm;
 pub use page::{Page, other_file_systems};
-pub use progress::{Amount, Cleared, PROGRESS, stderr, stdout};
+pub use progress::{Amount, Cleared, PROGRESS, showing, stderr, stdout};
 pub use rankings::show_rankings;
 pub use regret::show_regrets;
 pub use run::{RunParts, is_simulated, next_command, show_run};

@@ -15,6 +15,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use seekless_results::{bytes, files, rate, thousands};
 use seekless_sys::lock_mutex;
+use seekless_tools::{ClosureWatch, JobPhase, JobProgress, Stop};
 
 use super::units::nearest;
 use super::wrap::{columns_of, head, tail};
@@ -45,6 +46,11 @@ pub static PROGRESS: StatusLine = StatusLine {
 pub struct StatusLine {
     is_on: AtomicBool,
     state: Mutex<Option<State>>,
+}
+
+/// A watch of a job whose progress is shown, and whose events one thread at a time receives.
+pub fn showing<F: Send>(stop: &Stop, event: F) -> ClosureWatch<'_, fn(&JobProgress), F> {
+    ClosureWatch::new(stop, |progress| PROGRESS.report(progress), event)
 }
 
 /// The work in progress.
@@ -78,6 +84,8 @@ impl Default for Amount {
 }
 
 struct State {
+    /// What the job is for, while its phases have verbs of their own.
+    begun: (&'static str, Amount),
     work: Activity,
     /// Bytes or files.
     done: u64,
@@ -94,6 +102,7 @@ impl StatusLine {
         let is_on = is_wanted && call::error().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb");
         let now = Instant::now();
         let state = State {
+            begun: (doing, amount.clone()),
             work: Activity { doing, name, amount },
             done: 0,
             samples: VecDeque::from([(now, 0)]),
@@ -140,9 +149,20 @@ impl StatusLine {
         });
     }
 
-    /// Sets how much of the amount is done. What is being done has a rate of its own.
-    pub fn moved(&self, doing: &'static str, done: u64, amount: Amount) {
+    /// Shows how far a job is: its work in the unit that it was begun with, and in files what comes before it. A total that the job
+    /// does not know stays. Each phase has a rate of its own.
+    pub fn report(&self, progress: &JobProgress) {
         self.with(|state, now| {
+            let (doing, known) = match progress.phase {
+                JobPhase::Listing => ("listing", Amount::Files(None)),
+                JobPhase::Beginnings => ("reading", Amount::Files(None)),
+                JobPhase::Work => state.begun.clone(),
+            };
+            let (done, amount) = match known {
+                Amount::Files(of) => (progress.done_entries, Amount::Files(progress.of_entries.or(of))),
+                Amount::Bytes(of) => (progress.done_bytes, Amount::Bytes(progress.of_bytes.or(of))),
+                words @ Amount::Words(..) => (0, words),
+            };
             if state.work.doing != doing {
                 state.work.doing = doing;
                 state.samples = VecDeque::from([(now, done)]);
@@ -151,11 +171,6 @@ impl StatusLine {
             state.work.amount = amount;
             state.draw(now);
         });
-    }
-
-    /// Sets the amount of work.
-    pub fn amount(&self, amount: Amount) {
-        self.with(|state, _| state.work.amount = amount);
     }
 
     /// Sets the name of the current file.
@@ -416,6 +431,7 @@ mod tests {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
         let mut state = State {
+            begun: ("", Amount::default()),
             work: Activity::default(),
             done: 0,
             samples: VecDeque::from([(now, 0)]),

@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use rustix::fs::FileType;
 use seekless_results::{bytes, rate, visible};
+use seekless_tools::JobProgress;
 use seekless_tools::tree::{
-    self, Attribute, ContentsDiffer, EntryDifference, SameSize, Side, TreeFinding, TreeSummary, TreeWatch,
+    self, Attribute, ContentsDiffer, EntryDifference, SameSize, Side, TreeEvent, TreeFinding, TreeSummary,
 };
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ pub enum Form {
 
 /// Writes what is found in two trees as it is found.
 pub struct Differences<'a> {
-    out: Box<dyn Write + 'a>,
+    out: Box<dyn Write + Send + 'a>,
     roots: [&'a Path; 2],
     form: Form,
     objects: Objects,
@@ -47,12 +48,17 @@ pub struct Differences<'a> {
     /// Whether the output is a terminal.
     is_watched: bool,
     begun: Instant,
+    /// Differences that were found.
+    found: u64,
     broken: Option<io::Error>,
 }
 
-impl TreeWatch for Differences<'_> {
-    fn found(&mut self, path: &Path, what: &TreeFinding) -> ControlFlow<()> {
-        let mut written = self.write(path, what);
+impl<'a> Differences<'a> {
+    /// Receives what was found.
+    pub fn event(&mut self, event: TreeEvent<'_>) -> ControlFlow<()> {
+        let TreeEvent { path, found } = event;
+        self.found += u64::from(matches!(found, TreeFinding::Difference(_)));
+        let mut written = self.write(path, found);
         if self.is_watched {
             written = written.and_then(|()| self.out.flush());
         }
@@ -67,12 +73,12 @@ impl TreeWatch for Differences<'_> {
         ControlFlow::Continue(())
     }
 
-    fn progress(&mut self, so_far: &TreeSummary) {
-        let (seconds, large) = (self.begun.elapsed().as_secs_f64(), so_far.now.as_ref());
-        let done_bytes = so_far.bytes + large.map_or(0, |pair| pair.done_bytes);
-        let part = large.map(|pair| pair.done_bytes as f64 / pair.bytes.max(1) as f64);
-        let (files, size) = (files(so_far.files), bytes(done_bytes));
-        let (rate, differences) = (rate(done_bytes as f64 / seconds), thousands(so_far.differences));
+    /// Shows how far the comparison is.
+    pub fn progress(&mut self, progress: &JobProgress) {
+        let (seconds, large) = (self.begun.elapsed().as_secs_f64(), progress.large.as_ref());
+        let part = large.map(|pair| pair.done_bytes as f64 / pair.of_bytes.max(1) as f64);
+        let (files, size) = (files(progress.done_entries), bytes(progress.done_bytes));
+        let (rate, differences) = (rate(progress.done_bytes as f64 / seconds), thousands(self.found));
         let words = format!("{files}, {size}, {rate}, {differences} differ");
         let name = visible_path(large.map_or(self.roots[0], |pair| &pair.path));
         PROGRESS.set("comparing", name, Amount::Words(words, part));
@@ -81,11 +87,9 @@ impl TreeWatch for Differences<'_> {
             self.broken.get_or_insert(error);
         }
     }
-}
 
-impl<'a> Differences<'a> {
     /// For two trees with these names.
-    pub fn new(out: impl Write + 'a, roots: [&'a Path; 2], form: Form) -> Self {
+    pub fn new(out: impl Write + Send + 'a, roots: [&'a Path; 2], form: Form) -> Self {
         let json = match form {
             Form::Json(form) => Some(form),
             _ => None,
@@ -98,6 +102,7 @@ impl<'a> Differences<'a> {
             last: None,
             is_watched: call::output().is_terminal(),
             begun: Instant::now(),
+            found: 0,
             broken: None,
         }
     }

@@ -23,8 +23,6 @@ pub struct UndoneFiles {
     restored: [u64; 2],
     nothing: u64,
     failed: u64,
-    /// Steps that were told.
-    pub steps: u64,
 }
 
 impl UndoneFiles {
@@ -35,7 +33,6 @@ impl UndoneFiles {
 
     /// Counts a step. What is not as before is told on standard error; `page` gets what would be restored.
     pub fn add(&mut self, step: &UndoneStep<'_>, mut page: Option<&mut Page<'_>>) -> io::Result<()> {
-        self.steps += 1;
         *match step.names().map(|(_, undone)| undone).max() {
             Some(UndoOutcome::Failed { .. }) => &mut self.failed,
             Some(UndoOutcome::Nothing) => &mut self.nothing,

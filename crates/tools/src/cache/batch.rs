@@ -10,15 +10,15 @@ use seekless_engine::files::FileId;
 use seekless_engine::full_text;
 use seekless_engine::walk::is_sure;
 
-use super::{CacheFileState, CacheWatch, Total};
-use crate::Stop;
+use super::{CacheEvent, CacheFileState, Total, Watch};
 use crate::walk::{FileAt, FileClass, Selection, SmallFiles, each_file};
+use crate::watch::{JobCounters, PathFailure};
 
 /// The action on each file, on several threads. Returns the residency before, if it changes it, and now.
 pub(super) type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless_engine::Result<(Option<Resident>, Resident)> + Sync);
 
 /// Acts on every file, and returns a total for each path that was named.
-pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
+pub(super) fn run(selection: &Selection, act: Act<'_>, watch: Watch<'_>, counters: &JobCounters) -> Vec<Total> {
     let threads = SmallFiles::new();
     // Files with several hard links that were found.
     let mut met = HashSet::new();
@@ -29,7 +29,7 @@ pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut 
             is_directory: root.is_directory,
             ..Total::default()
         };
-        let mut walk = selection.walk(root, stop);
+        let mut walk = selection.walk(root, watch.stop());
         let flow = each_file(
             &mut walk,
             &threads,
@@ -44,14 +44,15 @@ pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut 
                             return ControlFlow::Continue(());
                         }
                         total.count(&done.state);
-                        return watch.file(&done.state);
+                        watch.progress(&counters.add(1, 0));
+                        return watch.event(CacheEvent::File(&done.state));
                     }
                     Ok((file, Err(reason))) => (file.path().to_owned(), reason),
                     Err(unlisted) => unlisted,
                 };
                 total.failed += 1;
-                watch.failed(&unlisted.0, &unlisted.1);
-                ControlFlow::Continue(())
+                let (path, reason) = (&unlisted.0, &unlisted.1);
+                watch.event(CacheEvent::Failed(PathFailure { path, reason }))
             },
         );
         total.left = walk.rules.left;

@@ -5,24 +5,12 @@
 //! file with several hard links. The result is always read back.
 //!
 //! ```
-//! use std::ops::ControlFlow;
-//! use std::path::Path;
-//! use seekless_tools::Stop;
-//! use seekless_tools::cache::{self, CacheFileState, CacheWatch};
+//! use seekless_tools::{Stop, cache};
 //! use seekless_tools::walk::Selection;
-//! struct Silent;
-//! impl CacheWatch for Silent {
-//!     fn file(&mut self, _: &CacheFileState) -> ControlFlow<()> {
-//!         ControlFlow::Continue(())
-//!     }
-//!     fn failed(&mut self, path: &Path, reason: &str) {
-//!         eprintln!("{}: {reason}", path.display());
-//!     }
-//! }
 //! # let directory = tempfile::tempdir()?;
 //! # std::fs::write(directory.path().join("file"), b"bytes")?;
 //! let selection = Selection::new([directory.path()], false);
-//! for total in cache::show(&selection, &Stop::default(), &mut Silent) {
+//! for total in cache::show(&selection, &Stop::default()) {
 //!     println!("{} of {} bytes resident", total.resident_bytes, total.cacheable_bytes);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -30,16 +18,15 @@
 
 mod batch;
 
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use seekless_engine::cache::{CachedFile, Resident};
 use seekless_sys::{LockedFile, into_unlocked, lock_mutex};
 use serde::Serialize;
 
-use crate::Stop;
 use crate::walk::{Left, Selection};
+use crate::watch::{JobCounters, JobWatch, PathFailure};
 use batch::run;
 
 /// A file and its residency.
@@ -126,38 +113,44 @@ impl Total {
     }
 }
 
-/// Receives the results, in the order of the walk.
-pub trait CacheWatch {
-    /// A file was processed. `Break` ends the job.
-    fn file(&mut self, file: &CacheFileState) -> ControlFlow<()>;
-    /// A file or directory could not be opened, read or listed, and why; the job continues.
-    fn failed(&mut self, path: &Path, reason: &str);
+/// An event of a job. Events come in the order of the walk, by the thread that called the job.
+#[derive(Clone, Copy, Debug)]
+pub enum CacheEvent<'a> {
+    /// A file was processed.
+    File(&'a CacheFileState),
+    /// A file or directory could not be opened, read or listed.
+    Failed(PathFailure<'a>),
 }
 
+/// Receives the events of these jobs.
+type Watch<'a> = &'a dyn for<'e> JobWatch<CacheEvent<'e>>;
+
 /// Returns the residency, as a total for each path that was named. Changes nothing.
-pub fn show(selection: &Selection, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
-    run(selection, &|file| Ok((None, file.resident()?)), stop, watch)
+pub fn show(selection: &Selection, watch: Watch<'_>) -> Vec<Total> {
+    run(
+        selection,
+        &|file| Ok((None, file.resident()?)),
+        watch,
+        &JobCounters::default(),
+    )
 }
 
 /// Drops files from the page cache, after writing back dirty pages, and reads back what stays.
-pub fn drop(selection: &Selection, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
+pub fn drop(selection: &Selection, watch: Watch<'_>) -> Vec<Total> {
+    let stop = watch.stop();
     let drop = |file: &CachedFile| Ok((Some(file.resident()?), file.drop_pages(|_| stop.go_on())?));
-    run(selection, &drop, stop, watch)
+    run(selection, &drop, watch, &JobCounters::default())
 }
 
-/// Reads files into the page cache, and reads back what is there. `moved` is called, from several threads, with the
-/// bytes of each piece. Call [`show`] first to check that there is enough memory, because files that do not fit evict
+/// Reads files into the page cache, and reads back what is there. The progress counts bytes
+/// that were read. Call [`show`] first to check that there is enough memory, because files that do not fit evict
 /// those read before.
-pub fn warm(
-    selection: &Selection,
-    stop: &Stop,
-    moved: &(dyn Fn(u64) + Sync),
-    watch: &mut dyn CacheWatch,
-) -> Vec<Total> {
+pub fn warm(selection: &Selection, watch: Watch<'_>) -> Vec<Total> {
+    let (stop, counters) = (watch.stop(), JobCounters::default());
     let warm = |file: &CachedFile| {
         let before = file.resident()?;
         let mut resident = file.warm(&mut |bytes| {
-            moved(bytes);
+            watch.progress(&counters.add(0, bytes));
             stop.go_on()
         })?;
         // The system may evict the start of a large file while its end is read, even if memory is free.
@@ -169,23 +162,20 @@ pub fn warm(
         }
         Ok((Some(before), resident))
     };
-    run(selection, &warm, stop, watch)
+    run(selection, &warm, watch, &counters)
 }
 
-/// Locks files in memory until the result is dropped, and reads back what is there. `moved` is called, from several threads, with the
-/// bytes of each piece.
-pub fn lock(
-    selection: &Selection,
-    stop: &Stop,
-    moved: &(dyn Fn(u64) + Sync),
-    watch: &mut dyn CacheWatch,
-) -> (Vec<Total>, Vec<LockedFile>) {
+/// Locks files in memory until the result is dropped, and reads back what is there. The progress counts bytes
+/// that are locked.
+pub fn lock(selection: &Selection, watch: Watch<'_>) -> (Vec<Total>, Vec<LockedFile>) {
+    let (stop, counters) = (watch.stop(), JobCounters::default());
+    let advance = |bytes| watch.progress(&counters.add(0, bytes));
     let locked = Mutex::new(Vec::new());
     let lock = |file: &CachedFile| {
         let (before, bytes) = (file.resident()?, file.metadata().len());
         let mut last = 0;
         let goes_on = |at: usize| {
-            moved((at - std::mem::replace(&mut last, at)) as u64);
+            advance((at - std::mem::replace(&mut last, at)) as u64);
             !stop.is_stopped()
         };
         if bytes > 0 {
@@ -197,11 +187,11 @@ pub fn lock(
                 source,
             })?;
             lock_mutex(&locked).push(held);
-            moved(bytes - last as u64);
+            advance(bytes - last as u64);
         }
         Ok((Some(before), file.resident()?))
     };
-    let totals = run(selection, &lock, stop, watch);
+    let totals = run(selection, &lock, watch, &counters);
     (totals, into_unlocked(locked))
 }
 

@@ -2,38 +2,30 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use super::*;
+use crate::{ClosureWatch, JobProgress, Stop};
 
-#[derive(Default)]
-struct Told {
-    files: Vec<CacheFileState>,
-    end_after: Option<usize>,
-}
-
-impl CacheWatch for Told {
-    fn file(&mut self, file: &CacheFileState) -> ControlFlow<()> {
-        self.files.push(file.clone());
-        if self.end_after == Some(self.files.len()) {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn failed(&mut self, path: &Path, reason: &str) {
-        panic!("{}: {reason}", path.display());
-    }
-}
-
-fn shown(paths: &[&Path]) -> (Vec<Total>, Told) {
-    let mut told = Told::default();
-    let selection = Selection::new(paths, false);
-    let totals = show(&selection, &Stop::default(), &mut told);
-    (totals, told)
+fn shown(paths: &[&Path]) -> (Vec<Total>, Vec<CacheFileState>) {
+    let (stop, mut files) = (Stop::default(), Vec::new());
+    let watch = ClosureWatch::new(
+        &stop,
+        |_| (),
+        |event: CacheEvent<'_>| {
+            let CacheEvent::File(file) = event else {
+                panic!("{event:?}")
+            };
+            files.push(file.clone());
+            ControlFlow::Continue(())
+        },
+    );
+    let totals = show(&Selection::new(paths, false), &watch);
+    (totals, files)
 }
 
 /// A directory with a file in a directory, a second name of it, a link, a socket, and a name that is no text.
@@ -72,7 +64,7 @@ fn cache_counts_a_named_file_once_and_follows_a_named_link() {
     assert_eq!(totals.iter().map(|total| total.files).sum::<u64>(), 3);
     let (totals, told) = shown(&[&all.path().join("link")]);
     assert_eq!((totals[0].files, totals[0].bytes), (1, 10_000));
-    assert!(told.files[0].is_named && told.files[0].path.ends_with("link"));
+    assert!(told[0].is_named && told[0].path.ends_with("link"));
     let (totals, _) = shown(&[&all.path().join("inner/circle")]);
     assert!(totals[0].is_directory && totals[0].files == 3);
 }
@@ -81,20 +73,19 @@ fn cache_counts_a_named_file_once_and_follows_a_named_link() {
 fn cache_job_ends_by_watcher_or_stop_and_tells_every_byte() {
     let all = directory();
     let selection = Selection::new([all.path()], false);
-    let mut told = Told {
-        end_after: Some(1),
-        ..Told::default()
-    };
-    assert_eq!(show(&selection, &Stop::default(), &mut told)[0].files, 1);
     let stop = Stop::default();
+    let ends = ClosureWatch::new(&stop, |_| (), |_: CacheEvent<'_>| ControlFlow::Break(()));
+    assert_eq!(show(&selection, &ends)[0].files, 1);
     stop.stop();
-    assert_eq!(show(&selection, &stop, &mut Told::default())[0].files, 0);
+    assert_eq!(show(&selection, &stop)[0].files, 0);
     let selection = Selection::new([all.path().join("inner/file")], false);
-    drop(&selection, &Stop::default(), &mut Told::default());
-    let moved = std::sync::atomic::AtomicU64::new(0);
-    let count = |bytes| {
-        moved.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
-    };
-    warm(&selection, &Stop::default(), &count, &mut Told::default());
-    assert_eq!(moved.into_inner(), 10_000);
+    let (stop, last) = (Stop::default(), Mutex::default());
+    drop(&selection, &stop);
+    let progress = |now: &JobProgress| *lock_mutex(&last) = now.clone();
+    warm(
+        &selection,
+        &ClosureWatch::new(&stop, progress, |_: CacheEvent<'_>| ControlFlow::Continue(())),
+    );
+    let last = into_unlocked(last);
+    assert_eq!((last.done_entries, last.done_bytes), (1, 10_000));
 }

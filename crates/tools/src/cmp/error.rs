@@ -25,6 +25,9 @@ pub enum Error {
         /// The end of the shorter file, where one ended before the other.
         end: Option<End>,
     },
+    /// The comparison was stopped.
+    #[error("stopped")]
+    Stopped,
 }
 
 /// Why a file cannot be compared.
@@ -71,7 +74,7 @@ impl Error {
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::File { name, problem } => [name.as_bytes(), format!(": {problem}").as_bytes()].concat(),
-            Self::Write { .. } => self.to_string().into_bytes(),
+            Self::Write { .. } | Self::Stopped => self.to_string().into_bytes(),
         }
     }
 }

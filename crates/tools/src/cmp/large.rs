@@ -1,6 +1,5 @@
 //! Comparing larger regular files by a method of the engine: the requested one, or that of the plan.
 
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -16,6 +15,7 @@ use super::side::CmpInput;
 use super::{ByteDifference, CmpOutcome, CmpRequest, CmpVerdict, End, MethodUsed, TOLD_BYTES};
 use crate::handle::path_of;
 use crate::open_pair::{OpenRange, compare_pair, plan_pair};
+use crate::watch::{JobProgress, JobWatch};
 
 /// For smaller files, querying the memory takes as long as reading some hundred KiB again.
 const REREAD_BYTES: u64 = 16 << 20;
@@ -62,29 +62,30 @@ impl<'a> Opened<'a> {
 
 /// The rest of two files, after the bytes that are known to be equal.
 pub(super) struct RestOfPair<'a> {
-    request: &'a CmpRequest,
     sides: [Opened<'a>; 2],
     limit_bytes: Option<u64>,
     equal_bytes: u64,
     lines: Option<LineCount>,
+    watch: &'a dyn JobWatch,
 }
 
 impl<'a> RestOfPair<'a> {
     /// For regular files. `lines` are those of the equal bytes, if requested.
     pub fn new(
-        request: &'a CmpRequest,
+        request: &CmpRequest,
         sides: &'a [CmpInput; 2],
         equal_bytes: u64,
         lines: Option<LineCount>,
+        watch: &'a dyn JobWatch,
     ) -> Result<Self, Error> {
         let limit_bytes = request.limit_bytes.map(|limit| limit - equal_bytes);
         let opened = |side| Opened::new(side, equal_bytes, limit_bytes);
         Ok(Self {
-            request,
             sides: [opened(&sides[0])?, opened(&sides[1])?],
             limit_bytes,
             equal_bytes,
             lines,
+            watch,
         })
     }
 
@@ -138,15 +139,13 @@ impl<'a> RestOfPair<'a> {
         let [one, other] = &self.sides;
         let longest = (one.start() + one.bytes).max(other.start() + other.bytes);
         let mut comparer = Comparer::prepare_for(method, longest)?;
-        let is_told = self.bytes() >= TOLD_BYTES;
-        let moved = is_told.then(|| (self.request.progress)(self.request)).flatten();
-        let told = moved.map(|moved| {
-            move |done, of| {
-                moved(self.equal_bytes + done, Some(self.equal_bytes + of));
-                ControlFlow::Continue(())
-            }
-        });
-        let progress = told.as_ref().map(|told| told as &dyn Progress);
+        let told = |done, of| {
+            let progress = JobProgress::of_bytes(self.equal_bytes + done, Some(self.equal_bytes + of));
+            self.watch.progress(&progress);
+            self.watch.stop().go_on()
+        };
+        let is_told = self.bytes() >= TOLD_BYTES && self.watch.wants_progress();
+        let progress = is_told.then_some(&told as &dyn Progress);
         compare_pair(self.rests(), method, &mut comparer, progress)
     }
 
@@ -224,6 +223,7 @@ impl<'a> RestOfPair<'a> {
                 let reason = format!("`{method}` is not available here: {reason}");
                 (path, CmpProblem::Method(reason))
             }
+            seekless_engine::Error::Stopped { .. } => return Error::Stopped,
             other => (&self.sides[0].rest.path, CmpProblem::Method(full_text(other))),
         };
         let side = self.sides.iter().find(|side| side.rest.path == *path);

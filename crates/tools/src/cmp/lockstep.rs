@@ -8,7 +8,8 @@ use std::io::{self, Read};
 
 use super::error::{CmpProblem, Error};
 use super::side::{Bytes, CmpInput};
-use super::{CmpRequest, Moved, TOLD_BYTES};
+use super::{CmpRequest, TOLD_BYTES};
+use crate::watch::{JobProgress, JobWatch};
 
 /// Blocks grow, so that a difference near the start is found before much is read.
 const FIRST_BLOCK_BYTES: usize = 16 << 10;
@@ -20,7 +21,6 @@ const STEP_BYTES: u64 = 1 << 20;
 
 /// Both streams.
 pub(super) struct Lockstep<'a> {
-    request: &'a CmpRequest,
     feeds: [Feed<'a>; 2],
     /// How many of the buffered bytes were returned.
     given_bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Lockstep<'a> {
     of_bytes: Option<u64>,
     /// The next position at which progress is reported.
     told_at: u64,
-    moved: Option<Moved>,
+    watch: &'a dyn JobWatch,
 }
 
 /// The next step.
@@ -59,28 +59,30 @@ struct Feed<'a> {
 
 impl<'a> Lockstep<'a> {
     /// Reads from the current positions, at most `limit_bytes` of each.
-    pub(super) fn new(request: &'a CmpRequest, sides: &'a mut [CmpInput; 2], limit_bytes: u64) -> Self {
+    pub(super) fn new(
+        request: &CmpRequest,
+        sides: &'a mut [CmpInput; 2],
+        limit_bytes: u64,
+        watch: &'a dyn JobWatch,
+    ) -> Self {
         let ahead = sides.iter().filter_map(CmpInput::bytes_ahead).min();
         let of_bytes = ahead.map(|bytes| u64::try_from(bytes).unwrap_or(0).min(limit_bytes));
         Self {
-            request,
             feeds: sides.each_mut().map(|side| Feed::new(side, limit_bytes)),
             given_bytes: 0,
             passed_bytes: 0,
             of_bytes: of_bytes.or(request.limit_bytes),
             told_at: TOLD_BYTES,
-            moved: None,
+            watch,
         }
     }
 
     #[cold]
     fn tell(&mut self) {
-        if self.told_at == TOLD_BYTES {
-            self.moved = (self.request.progress)(self.request);
-        }
         self.told_at = self.passed_bytes + STEP_BYTES;
-        if let Some(moved) = self.moved {
-            moved(self.passed_bytes, self.of_bytes);
+        if self.watch.wants_progress() {
+            let progress = JobProgress::of_bytes(self.passed_bytes, self.of_bytes);
+            self.watch.progress(&progress);
         }
     }
 
@@ -93,6 +95,9 @@ impl<'a> Lockstep<'a> {
         self.given_bytes = 0;
         if self.passed_bytes >= self.told_at {
             self.tell();
+        }
+        if self.watch.stop().is_stopped() {
+            return Err(Error::Stopped);
         }
         // Both are read before the end of one is reported, so that an error of the other comes first.
         for feed in &mut self.feeds {

@@ -5,13 +5,14 @@
 //! pipes and devices are read to the end. Not here: the text for a person (the command has it), and trees ([`crate::tree`]).
 //!
 //! ```
+//! use seekless_tools::Stop;
 //! use seekless_tools::cmp::{CmpRequest, CmpVerdict, WantedDifferences, compare};
 //! # let directory = tempfile::tempdir()?;
 //! # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 //! # std::fs::write(&one, b"a\nb\n")?;
 //! # std::fs::write(&other, b"a\nc\n")?;
 //! let request = CmpRequest::new([one.into(), other.into()], WantedDifferences::Difference);
-//! let CmpVerdict::Differ(difference) = compare(&request, &mut std::io::sink())?.verdict else { panic!() };
+//! let CmpVerdict::Differ(difference) = compare(&request, &mut std::io::sink(), &Stop::default())?.verdict else { panic!() };
 //! assert_eq!((difference.offset, difference.line, difference.bytes), (2, Some(2), *b"bc"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -37,6 +38,7 @@ use seekless_engine::plan::{FIRST_LOOK_BYTES, Plan};
 use serde::Serialize;
 
 use crate::tree::Side;
+use crate::watch::JobWatch;
 pub use amount::parse_amount;
 pub use error::{CmpProblem, Error, reason};
 use first::first_difference;
@@ -47,9 +49,6 @@ use lockstep::Lockstep;
 use row::Rows;
 pub use row::{RowStyle, visible_byte};
 use side::{CmpInput, open};
-
-/// Called with the number of bytes compared, and the total if known.
-pub type Moved = fn(u64, Option<u64>);
 
 /// Smaller files have no progress.
 const TOLD_BYTES: u64 = 16 << 20;
@@ -75,8 +74,6 @@ pub struct CmpRequest {
     pub method: Option<Method>,
     /// Called before a method is chosen or run. The program may allow maps there, so small files need not wait for that.
     pub before_method: fn(),
-    /// Called once 16 MiB are compared or to be compared; gives who receives the progress.
-    pub progress: fn(&Self) -> Option<Moved>,
     /// Whether to predict the time of a planned method, which takes up to 50 ms of measuring.
     pub is_predicted: bool,
 }
@@ -95,7 +92,6 @@ impl CmpRequest {
             follow_links: true,
             method: None,
             before_method: || {},
-            progress: |_| None,
             is_predicted: false,
         }
     }
@@ -214,11 +210,12 @@ impl MethodUsed {
     }
 }
 
-/// Compares. Rows go to `out`, except for a last part that may be left in the outcome.
+/// Compares. Rows go to `out`, except for a last part that may be left in the outcome. Progress is reported once 16 MiB are compared
+/// or to be compared. A method of the engine is stopped only if progress is wanted, because both need pauses.
 ///
 /// # Errors
-/// What cannot be opened, read or written, with its name; files that change their size meanwhile.
-pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, Error> {
+/// What cannot be opened, read or written, with its name; files that change their size meanwhile; and a stop.
+pub fn compare(request: &CmpRequest, out: &mut dyn Write, watch: &dyn JobWatch) -> Result<CmpOutcome, Error> {
     let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored());
     let Some(mut sides) = open(request, identity_counts)? else {
         let way = MethodUsed::new("identity", "both names lead to the same place of the same file");
@@ -231,8 +228,11 @@ pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, 
     }
     if let WantedDifferences::Every(style) = request.wanted {
         let mut rows = Rows::new(style, last_number(&sides, request.limit_bytes));
-        let (verdict, compared_bytes, rows) =
-            list(&mut Lockstep::new(request, &mut sides, limit_bytes), &mut rows, out)?;
+        let (verdict, compared_bytes, rows) = list(
+            &mut Lockstep::new(request, &mut sides, limit_bytes, watch),
+            &mut rows,
+            out,
+        )?;
         return Ok(CmpOutcome {
             rows,
             ..read(verdict, compared_bytes)
@@ -241,19 +241,19 @@ pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, 
     let counts_lines = request.wanted == WantedDifferences::Difference;
     if let Some(method) = request.method {
         (request.before_method)();
-        let rest = RestOfPair::new(request, &sides, 0, counts_lines.then(LineCount::default))?;
+        let rest = RestOfPair::new(request, &sides, 0, counts_lines.then(LineCount::default), watch)?;
         return rest.compare_by(&method, "as requested");
     }
     let is_large = |side: &CmpInput| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
     let has_rest = limit_bytes > FIRST_LOOK_BYTES && sides.iter().all(is_large);
     let first_bytes = if has_rest { FIRST_LOOK_BYTES } else { limit_bytes };
-    let mut streams = Lockstep::new(request, &mut sides, first_bytes);
+    let mut streams = Lockstep::new(request, &mut sides, first_bytes, watch);
     let (verdict, equal_bytes, lines) = first_difference(&mut streams, counts_lines)?;
     if !has_rest || verdict != CmpVerdict::Equal {
         return Ok(read(verdict, equal_bytes));
     }
     (request.before_method)();
-    RestOfPair::new(request, &sides, equal_bytes, lines)?.compare(request.is_predicted)
+    RestOfPair::new(request, &sides, equal_bytes, lines, watch)?.compare(request.is_predicted)
 }
 
 fn read(verdict: CmpVerdict, compared_bytes: u64) -> CmpOutcome {

@@ -19,16 +19,18 @@ use seekless_sys::{Support, effective_user, lock_mutex};
 use super::journal::CopyJournal;
 use super::pair::{At, Pair, SourceFacts, copy_path, source_path};
 use super::{
-    CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES, UNSTORED_TIMES,
+    CpEvent, CpFailure, CpOptions, CpSummary, FollowedLinks, OWNER_OF_OTHERS, Preserved, ROUNDED_TIMES, UNSTORED_TIMES,
 };
 use crate::Stop;
+use crate::watch::{JobCounters, JobWatch, report};
 use crate::work_queue::{ALL, Taken, WorkQueue};
 
 /// What all threads share.
 pub(super) struct Copying<'a> {
     pub options: &'a CpOptions,
     pub stop: &'a Stop,
-    pub watch: &'a dyn CpWatch,
+    pub watch: &'a dyn for<'e> JobWatch<CpEvent<'e>>,
+    pub counters: JobCounters,
     pub links: Links,
     pub data: Data,
     pub stored_times: StoredTimes,
@@ -67,11 +69,12 @@ pub(super) struct Worker {
 pub(super) const COLD_THREADS: usize = 4;
 
 impl<'a> Copying<'a> {
-    pub fn new(options: &'a CpOptions, stop: &'a Stop, watch: &'a dyn CpWatch) -> Self {
+    pub fn new(options: &'a CpOptions, watch: &'a dyn for<'e> JobWatch<CpEvent<'e>>) -> Self {
         Self {
             options,
-            stop,
+            stop: watch.stop(),
             watch,
+            counters: JobCounters::default(),
             links: Links::default(),
             data: Data::default(),
             stored_times: StoredTimes::default(),
@@ -163,6 +166,18 @@ impl<'a> Copying<'a> {
         });
     }
 
+    /// Reports an event.
+    pub fn tell(&self, event: CpEvent<'_>) {
+        report(self.watch, event);
+    }
+
+    /// Counts entries and bytes as done, and reports the progress.
+    pub fn advance(&self, entries: usize, bytes: u64) {
+        if self.watch.wants_progress() {
+            self.watch.progress(&self.counters.add(entries as u64, bytes));
+        }
+    }
+
     /// Reports a failure.
     pub fn fail(&self, worker: &mut Worker, path: PathBuf, action: &'static str, error: &io::Error) {
         if error.kind() == io::ErrorKind::Interrupted && self.stop.is_stopped() {
@@ -170,7 +185,7 @@ impl<'a> Copying<'a> {
         }
         worker.done.failures += 1;
         let reason = error.to_string();
-        self.watch.failed(&CpFailure { path, action, reason });
+        self.tell(CpEvent::Failed(&CpFailure { path, action, reason }));
         if is_full(error) {
             // Nothing else would fit; what is there stays.
             self.stop.stop();
@@ -187,15 +202,16 @@ impl<'a> Copying<'a> {
         self.options.preserved.links && (names > 1 || self.options.followed != FollowedLinks::None)
     }
 
-    /// Notes that something was copied, and tells it if that is wanted.
+    /// Notes that something was copied, and reports it.
     pub fn tell_copied(&self, at: &At<'_>, bytes: u64) {
         let journal = self.journal.as_ref();
         if let Some(journal) = journal.filter(|_| !at.directory.own.is_own.load(Ordering::Relaxed)) {
             journal.note(at.key(), bytes >= LARGE_BYTES);
         }
-        if self.watch.wants_names() {
-            self.watch.copied(&at.source_path(), &at.copy_path());
-        }
+        self.tell(CpEvent::Copied {
+            from: &|| at.source_path(),
+            to: &|| at.copy_path(),
+        });
     }
 
     /// Makes a copy like its source, counts what that cannot get, and returns what it is then.
@@ -235,11 +251,11 @@ impl<'a> Copying<'a> {
             let is_expected = what == OWNER_OF_OTHERS && effective_user() != 0;
             *worker.done.not_preserved.entry(what).or_default() += 1;
             if !is_expected {
-                self.watch.failed(&CpFailure {
+                self.tell(CpEvent::Failed(&CpFailure {
                     path: path(),
                     action: "preserve all attributes",
                     reason: format!("{what}: {error}"),
-                });
+                }));
             }
         }
     }

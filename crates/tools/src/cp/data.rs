@@ -81,7 +81,7 @@ pub(super) fn copy_bytes(
         return Ok(moved);
     }
     if share_blocks(files, &devices, shared)? {
-        shared.watch.progress(metadata.len());
+        shared.advance(0, metadata.len());
         moved.shares = true;
         return Ok(moved);
     }
@@ -89,7 +89,7 @@ pub(super) fn copy_bytes(
     shared.meet(is_cold);
     let is_dropped = !options.keep_cached && is_cold;
     let all = right_bytes..metadata.len();
-    shared.watch.progress(right_bytes);
+    shared.advance(0, right_bytes);
     let is_large = metadata.len() >= LARGE_BYTES;
     run.is_dropped = is_dropped && is_large;
     // The kernel shares blocks and keeps holes, too, where the file system can do that.
@@ -240,7 +240,7 @@ impl CopyRun<'_> {
                     let _ = sys::advise(source, Advice::DontNeed, piece.start + before, done - before);
                 }
                 let more = done - told.swap(done, Ordering::Relaxed).min(done);
-                shared.watch.progress(more);
+                shared.advance(0, more);
                 shared.stop.go_on()
             };
             let (from, to) = (FileRange::whole(&from), FileRange::whole(&to));
@@ -282,7 +282,7 @@ impl CopyRun<'_> {
                 // It became shorter, or the file system only says that it can.
                 Some(0) | None => break,
                 Some(copied) => {
-                    self.shared.watch.progress(copied as u64);
+                    self.shared.advance(0, copied as u64);
                     at += copied as u64;
                     (self.save)(at)?;
                     if self.is_dropped {
@@ -316,7 +316,7 @@ impl CopyRun<'_> {
                 0 => break,
                 read => {
                     new.write_all_at(&buffer[..read], at)?;
-                    self.shared.watch.progress(read as u64);
+                    self.shared.advance(0, read as u64);
                     at += read as u64;
                     (self.save)(at)?;
                 }

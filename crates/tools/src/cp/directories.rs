@@ -21,7 +21,7 @@ use super::copying::{BATCH, CopyBatch, CopyJob, Copying, LISTED, ListedEntries, 
 use super::fetch::look_at_device;
 use super::names::{Failed, OPENED, collision};
 use super::pair::{At, Pair, SourceFacts, copy_path, source_path};
-use super::{CpDurability, FollowedLinks};
+use super::{CpDurability, CpEvent, FollowedLinks};
 
 /// Makes the copy of a directory.
 pub(super) fn enter(shared: &Copying<'_>, directory: &Arc<Pair>, worker: &mut Worker) {
@@ -112,9 +112,10 @@ pub(super) fn entered(
     if directory.parent().is_none() {
         lock_mutex(&shared.targets).extend(StatFacts::of(copy).map(|facts| facts.id()));
     }
-    if shared.watch.wants_names() {
-        shared.watch.copied(&source_path(directory), &copy_path(directory));
-    }
+    shared.tell(CpEvent::Copied {
+        from: &|| source_path(directory),
+        to: &|| copy_path(directory),
+    });
     if !is_new && let Err(error) = own.names.list([source, copy], shared.journal.as_ref()) {
         shared.fail(worker, copy_path(directory), "list the directory", &error);
     }

@@ -22,7 +22,7 @@ use super::journal::{CopyJournal, PIECE_SYNCED};
 use super::names::Failed;
 use super::new_file::{MakeEntry, NewFile};
 use super::pair::{At, SourceFacts};
-use super::{CpDurability, Existing, FollowedLinks, Sameness};
+use super::{CpDurability, CpEvent, Existing, FollowedLinks, Sameness};
 
 /// What became of an entry.
 enum EntryCopy {
@@ -329,7 +329,7 @@ pub(super) fn copy_file(shared: &Copying<'_>, at: &At<'_>, is_followed: bool, wo
     let copied = match done.filter(|found| give_again(shared, at, found, &source, &metadata, worker)) {
         Some(done) => {
             worker.done.resumed += 1;
-            shared.watch.progress(metadata.len());
+            shared.advance(0, metadata.len());
             forget(shared, at, &source);
             let told = tell_checksum(shared, at, (&source, &metadata), done.id(), worker);
             told.map(|()| done.id())
@@ -355,7 +355,7 @@ fn keep_file(
     worker: &mut Worker,
 ) {
     worker.done.kept += 1;
-    shared.watch.progress(metadata.len());
+    shared.advance(0, metadata.len());
     forget(shared, at, source);
     let (file, names) = (FileId::of(metadata), metadata.nlink());
     let is_known = shared.options.existing == Existing::ReplacedIfOlder || is_done(shared, at, found, source, metadata);
@@ -431,7 +431,11 @@ fn tell_checksum(
     if let Some(kind) = shared.options.checksum {
         let checksum = file_checksum(shared, source, kind, worker);
         let checksum = checksum.map_err(|error| ("compute the checksum", error))?;
-        shared.watch.checksum(&checksum, &at.copy_path());
+        let to = &at.copy_path();
+        shared.tell(CpEvent::Checksum {
+            checksum: &checksum,
+            to,
+        });
         if shared.may_have_more_names(metadata.nlink()) {
             sys::lock_mutex(&shared.links.checksums).insert(copy, checksum);
         }
@@ -710,7 +714,8 @@ fn link_again(shared: &Copying<'_>, name: &Name, first: &Name, copy: FileId, wor
 /// Tells the checksum of a copy that has one more name.
 fn tell_linked(shared: &Copying<'_>, at: &At<'_>, copy: FileId) {
     if let Some(checksum) = sys::lock_mutex(&shared.links.checksums).get(&copy) {
-        shared.watch.checksum(checksum, &at.copy_path());
+        let to = &at.copy_path();
+        shared.tell(CpEvent::Checksum { checksum, to });
     }
 }
 

@@ -13,48 +13,14 @@
 //! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
 //! # std::fs::create_dir(&from)?;
 //! # std::fs::write(from.join("file"), b"bytes")?;
-//! let summary = cp::copy_trees(&[from], &to, &CpOptions::default(), &Stop::default(), &())?;
+//! let summary = cp::copy_trees(&[from], &to, &CpOptions::default(), &Stop::default())?;
 //! assert_eq!((summary.files, summary.directories, summary.failures), (1, 1, 0));
 //! assert_eq!(std::fs::read(to.join("file"))?, b"bytes");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`CpWatch`] is told about bytes, names and failures, and a [`Stop`](crate::Stop) cancels: files that have their names by then
-//! are complete, and the same call copies the others.
-//!
-//! ```
-//! use std::sync::atomic::{AtomicU64, Ordering};
-//!
-//! use seekless_tools::Stop;
-//! use seekless_tools::cp::{self, CpOptions, CpWatch};
-//!
-//! #[derive(Default)]
-//! struct Progress {
-//!     bytes: AtomicU64,
-//!     stop: Stop,
-//! }
-//!
-//! impl CpWatch for Progress {
-//!     fn progress(&self, bytes: u64) {
-//!         if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= 1 << 20 {
-//!             self.stop.stop();
-//!         }
-//!     }
-//! }
-//! # let directory = tempfile::tempdir()?;
-//! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
-//! # for number in 0..64 {
-//! #     std::fs::create_dir_all(from.join(format!("{number}")))?;
-//! #     std::fs::write(from.join(format!("{number}/file")), vec![number; 1 << 16])?;
-//! # }
-//!
-//! let (options, watch) = (CpOptions::default(), Progress::default());
-//! let first = cp::copy_trees(&[&from], &to, &options, &watch.stop, &watch)?;
-//! assert!(first.is_unfinished);
-//! let second = cp::copy_trees(&[&from], &to, &options, &Stop::default(), &())?;
-//! assert_eq!(second.resumed + second.files, 64);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! A [`JobWatch`](crate::JobWatch) gets [`CpEvent`]s. If it stops the copy, files that have their names by then are complete, and the
+//! same call copies the others.
 //!
 //! Not here: what is printed (the command), and how the bytes of large files move (the engine).
 
@@ -246,38 +212,25 @@ pub struct CpFailure {
     pub reason: String,
 }
 
-/// What happens during a copy, called from several threads.
-pub trait CpWatch: Sync {
-    /// Whether [`Self::copied`] is to be called, which costs time.
-    fn wants_names(&self) -> bool {
-        false
-    }
-
-    /// Something was copied.
-    fn copied(&self, _from: &Path, _to: &Path) {}
-
-    /// The checksum of a copied file, if it was asked for.
-    fn checksum(&self, _checksum: &str, _to: &Path) {}
-
+/// An event of a copy.
+pub enum CpEvent<'a> {
+    /// Something was copied. Its paths are made when they are asked for, which costs time.
+    Copied {
+        /// Returns the path of the source.
+        from: &'a dyn Fn() -> PathBuf,
+        /// Returns the path of the copy.
+        to: &'a dyn Fn() -> PathBuf,
+    },
+    /// The checksum of a copied file, if the options ask for it.
+    Checksum {
+        /// The checksum, as its program prints it.
+        checksum: &'a str,
+        /// The path of the copy.
+        to: &'a Path,
+    },
     /// Something could not be done.
-    fn failed(&self, _failure: &CpFailure) {}
-
-    /// This many more bytes are copied.
-    fn progress(&self, _bytes: u64) {}
-
-    /// This many more entries are done.
-    fn entries(&self, _count: usize) {}
-
-    /// Whether [`Self::total`] is to be called, which takes a walk through the sources beside the copy.
-    fn wants_total(&self) -> bool {
-        false
-    }
-
-    /// What there is to copy.
-    fn total(&self, _all: &CpSummary) {}
+    Failed(&'a CpFailure),
 }
-
-impl CpWatch for () {}
 
 /// What was done.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -323,6 +276,12 @@ pub struct CpSummary {
 }
 
 impl CpSummary {
+    /// The entries that are done, without directories.
+    fn entries(&self) -> u64 {
+        let links = self.symbolic_links + self.hard_links;
+        self.files + links + self.special + self.resumed + self.kept
+    }
+
     /// Adds what another thread did.
     fn add(&mut self, other: &Self) {
         let Self {

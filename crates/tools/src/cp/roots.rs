@@ -28,9 +28,10 @@ use super::journal::{CopyJournal, is_append_only, or_here};
 use super::names::{Failed, OPENED, Staged, TargetNames};
 use super::pair::{At, Pair, PairState, copy_path};
 use super::stream::copy_named;
-use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, Existing, FollowedLinks, TargetMeaning, When};
+use super::{CpDurability, CpError, CpEvent, CpOptions, CpSummary, Existing, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
 use crate::threads::{beside, in_threads};
+use crate::watch::{JobProgress, JobWatch};
 
 /// Copies sources, which may be trees, to a target: a directory that gets them, or what the copy is called.
 ///
@@ -41,8 +42,7 @@ pub fn copy_trees(
     sources: &[impl AsRef<Path> + Sync],
     target: &Path,
     options: &CpOptions,
-    stop: &Stop,
-    watch: &dyn CpWatch,
+    watch: &dyn for<'e> JobWatch<CpEvent<'e>>,
 ) -> Result<CpSummary, CpError> {
     // Before it was interrupted, the same command made a directory of the target's name.
     let goes_on = options.target == TargetMeaning::AsFound && CopyJournal::is_beside(sources, target);
@@ -51,7 +51,8 @@ pub fn copy_trees(
     if sources.len() > 1 {
         container.names = TargetNames::shared();
     }
-    let mut shared = Copying::new(options, stop, watch);
+    let mut shared = Copying::new(options, watch);
+    let stop = shared.stop;
     let are_met_again = sources.len() > 1 || options.followed != FollowedLinks::None;
     shared.links.are_met_again.store(are_met_again, Ordering::Relaxed);
     let is_long = |source: &_| fs::metadata(source).is_ok_and(|found| found.is_dir() || found.len() >= LARGE_BYTES);
@@ -129,7 +130,7 @@ fn run_with_survey(
     roots: &[Arc<Pair>],
 ) -> CpSummary {
     let space = target.and_then(|_| space_for(container, roots, shared));
-    let target = target.filter(|_| shared.watch.wants_total() || space.is_some());
+    let target = target.filter(|_| shared.watch.wants_progress() || space.is_some());
     let is_over = Stop::default();
     let survey = || target.map(|target| survey(shared, sources, target, space.as_ref(), &is_over));
     let (mut summary, surveyed) = beside(usize::from(target.is_some()), survey, || {
@@ -501,7 +502,7 @@ fn copy_files(shared: &Copying<'_>, mut batch: CopyBatch, worker: &mut Worker) {
         };
         finished += usize::from(copy_entry(shared, &at, Some(entry.kind), worker));
     }
-    shared.watch.entries(finished);
+    shared.advance(finished, 0);
     finish(shared, &listed.directory, finished, worker);
     if let Some(Err(error)) = shared.journal.as_ref().map(CopyJournal::checkpoint) {
         let path = copy_path(&listed.directory);
@@ -534,14 +535,17 @@ pub(super) fn survey(
         dry_run: true,
         ..shared.options.clone()
     };
-    let Ok(all) = copy_trees(sources, target, &options, is_over, &()) else {
+    let Ok(all) = copy_trees(sources, target, &options, is_over) else {
         return worker.done;
     };
     if is_over.is_stopped() {
         return worker.done;
     }
-    shared.watch.total(&all);
     let needed = all.bytes.saturating_sub(all.hole_bytes);
+    let total = JobProgress::of_bytes(0, Some(needed));
+    let of_entries = Some(all.entries());
+    let _ = shared.counters.total.set(JobProgress { of_entries, ..total });
+    shared.advance(0, 0);
     // Some space is reserved for root, usually a twentieth.
     let free = |space: &FileSystem| space.free_bytes + space.total_bytes / 16;
     if let Some(space) = space.filter(|space| needed > free(space))

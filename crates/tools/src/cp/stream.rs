@@ -134,7 +134,7 @@ fn pump(shared: &Copying<'_>, mut source: &File, target: &mut File, worker: &mut
             target.write_all(bytes)?;
         }
         worker.done.bytes += read as u64;
-        shared.watch.progress(read as u64);
+        shared.advance(0, read as u64);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Copies are compared with their sources by a naive walk, and by what only a careful copy keeps.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fs::{self, File, FileTimes, Permissions};
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -17,8 +19,8 @@ use super::journal::UNFINISHED;
 use super::new_file::NewFile;
 use super::pair::{At, Pair, PairState};
 use super::*;
-use crate::Stop;
 use crate::testing::{Mounted, cases, long_or, mounts, naive_walk};
+use crate::{JobProgress, JobWatch, Stop};
 
 /// What a naive walk finds: the path, mode, time of modification, number of names, and bytes or target of each entry.
 type Seen = Vec<(PathBuf, u32, i64, i64, u64, Vec<u8>)>;
@@ -43,7 +45,7 @@ fn copy(from: &Path, to: &Path, options: &CpOptions) -> CpSummary {
         target: TargetMeaning::Name,
         ..options.clone()
     };
-    copy_trees(&[from], to, &options, &Stop::default(), &()).unwrap()
+    copy_trees(&[from], to, &options, &Stop::default()).unwrap()
 }
 
 proptest! {
@@ -92,25 +94,44 @@ proptest! {
     }
 }
 
-fn copied(from: &Path, to: &Path, watch: &dyn CpWatch) -> CpSummary {
-    copy_trees(&[from], to, &CpOptions::default(), &Stop::default(), watch).unwrap()
+fn copied(from: &Path, to: &Path, watch: &dyn for<'e> JobWatch<CpEvent<'e>>) -> CpSummary {
+    copy_trees(&[from], to, &CpOptions::default(), watch).unwrap()
 }
 
 /// Does something when it is first told of a copy.
-struct Then<F>(Mutex<Option<F>>);
+struct Then<F>(Mutex<Option<F>>, Stop);
 
-impl<F: FnOnce() + Send> CpWatch for Then<F> {
-    fn wants_names(&self) -> bool {
-        true
+impl<F: FnOnce() + Send> Then<F> {
+    fn new(act: F) -> Self {
+        Self(Mutex::new(Some(act)), Stop::default())
+    }
+}
+
+impl<F: FnOnce() + Send> JobWatch<CpEvent<'_>> for Then<F> {
+    fn wants_progress(&self) -> bool {
+        false
     }
 
-    fn copied(&self, _from: &Path, to: &Path) {
-        if to.file_name().is_some_and(|name| name == "0")
+    fn event(&self, event: CpEvent<'_>) -> ControlFlow<()> {
+        if let CpEvent::Copied { to, .. } = event
+            && to().file_name().is_some_and(|name| name == "0")
             && let Some(act) = self.0.lock().unwrap().take()
         {
             act();
         }
+        ControlFlow::Continue(())
     }
+
+    fn stop(&self) -> &Stop {
+        &self.1
+    }
+}
+
+/// Stops when it is first told of a copy.
+fn stopping() -> impl for<'e> JobWatch<CpEvent<'e>> {
+    let stop = Stop::default();
+    let asked = stop.clone();
+    Then(Mutex::new(Some(move || asked.stop())), stop)
 }
 
 /// Many files in `from`, and an empty directory `into`.
@@ -136,10 +157,7 @@ fn cp_that_was_stopped_goes_on_with_what_is_missing() {
         let (from, to) = (many(place.path()), place.path().join("to"));
         // What changed in the same tick of the clock may have changed later.
         std::thread::sleep(Duration::from_millis(20));
-        let stop = Stop::default();
-        let asked = stop.clone();
-        let watch = Then(Mutex::new(Some(move || asked.stop())));
-        let first = copy_trees(&[&from], &to, &options, &stop, &watch).unwrap();
+        let first = copy_trees(&[&from], &to, &options, &stopping()).unwrap();
         first.is_unfinished.then_some((place, from, to, first))
     };
     // The thread that stops the others may have to wait until they are done.
@@ -156,7 +174,7 @@ fn cp_that_was_stopped_goes_on_with_what_is_missing() {
     let changed = from.join("d7/0");
     fs::write(&changed, vec![99; 3000]).unwrap();
     // The same call: the target is a directory now.
-    let second = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    let second = copy_trees(&[&from], &to, &options, &Stop::default()).unwrap();
     assert!(
         second.resumed + second.files == 50 && second.resumed >= first.files.saturating_sub(1),
         "{second:?}"
@@ -174,7 +192,7 @@ fn cp_does_not_follow_a_directory_that_becomes_a_link() {
         fs::create_dir_all(if exists { &to } else { &into }).unwrap();
         fs::create_dir(&elsewhere).unwrap();
         let outside = elsewhere.clone();
-        let watch = Then(Mutex::new(Some(move || {
+        let watch = Then::new(move || {
             // One that did not exist is staged.
             let all = fs::read_dir(&into).unwrap();
             let trees = all.filter_map(|entry| Some(entry.ok()?.path()).filter(|path| path.is_dir()));
@@ -185,9 +203,9 @@ fn cp_does_not_follow_a_directory_that_becomes_a_link() {
                     let _ = symlink(&outside, &name);
                 }
             }
-        })));
+        });
         let options = options(|options| options.target = TargetMeaning::Name);
-        let summary = copy_trees(&[&from], &to, &options, &Stop::default(), &watch).unwrap();
+        let summary = copy_trees(&[&from], &to, &options, &watch).unwrap();
         assert!(summary.failures > 0, "{summary:?}");
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
@@ -235,7 +253,7 @@ fn cp_refuses_a_tree_into_itself_and_a_file_over_itself() {
         (from.join("d0/0"), place.path().join("same")),
     ] {
         let before = seen(place.path());
-        let summary = copied(&source, &target, &());
+        let summary = copied(&source, &target, &Stop::default());
         assert_eq!((summary.files, summary.failures), (0, 1), "{}", target.display());
         let names = |seen: &Seen| seen.iter().map(|entry| entry.0.clone()).collect::<Vec<_>>();
         assert_eq!(names(&seen(place.path())), names(&before), "{}", target.display());
@@ -254,11 +272,11 @@ fn cp_names_a_new_tree_only_when_it_is_complete() {
     let place = tempfile::tempdir().unwrap();
     let (from, into) = many_and_into(place.path());
     let there = into.clone();
-    let watch = Then(Mutex::new(Some(move || {
+    let watch = Then::new(move || {
         let staged = staged(&there);
         assert_eq!((staged.len(), there.join("from").exists()), (1, false));
         assert_eq!(fs::metadata(&staged[0]).unwrap().mode() & 0o7777, 0o700);
-    })));
+    });
     copied(&from, &into, &watch);
     assert_eq!(seen(&into.join("from")), seen(&from));
     assert!(staged(&into).is_empty());
@@ -267,7 +285,7 @@ fn cp_names_a_new_tree_only_when_it_is_complete() {
 /// Copies `from` into a directory where its name is taken meanwhile: what was copied is left, as by a kill.
 fn left_in(from: &Path, into: &Path) -> PathBuf {
     let taken = into.join("from");
-    let watch = Then(Mutex::new(Some(|| fs::write(&taken, b"mine").unwrap())));
+    let watch = Then::new(|| fs::write(&taken, b"mine").unwrap());
     assert_eq!(copied(from, into, &watch).failures, 1);
     assert_eq!(fs::read(&taken).unwrap(), b"mine");
     fs::remove_file(&taken).unwrap();
@@ -299,7 +317,7 @@ fn cp_takes_up_what_a_kill_left_without_incomplete_files() {
         }
         let watch = Slow::default();
         let options = options(|options| options.existing = Existing::ReplacedIfOlder);
-        let summary = copy_trees(&[&from], &into, &options, &Stop::default(), &watch).unwrap();
+        let summary = copy_trees(&[&from], &into, &options, &watch).unwrap();
         assert_eq!(summary.failures, u64::from(!is_own), "{:?}", watch.failures);
         assert_eq!(seen(&taken), seen(&from));
         assert_eq!(hidden.exists(), !is_own);
@@ -317,10 +335,7 @@ fn interrupted(from: &Path, to: &Path) {
 }
 
 fn interrupted_by(sources: &[impl AsRef<Path> + Sync], to: &Path, options: &CpOptions) {
-    let stop = Stop::default();
-    let asked = stop.clone();
-    let watch = Then(Mutex::new(Some(move || asked.stop())));
-    let first = copy_trees(sources, to, options, &stop, &watch).unwrap();
+    let first = copy_trees(sources, to, options, &stopping()).unwrap();
     assert!(first.is_unfinished && (1..50).contains(&first.files), "{first:?}");
 }
 
@@ -340,7 +355,7 @@ fn cp_does_not_go_on_with_another_directory_of_that_name() {
     let aside = place.path().join("aside");
     fs::rename(&from, &aside).unwrap();
     fs::create_dir(&from).unwrap();
-    let again = || copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &());
+    let again = || copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default());
     let refused = again().expect_err("another directory");
     let reason = std::error::Error::source(&refused).unwrap().to_string();
     assert!(reason.contains("mount its file system"), "{reason}");
@@ -435,7 +450,7 @@ fn cp_takes_over_no_file_that_came_from_elsewhere() {
         interrupted_by(&sources, &into, &options);
         drop(one);
         let _two = (case != "a mount that goes").then(|| show("two"));
-        copy_trees(&sources, &into, &options, &Stop::default(), &()).unwrap();
+        copy_trees(&sources, &into, &options, &Stop::default()).unwrap();
         let mut copied = seen(&into).into_iter().filter(|entry| !entry.5.is_empty());
         if copied.any(|entry| entry.5 != [2; 3000]) {
             wrong.push(case);
@@ -512,7 +527,7 @@ fn cp_ignores_a_journal_that_is_no_text() {
     fs::remove_file(&journal).unwrap();
     fs::write(&journal, b"\xff\xfe\n").unwrap();
     let other = File::open(&journal).unwrap();
-    let summary = copied(&from, &to, &());
+    let summary = copied(&from, &to, &Stop::default());
     assert_eq!((summary.files, summary.resumed, summary.failures), (50, 0, 0));
     // It may be a file of somebody else.
     let mut bytes = [0; 10];
@@ -535,7 +550,7 @@ fn cp_links_further_names_to_copies_that_stay() {
         let _ = fs::remove_file(to.join(format!("d{number}/1")));
     }
     let options = options(|options| options.existing = Existing::Kept);
-    let summary = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    let summary = copy_trees(&[&from], &to, &options, &Stop::default()).unwrap();
     assert!(summary.kept > 0 && summary.is_complete(), "{summary:?}");
     for (copied, source) in seen(&to).iter().zip(seen(&from)) {
         assert_eq!((&copied.0, copied.4), (&source.0, source.4), "the number of names");
@@ -731,15 +746,12 @@ fn cp_takes_no_older_file_for_a_copy_by_another_name() {
     }
     std::thread::sleep(Duration::from_millis(20));
     let options = options(|options| options.target = TargetMeaning::Name);
-    let stop = Stop::default();
-    let asked = stop.clone();
-    let watch = Then(Mutex::new(Some(move || asked.stop())));
-    let first = copy_trees(&[&from], &to, &options, &stop, &watch).unwrap();
+    let first = copy_trees(&[&from], &to, &options, &stopping()).unwrap();
     assert!(first.is_unfinished && first.files > 0, "{first:?}");
     // Of what looks like a file of a copy, only that of this copy goes.
     let mine = to.join(".seekless-cp-0123456789abcdef");
     fs::write(&mine, b"mine").unwrap();
-    let second = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    let second = copy_trees(&[&from], &to, &options, &Stop::default()).unwrap();
     assert_eq!((second.resumed, second.files + first.files), (first.files, 3));
     fs::remove_file(mine).unwrap();
     assert_eq!(seen(&to)[1..], seen(&from)[1..]);
@@ -755,10 +767,7 @@ fn interrupted_in_existing(from: &Path, to: &Path) {
     }
     std::thread::sleep(Duration::from_millis(20));
     let options = options(|options| options.target = TargetMeaning::Name);
-    let stop = Stop::default();
-    let asked = stop.clone();
-    let watch = Then(Mutex::new(Some(move || asked.stop())));
-    let first = copy_trees(&[from], to, &options, &stop, &watch).unwrap();
+    let first = copy_trees(&[from], to, &options, &stopping()).unwrap();
     assert!(first.is_unfinished && first.files > 0, "{first:?}");
 }
 
@@ -776,7 +785,7 @@ fn cp_as_root_takes_no_file_of_another_user_for_a_copy() {
     write_old(&theirs, &[b't'; 3000], 0o755);
     chown(&theirs, Some(77), None).unwrap();
     let options = options(|options| options.target = TargetMeaning::Name);
-    let second = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    let second = copy_trees(&[&from], &to, &options, &Stop::default()).unwrap();
     assert!(second.is_complete(), "{second:?}");
     let found = theirs.metadata().unwrap();
     assert_eq!(fs::read(&theirs).unwrap(), [b's'; 3000]);
@@ -789,7 +798,7 @@ fn cp_as_root_takes_no_file_of_another_user_for_a_copy() {
         same: Some(Sameness::Time),
         ..options
     };
-    copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    copy_trees(&[&from], &to, &options, &Stop::default()).unwrap();
     assert_eq!(fs::read(&theirs).unwrap(), [b's'; 3000]);
 }
 
@@ -812,21 +821,20 @@ fn cp_copies_again_what_was_mounted_over_a_source() {
     let mounted = Mounted(point);
     std::thread::sleep(Duration::from_millis(20));
     let options = options(|options| options.target = TargetMeaning::Name);
-    let stop = Stop::default();
-    let asked = stop.clone();
-    let watch = Then(Mutex::new(Some(move || asked.stop())));
-    copy_trees(&[&from], &to, &options, &stop, &watch).unwrap();
+    copy_trees(&[&from], &to, &options, &stopping()).unwrap();
     assert_eq!(fs::read(to.join("0")).unwrap(), [b'o'; 3000]);
     drop(mounted);
-    copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    copy_trees(&[&from], &to, &options, &Stop::default()).unwrap();
     assert_eq!(fs::read(to.join("0")).unwrap(), [b's'; 3000]);
 }
 
 /// Waits until it is told a total or a failure, for two seconds at most, and keeps what it is told.
 struct Slow {
     until: Instant,
-    totals: Mutex<Vec<(u64, u64, u64)>>,
+    /// Entries and bytes.
+    totals: Mutex<BTreeSet<(u64, u64)>>,
     failures: Mutex<Vec<String>>,
+    stop: Stop,
 }
 
 impl Default for Slow {
@@ -835,6 +843,7 @@ impl Default for Slow {
             until: Instant::now() + Duration::from_secs(2),
             totals: Mutex::default(),
             failures: Mutex::default(),
+            stop: Stop::default(),
         }
     }
 }
@@ -848,33 +857,26 @@ impl Slow {
     }
 }
 
-impl CpWatch for Slow {
-    fn wants_names(&self) -> bool {
-        true
-    }
-
-    fn copied(&self, _from: &Path, to: &Path) {
-        if to.is_file() || to.ends_with("0") {
+impl JobWatch<CpEvent<'_>> for Slow {
+    fn progress(&self, progress: &JobProgress) {
+        if let Some(total) = progress.of_entries.zip(progress.of_bytes) {
+            self.totals.lock().unwrap().insert(total);
+        } else if progress.done_bytes >= 256 << 10 {
             self.wait();
         }
     }
 
-    fn progress(&self, bytes: u64) {
-        if bytes >= 256 << 10 {
-            self.wait();
+    fn event(&self, event: CpEvent<'_>) -> ControlFlow<()> {
+        match event {
+            CpEvent::Copied { to, .. } if to().is_file() || to().ends_with("0") => self.wait(),
+            CpEvent::Failed(failure) => self.failures.lock().unwrap().push(failure.reason.clone()),
+            _ => {}
         }
+        ControlFlow::Continue(())
     }
 
-    fn failed(&self, failure: &CpFailure) {
-        self.failures.lock().unwrap().push(failure.reason.clone());
-    }
-
-    fn wants_total(&self) -> bool {
-        true
-    }
-
-    fn total(&self, all: &CpSummary) {
-        self.totals.lock().unwrap().push((all.files, all.bytes, all.hard_links));
+    fn stop(&self) -> &Stop {
+        &self.stop
     }
 }
 
@@ -885,7 +887,8 @@ fn cp_finds_out_meanwhile_what_there_is_to_copy() {
     fs::hard_link(from.join("d0/0"), from.join("d1/1")).unwrap();
     let (watch, to) = (Slow::default(), place.path().join("to"));
     let summary = copied(&from, &to, &watch);
-    assert_eq!(*watch.totals.lock().unwrap(), [(summary.files, summary.bytes, 1)]);
+    let all = [(summary.files + 1, summary.bytes)];
+    assert!(watch.totals.lock().unwrap().iter().eq(&all));
     assert_eq!((summary.hard_links, summary.failures), (1, 0));
 }
 
@@ -973,16 +976,19 @@ fn cp_skips_what_the_target_has_by_bytes_or_time() {
     }
 }
 
-/// Stops a copy after so many bytes, and keeps how many were told at once in the beginning.
+/// Stops a copy after so many bytes, and keeps how many were done at each report.
 struct StopAt(u64, Stop, Mutex<Vec<u64>>);
 
-impl CpWatch for StopAt {
-    fn progress(&self, bytes: u64) {
-        let mut told = self.2.lock().unwrap();
-        told.push(bytes);
-        if told.iter().sum::<u64>() >= self.0 {
+impl JobWatch<CpEvent<'_>> for StopAt {
+    fn progress(&self, progress: &JobProgress) {
+        self.2.lock().unwrap().push(progress.done_bytes);
+        if progress.done_bytes >= self.0 {
             self.1.stop();
         }
+    }
+
+    fn stop(&self) -> &Stop {
+        &self.1
     }
 }
 
@@ -1009,7 +1015,7 @@ fn cp_goes_on_in_a_large_file_unless_its_source_changed() {
         let run = |most| {
             let watch = StopAt(most, Stop::default(), Mutex::default());
             let options = options(|options| options.target = TargetMeaning::Name);
-            let summary = copy_trees(&[&from], &to, &options, &watch.1, &watch).unwrap();
+            let summary = copy_trees(&[&from], &to, &options, &watch).unwrap();
             (summary, watch.2.into_inner().unwrap())
         };
         let (first, _) = run(64 << 20);
@@ -1036,7 +1042,7 @@ fn cp_goes_on_in_a_large_file_unless_its_source_changed() {
         // Another copy to the same place leaves it.
         let other = tempfile::tempdir().unwrap();
         fs::create_dir(other.path().join("other")).unwrap();
-        copied(&other.path().join("other"), &above, &());
+        copied(&other.path().join("other"), &above, &Stop::default());
         assert!(unfinished.exists());
         fs::remove_dir(above.join("other")).unwrap();
         if is_changed {
@@ -1053,7 +1059,7 @@ fn cp_goes_on_in_a_large_file_unless_its_source_changed() {
             "{second:?}"
         );
         assert_eq!(told[0] >= 64 << 20, !is_changed, "{told:?}");
-        assert_eq!(told.iter().sum::<u64>(), bytes.len() as u64);
+        assert_eq!(told.iter().max(), Some(&(bytes.len() as u64)));
         let target = if is_tree { to.join("large") } else { to.clone() };
         let (copied, source) = (fs::read(target).unwrap(), fs::read(&source).unwrap());
         assert_eq!(&copied[..4] == b"seen", !is_changed);
@@ -1067,7 +1073,7 @@ fn cp_goes_on_in_a_large_file_unless_its_source_changed() {
 fn cp_makes_entries_where_others_put_nothing_in_their_place() {
     let place = tempfile::tempdir().unwrap();
     let (options, stop) = (CpOptions::default(), Stop::default());
-    let copying = Copying::new(&options, &stop, &());
+    let copying = Copying::new(&options, &stop);
     let to = place.path().join("to");
     fs::create_dir(&to).unwrap();
     let handles = [place.path(), &to].map(|path| File::open(path).unwrap().into());

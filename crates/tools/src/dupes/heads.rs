@@ -14,8 +14,9 @@ use super::heads_part::{Digest, HeadsPart};
 use super::opened::forget;
 use super::resident::LeftResident;
 use super::twins::Twins;
-use super::{Failed, Search, SearchProgress};
+use super::{Failed, Search};
 use crate::threads::in_threads;
+use crate::watch::{JobPhase, JobProgress};
 
 /// Files that a thread takes at a time. A few in tests, so that equal files fall into several chunks.
 const CHUNK: usize = if cfg!(test) { 4 } else { 256 };
@@ -179,7 +180,8 @@ fn read_heads<'s>(search: &'s Search<'s>, numbers: &[u32], of: usize) -> Vec<Hea
             is_cold.fetch_or(!is_warm, Ordering::Relaxed);
             part.compare_open();
             let done = search.done.fetch_add(chunk.len() as u64, Ordering::Relaxed) + chunk.len() as u64;
-            (search.tell)(SearchProgress::Read(done, of as u64));
+            let progress = JobProgress::of_entries(JobPhase::Beginnings, done, Some(of as u64));
+            search.watch.progress(&progress);
         }
         part
     };

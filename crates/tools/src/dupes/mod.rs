@@ -44,6 +44,7 @@ use seekless_engine::plan::{self, DuplicatesPlan};
 use crate::Stop;
 use crate::tree::large::Large;
 use crate::walk::{self, Files, Filter, Selection};
+use crate::watch::JobWatch;
 pub use alike::NamePart;
 use alike::{apart_by_name, drop_single_names};
 use cache::DigestCache;
@@ -97,20 +98,6 @@ impl Across {
     }
 }
 
-/// How far a search is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SearchProgress {
-    /// Files listed so far.
-    Listed(u64),
-    /// Files whose beginnings were read, and their total.
-    Read(u64, u64),
-    /// Bytes that were compared, or skipped because files differ, and their total.
-    Compared(u64, u64),
-}
-
-/// Receives the progress of a search, from any of its threads.
-pub type Tell<'a> = &'a (dyn Fn(SearchProgress) + Sync);
-
 /// A file that could not be read, and why.
 type Failed = (u32, io::Error);
 
@@ -121,8 +108,8 @@ struct Search<'a> {
     process: ProcessFacts,
     options: &'a SearchOptions,
     stop: &'a Stop,
-    tell: Tell<'a>,
-    /// What [`SearchProgress`] counts in the current step.
+    watch: &'a dyn JobWatch,
+    /// What the progress counts in the current step.
     done: AtomicU64,
     read_bytes: AtomicU64,
     threads: Threads,
@@ -140,16 +127,11 @@ struct Search<'a> {
     twins: Twins,
 }
 
-/// Finds files that are equal, below the paths of a selection.
+/// Finds files that are equal, below the paths of a selection. The progress counts files while they are listed and while
+/// their beginnings are read, then bytes that are compared, or skipped because files differ.
 #[must_use]
-pub fn find(
-    selection: &Selection,
-    filter: &Filter,
-    options: &SearchOptions,
-    stop: &Stop,
-    tell: Tell<'_>,
-) -> FoundDuplicates {
-    find_at(selection, filter, options, (stop, tell), SystemTime::now())
+pub fn find(selection: &Selection, filter: &Filter, options: &SearchOptions, watch: &dyn JobWatch) -> FoundDuplicates {
+    find_at(selection, filter, options, watch, SystemTime::now())
 }
 
 /// As [`find`], at this time: digests are kept only of files that changed some time before it.
@@ -157,13 +139,12 @@ fn find_at(
     selection: &Selection,
     filter: &Filter,
     options: &SearchOptions,
-    (stop, tell): (&Stop, Tell<'_>),
+    watch: &dyn JobWatch,
     now: SystemTime,
 ) -> FoundDuplicates {
     let mut ends = vec![Instant::now()];
     let (process, plan) = planned();
-    let listed = |files| tell(SearchProgress::Listed(files));
-    let found = Files::list(selection, filter, options.with_directories, &plan.batch, stop, &listed);
+    let found = Files::list(selection, filter, options.with_directories, &plan.batch, watch);
     let walk::WalkFound {
         files,
         left,
@@ -179,7 +160,7 @@ fn find_at(
         Some(Err(reason)) => (None, Some(reason)),
         opened => (opened.and_then(Result::ok), None),
     };
-    let mut search = Search::new(&files, (process, plan), options, (stop, tell), names, cache);
+    let mut search = Search::new(&files, (process, plan), options, watch, names, cache);
     search.finds_twins = search.cache.is_none();
     search.drop_single_sizes(&mut numbers);
     drop_single_names(&search, &mut numbers);
@@ -225,7 +206,7 @@ fn find_at(
         failures,
         changed,
         cache_failure,
-        is_stopped: stop.is_stopped(),
+        is_stopped: watch.stop().is_stopped(),
         failed: unreadable,
         large: search.large.used(),
         read_files: numbers.len() as u64,
@@ -293,7 +274,7 @@ impl<'a> Search<'a> {
         files: &'a Files,
         (process, plan): (ProcessFacts, DuplicatesPlan),
         options: &'a SearchOptions,
-        (stop, tell): (&'a Stop, Tell<'a>),
+        watch: &'a dyn JobWatch,
         names: Vec<(u32, u32)>,
         cache: Option<DigestCache>,
     ) -> Self {
@@ -303,8 +284,8 @@ impl<'a> Search<'a> {
             plan,
             process,
             options,
-            stop,
-            tell,
+            stop: watch.stop(),
+            watch,
             done: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             large: Large::default(),

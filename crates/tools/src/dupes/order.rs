@@ -118,7 +118,7 @@ mod tests {
         let given = [root.join("z"), root.join("a-"), root.to_owned()];
         let selection = Selection::new(given.iter().map(PathBuf::as_path), true);
         let plan = seekless_engine::plan::batch(&seekless_engine::facts::ProcessFacts::here());
-        let files = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ()).files;
+        let files = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default()).files;
         let (mut numbers, names) = super::super::distinct(&files);
         let first = |number: &u32| all_names(&names, *number).map(|name| files.path(name)).min();
         let mut expected = numbers.clone();

@@ -15,8 +15,9 @@ use super::digest::digest;
 use super::disk_order::fetch_groups;
 use super::opened::{Layout, Open, cause, check, forget, forget_open, layout, member, open};
 use super::split::Split;
-use super::{Class, Failed, Proof, Search, SearchProgress};
+use super::{Class, Failed, Proof, Search};
 use crate::tree::TreeFinding;
+use crate::watch::JobProgress;
 
 /// Threads split a large file into pieces of this size, and take this many before checking whether files are still equal.
 const PIECE_BYTES: u64 = 8 << 20;
@@ -33,7 +34,7 @@ pub(super) fn prove_all(search: &Search<'_>, groups: &[Vec<u32>]) -> (Vec<Class>
         let proven = prove_with_twins(search, group);
         let bytes = bytes_of(search, group);
         let done = search.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        (search.tell)(SearchProgress::Compared(done, of_bytes));
+        search.watch.progress(&JobProgress::of_bytes(done, Some(of_bytes)));
         proven
     };
     let is_large = |group: &&Vec<u32>| search.files.get(group[0]).bytes >= LARGE_BYTES;

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -12,6 +13,7 @@ use super::opened::{cause, member, open_file};
 use super::*;
 use crate::testing::{Mounted, cases, long_or, mounts, naive_walk};
 use crate::walk::CHANGED;
+use crate::{ClosureWatch, JobPhase, JobProgress};
 
 /// The files of each group: those of a file with several names are one.
 type Groups = BTreeSet<BTreeSet<BTreeSet<PathBuf>>>;
@@ -29,11 +31,11 @@ fn filter(change: impl FnOnce(&mut Filter)) -> Filter {
 }
 
 fn searched(selection: &Selection, options: &SearchOptions) -> FoundDuplicates {
-    find(selection, &Filter::default(), options, &Stop::default(), &|_| ())
+    find(selection, &Filter::default(), options, &Stop::default())
 }
 
 fn searched_by(selection: &Selection, filter: &Filter) -> FoundDuplicates {
-    find(selection, filter, &SearchOptions::default(), &Stop::default(), &|_| ())
+    find(selection, filter, &SearchOptions::default(), &Stop::default())
 }
 
 /// Searches in an hour, when no file has changed a moment ago.
@@ -41,7 +43,7 @@ fn searched_later(root: &Path, options: &SearchOptions) -> FoundDuplicates {
     let selection = Selection::new([root], true);
     let later = SystemTime::now() + Duration::from_hours(1);
     let filter = filter(|filter| filter.bytes = 1..=u64::MAX);
-    find_at(&selection, &filter, options, (&Stop::default(), &|_| ()), later)
+    find_at(&selection, &filter, options, &Stop::default(), later)
 }
 
 /// The names of the files of each group, without their directories.
@@ -81,7 +83,7 @@ fn blocks_bytes(path: &Path) -> u64 {
 fn find_below(root: &Path, min_bytes: u64, options: &SearchOptions) -> FoundDuplicates {
     let selection = Selection::new([root], true);
     let filter = filter(|filter| filter.bytes = min_bytes..=u64::MAX);
-    find(&selection, &filter, options, &Stop::default(), &|_| ())
+    find(&selection, &filter, options, &Stop::default())
 }
 
 fn found(root: &Path, min_bytes: u64, options: &SearchOptions) -> Groups {
@@ -175,7 +177,7 @@ proptest! {
         let filter = filter(|filter| filter.bytes = min_bytes..=u64::MAX);
         let searched = |selection: &Selection, across| {
             let options = SearchOptions { across, is_paranoid, ..SearchOptions::default() };
-            groups_of(&find(selection, &filter, &options, &Stop::default(), &|_| ()))
+            groups_of(&find(selection, &filter, &options, &Stop::default()))
         };
         let is_across = |group: &&BTreeSet<BTreeSet<PathBuf>>| group.iter().flat_map(&roots_of).collect::<BTreeSet<_>>().len() > 1;
         let expected: Groups = all.iter().filter(is_across).cloned().collect();
@@ -290,13 +292,14 @@ fn dupes_by_one_for_many_stay_a_group_when_that_one_changes() {
             fs::write(name, "same").unwrap();
         }
         let selection = Selection::new([place.path()], true);
-        let tell = |progress| {
-            if matches!(progress, SearchProgress::Read(done, all) if done == all) {
+        let progress = |now: &JobProgress| {
+            if now.phase == JobPhase::Beginnings && Some(now.done_entries) == now.of_entries {
                 fs::write(changes, "else").unwrap();
             }
         };
-        let (filter, options) = (Filter::default(), SearchOptions::default());
-        let found = find(&selection, &filter, &options, &Stop::default(), &tell);
+        let (filter, options, stop) = (Filter::default(), SearchOptions::default(), Stop::default());
+        let watch = ClosureWatch::new(&stop, progress, |never: Infallible| match never {});
+        let found = find(&selection, &filter, &options, &watch);
         let groups: Vec<BTreeSet<PathBuf>> = found.groups().map(first_names).collect();
         let told: Vec<&PathBuf> = found.changed.iter().map(|(path, _)| path).collect();
         let [group] = &groups[..] else { panic!("{groups:?}") };
@@ -458,7 +461,7 @@ proptest! {
             Selection::new(&roots, true)
         };
         let filter = Filter { bytes: 1..=u64::MAX, ..Filter::default() };
-        let found = find(&selection, &filter, &options, &Stop::default(), &|_| ());
+        let found = find(&selection, &filter, &options, &Stop::default());
         let all = contents_below(place.path());
         let of = |directory: &Path| {
             let below = all.iter().filter(|(path, _)| path.starts_with(directory));
@@ -578,7 +581,7 @@ fn dupes_nested_directories_give_way_by_gain_then_order() {
             let roots = roots.map(|root| place.path().join(root));
             let options = options(|options| options.with_directories = true);
             let selection = Selection::new(&roots, true);
-            let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
+            let found = find(&selection, &Filter::default(), &options, &Stop::default());
             assert_eq!(found.contained[0].directory.path, roots[1]);
         }
     }
@@ -607,7 +610,6 @@ fn dupes_of_a_named_path_that_leads_elsewhere_is_a_failure() {
             &Filter::default(),
             &SearchOptions::default(),
             &Stop::default(),
-            &|_| (),
         );
         assert_eq!(
             (found.groups().count(), found.failures.len()),
@@ -627,7 +629,7 @@ fn dupes_of_a_named_path_that_leads_elsewhere_is_a_failure() {
 fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> FoundDuplicates {
     let selection = Selection::new([root], other_file_systems);
     let options = options(|options| options.with_directories = true);
-    find(&selection, filter, &options, &Stop::default(), &|_| ())
+    find(&selection, filter, &options, &Stop::default())
 }
 
 #[test]
@@ -893,7 +895,7 @@ fn dupes_by_a_known_digest_leave_the_page_cache() {
 
 /// A search of files that are listed, each with one name.
 fn search_of<'a>(files: &'a Files, options: &'a SearchOptions, stop: &'a Stop) -> Search<'a> {
-    let mut search = Search::new(files, planned(), options, (stop, &|_| ()), Vec::new(), None);
+    let mut search = Search::new(files, planned(), options, stop, Vec::new(), None);
     search.threads = Threads::new(16);
     search.finds_twins = true;
     search
@@ -902,7 +904,7 @@ fn search_of<'a>(files: &'a Files, options: &'a SearchOptions, stop: &'a Stop) -
 fn listed_below(root: &Path) -> Files {
     let selection = Selection::new([root], true);
     let plan = plan::batch(&ProcessFacts::here());
-    Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ()).files
+    Files::list(&selection, &Filter::default(), false, &plan, &Stop::default()).files
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::map::{end_of, past_end};
 use super::zeros::{PIECE_BYTES, ZeroRuns, Zeros};
 use crate::Stop;
 use crate::walk::FileAt;
+use crate::watch::{JobCounters, JobWatch};
 
 /// How to dig.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,13 +65,15 @@ impl Dug {
 }
 
 /// Turns the blocks of zeros in a file's data into holes. Blocks that are allocated but unwritten stay allocated, unless the
-/// file system reports them as data (XFS does while they are cached). `moved` is called with the bytes of each piece of the file
-/// that was read: of all of it once, and twice more to verify.
+/// file system reports them as data (XFS does while they are cached). The progress counts the bytes of the file
+/// that were read: of all of it once, and twice more to verify.
 ///
 /// # Errors
 /// If no lease is granted, if the file system cannot punch holes, or if the file reads differently afterwards.
 /// [`HoleErrorKind::Wanted`] if another process opens the file meanwhile; the holes made until then stay.
-pub fn dig(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
+pub fn dig(file: &FileAt, how: Dig, watch: &dyn JobWatch) -> Result<Dug> {
+    let (stop, counters) = (watch.stop(), JobCounters::default());
+    let moved = &|bytes| watch.progress(&counters.add(0, bytes));
     let dug = if how.dry_run {
         look(file, how, stop, moved)
     } else {

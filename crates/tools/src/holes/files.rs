@@ -1,20 +1,36 @@
 //! The files of a job: those named, and those in directories, each once.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::convert::Infallible;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::zeros::PIECE_BYTES;
-use crate::Stop;
 use crate::walk::{FileAt, FileClass, Left, Selection, SmallFiles, each_file as each_below};
+use crate::watch::{ClosureWatch, JobCounters, JobProgress, JobWatch};
 
-/// Processes each file, several small ones at a time, and reports each result in the order in which the system lists
-/// the files; for a path that cannot be processed or listed, the reason. `Break` and `stop` end it.
+/// An event of a job: a file was processed. Events come in the order in which the system lists the files, by the thread that
+/// called [`each_file`].
+#[derive(Debug)]
+pub struct HoleEvent<'a, T> {
+    /// The path.
+    pub path: &'a Path,
+    /// What was done; or why it cannot be processed or listed.
+    pub result: Result<T, String>,
+}
+
+impl<'a, T> HoleEvent<'a, T> {
+    fn new(path: &'a Path, result: Result<T, String>) -> Self {
+        Self { path, result }
+    }
+}
+
+/// Processes each file, several small ones at a time. `work` has a watch for its file, whose progress is added to that of the
+/// job.
 pub fn each_file<T: Send>(
     selection: &Selection,
-    stop: &Stop,
-    work: impl Fn(&FileAt) -> T + Sync,
-    mut tell: impl FnMut(&Path, Result<T, String>) -> ControlFlow<()>,
+    work: impl Fn(&FileAt, &dyn JobWatch) -> T + Sync,
+    watch: &dyn for<'e> JobWatch<HoleEvent<'e, T>>,
 ) -> Left {
     let threads = SmallFiles::new();
     let mut left = Left::default();
@@ -34,11 +50,24 @@ pub fn each_file<T: Send>(
             FileClass::Large
         }
     };
+    let counters = JobCounters::default();
+    let work = |file: &FileAt| {
+        let done_bytes = AtomicU64::new(0);
+        let progress = |progress: &JobProgress| {
+            let before = done_bytes.fetch_max(progress.done_bytes, Ordering::Relaxed);
+            watch.progress(&counters.add(0, progress.done_bytes.saturating_sub(before)));
+        };
+        let no_event = |never: Infallible| match never {};
+        work(file, &ClosureWatch::new(watch.stop(), progress, no_event))
+    };
     for root in selection.roots() {
-        let mut walk = selection.walk(root, stop);
-        let flow = each_below(&mut walk, &threads, &mut look, &work, &mut |_, told| match told {
-            Ok((file, done)) => tell(file.path(), Ok(done)),
-            Err((path, reason)) => tell(&path, Err(reason)),
+        let mut walk = selection.walk(root, watch.stop());
+        let flow = each_below(&mut walk, &threads, &mut look, &work, &mut |_, told| {
+            watch.progress(&counters.add(1, 0));
+            match told {
+                Ok((file, done)) => watch.event(HoleEvent::new(file.path(), Ok(done))),
+                Err((path, reason)) => watch.event(HoleEvent::new(&path, Err(reason))),
+            }
         });
         left.add(&walk.rules.left);
         if flow.is_break() {

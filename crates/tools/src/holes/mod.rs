@@ -22,7 +22,7 @@ mod zeros;
 
 pub use dig::{Dig, Dug, dig};
 pub use error::{Error, HoleErrorKind, Privilege};
-pub use files::each_file;
+pub use files::{HoleEvent, each_file};
 pub use fill::{Filled, fill};
 pub use map::{HoleStretch, RunKind};
 pub use punch::{PunchRange, Punched, punch, punch_range};

@@ -12,8 +12,8 @@ use super::held::{block_bytes, file_system, open_regular};
 use super::map::{end_of, past_end, tell_hole};
 use super::zeros::Zeros;
 use super::{HoleStretch, Result, RunKind};
-use crate::Stop;
 use crate::walk::FileAt;
+use crate::watch::{JobCounters, JobWatch, report};
 
 /// The data and holes of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -43,30 +43,20 @@ pub struct Shown {
     pub is_known: bool,
 }
 
-/// Shows a file; `with_zeros` also reads its data, searches for zeros, and calls `moved` with the bytes of each piece of the file
-/// that is done. `tell` gets each stretch, in order.
+/// Shows a file; `with_zeros` also reads its data and searches for zeros, and the progress counts the bytes of the file that are
+/// done. The events are the stretches, in order.
 ///
 /// # Errors
 /// If it is not a regular file, or cannot be opened or read.
-pub fn show(
-    file: &FileAt,
-    with_zeros: bool,
-    stop: &Stop,
-    moved: &(dyn Fn(u64) + Sync),
-    tell: &mut dyn FnMut(&HoleStretch),
-) -> Result<Shown> {
+pub fn show(file: &FileAt, with_zeros: bool, watch: &dyn for<'e> JobWatch<&'e HoleStretch>) -> Result<Shown> {
     let path = file.path().to_owned();
-    let shown = show_file(file, with_zeros.then_some((stop, moved)), tell);
+    let shown = show_file(file, with_zeros, watch);
     shown
         .map(|shown| Shown { path, ..shown })
         .map_err(|kind| kind.at(file.path()))
 }
 
-fn show_file(
-    file: &FileAt,
-    zeros: Option<(&Stop, &(dyn Fn(u64) + Sync))>,
-    tell: &mut dyn FnMut(&HoleStretch),
-) -> Worked<Shown> {
+fn show_file(file: &FileAt, with_zeros: bool, watch: &dyn for<'e> JobWatch<&'e HoleStretch>) -> Worked<Shown> {
     let (file, metadata) = open_regular(file)?;
     let bytes = metadata.len();
     let found = sys::extents(&file, sys::WHOLE_FILE).map_err(cannot("list its extents"))?;
@@ -80,7 +70,7 @@ fn show_file(
     };
     let mut count = |stretch: HoleStretch| {
         shown.count(&stretch);
-        tell(&stretch);
+        report(watch, &stretch);
     };
     let mut extents = found.as_deref().unwrap_or_default();
     let mut at = 0;
@@ -103,14 +93,15 @@ fn show_file(
         });
     }
     shown.is_known &= !may_be_untold(&file, &shown)?;
-    if let Some((stop, moved)) = zeros {
+    if with_zeros {
+        let counters = JobCounters::default();
         let zeros = Zeros {
             block_bytes,
             min_bytes: 0,
             evict: false,
-            moved,
+            moved: &|bytes| watch.progress(&counters.add(0, bytes)),
         };
-        shown.zero_bytes = Some(zeros.count(&file, bytes, stop)?.bytes);
+        shown.zero_bytes = Some(zeros.count(&file, bytes, watch.stop())?.bytes);
     }
     Ok(shown)
 }

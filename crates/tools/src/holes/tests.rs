@@ -1,7 +1,9 @@
 //! Holes compared with a naive model, in the temporary directory and each of the directories of `SEEKLESS_TEST_DIRS`.
 
+use std::convert::Infallible;
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -19,9 +21,9 @@ use super::held::HeldFile;
 use super::punch as punch_examined;
 use super::punch::punch_held;
 use super::*;
-use crate::Stop;
 use crate::testing::{cases, long_or};
 use crate::walk::{FileAt, Selection};
+use crate::{ClosureWatch, JobProgress, JobWatch, Stop};
 
 /// Directories in which holes can be made.
 fn with_holes() -> Vec<TempDir> {
@@ -51,7 +53,7 @@ fn has_holes(directory: &Path) -> bool {
 }
 
 fn dug(path: &Path) -> Result<Dug> {
-    dig(&named(path), Dig::default(), &Stop::default(), &|_| ())
+    dig(&named(path), Dig::default(), &Stop::default())
 }
 
 /// The errors of all jobs on a file, of which none may be done.
@@ -74,17 +76,24 @@ fn named(path: &Path) -> FileAt {
 }
 
 fn stretches(path: &Path) -> (Shown, Vec<HoleStretch>) {
-    let mut found = Vec::new();
-    let moved = AtomicU64::new(0);
-    let count = |bytes| {
-        moved.fetch_add(bytes, Ordering::Relaxed);
-    };
-    let shown = show(&named(path), true, &Stop::default(), &count, &mut |stretch| {
+    let (stop, done_bytes, mut found) = (Stop::default(), AtomicU64::new(0), Vec::new());
+    let watch = ClosureWatch::new(&stop, most_bytes(&done_bytes), |stretch: &HoleStretch| {
         found.push(stretch.clone());
-    })
-    .unwrap();
-    assert_eq!(moved.into_inner(), shown.bytes, "what was told of the progress");
+        ControlFlow::Continue(())
+    });
+    let shown = show(&named(path), true, &watch).unwrap();
+    drop(watch);
+    assert_eq!(done_bytes.into_inner(), shown.bytes, "what was told of the progress");
     (shown, found)
+}
+
+/// Keeps how many bytes were done at last.
+fn most_bytes(done_bytes: &AtomicU64) -> impl Fn(&JobProgress) + Sync {
+    |progress: &JobProgress| _ = done_bytes.fetch_max(progress.done_bytes, Ordering::Relaxed)
+}
+
+fn ignore(never: Infallible) -> ControlFlow<()> {
+    match never {}
 }
 
 /// A file of pieces, in 4K blocks: data, zeros, a hole. The last piece ends `tail` bytes later.
@@ -114,11 +123,12 @@ fn holes_dig_that_is_stopped_is_no_error_and_keeps_the_cache() {
         }
         fs::write(&path, &bytes).unwrap();
         let stop = Stop::default();
-        let done = dig(&named(&path), Dig::default(), &stop, &|_| stop.stop()).unwrap();
+        let watch = ClosureWatch::new(&stop, |_| stop.stop(), ignore);
+        let done = dig(&named(&path), Dig::default(), &watch).unwrap();
         assert!(done.zero_bytes < 15 * MIB as u64, "{done:?}");
         assert!(fs::read(&path).unwrap() == bytes);
         make(&path, &[(1, 1000)], 0);
-        let done = dig(&named(&path), Dig::default(), &stop, &|_| ()).unwrap();
+        let done = dig(&named(&path), Dig::default(), &stop).unwrap();
         assert_eq!(done.holes, 0, "it was stopped before it began");
         let mut bytes = vec![0; 8 * MIB];
         bytes[3 * MIB..4 * MIB].fill(1);
@@ -202,7 +212,7 @@ proptest! {
             let path = directory.path().join("file");
             let bytes = make(&path, &pieces, tail);
             // Like any read, showing changes the access time.
-            let look = dig(&named(&path), Dig { dry_run: true, ..Dig::default() }, &Stop::default(), &|_| ()).unwrap();
+            let look = dig(&named(&path), Dig { dry_run: true, ..Dig::default() }, &Stop::default()).unwrap();
             let times = FileTimes::new()
                 .set_modified(SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_000_000))
                 .set_accessed(SystemTime::UNIX_EPOCH + Duration::new(1_100_000_000, 456_000_000));
@@ -211,12 +221,11 @@ proptest! {
             set_mode(&path, if seekless_sys::effective_user() == 0 { 0o4751 } else { 0o751 });
             let before = fs::metadata(&path).unwrap();
 
-            let moved = AtomicU64::new(0);
-            let count = |bytes| {
-        moved.fetch_add(bytes, Ordering::Relaxed);
-    };
-            let dug = dig(&named(&path), Dig { verify, ..Dig::default() }, &Stop::default(), &count).unwrap();
-            assert_eq!(moved.into_inner(), dug.bytes * if verify { 3 } else { 1 });
+            let (stop, done_bytes) = (Stop::default(), AtomicU64::new(0));
+            let watch = ClosureWatch::new(&stop, most_bytes(&done_bytes), ignore);
+            let dug = dig(&named(&path), Dig { verify, ..Dig::default() }, &watch).unwrap();
+            drop(watch);
+            assert_eq!(done_bytes.into_inner(), dug.bytes * if verify { 3 } else { 1 });
             let after = fs::metadata(&path).unwrap();
             let kept = |m: &fs::Metadata| (m.len(), m.mode(), m.uid(), m.mtime(), m.mtime_nsec(), m.atime(), m.atime_nsec());
             prop_assert_eq!(kept(&before), kept(&after));
@@ -442,7 +451,7 @@ fn holes_join_neighbours_and_name_the_user_of_a_busy_file() {
         min_bytes: 64 << 10,
         ..Dig::default()
     };
-    let done = dig(&named(&path), how, &Stop::default(), &|_| ()).unwrap();
+    let done = dig(&named(&path), how, &Stop::default()).unwrap();
     assert_eq!((done.holes, done.zero_bytes), (1, 5000 * 4096));
     assert!(
         done.allocated_before_bytes - done.allocated_bytes >= 5000 * 4096,
@@ -524,12 +533,17 @@ fn holes_meet_each_file_of_a_directory_once() {
     std::os::unix::fs::symlink("one", path("link")).unwrap();
     let selection = Selection::new([directory.path().to_owned(), path("inner/two")], false);
     let mut met = Vec::new();
-    let tell = |path: &Path, done: std::result::Result<(), String>| {
-        done.unwrap();
-        met.push(path.to_owned());
-        std::ops::ControlFlow::Continue(())
-    };
-    let left = each_file(&selection, &Stop::default(), |_| (), tell);
+    let stop = Stop::default();
+    let watch = ClosureWatch::new(
+        &stop,
+        |_| (),
+        |file: HoleEvent<'_, ()>| {
+            file.result.unwrap();
+            met.push(file.path.to_owned());
+            ControlFlow::Continue(())
+        },
+    );
+    let left = each_file(&selection, |_, _| (), &watch);
     met.sort();
     assert_eq!(met.len(), 2, "{met:?}");
     assert_eq!((left.repeated, left.links), (2, 1));
@@ -558,19 +572,23 @@ fn holes_tell_files_in_the_order_of_the_list() {
     let directory = tempfile::tempdir().unwrap();
     // Somewhere between the large ones are more small ones than are processed at a time.
     let selection = small_and_large(directory.path(), long_or(10_000, 1_200));
-    let mut told = Vec::new();
-    let work = |file: &FileAt| {
+    let (stop, mut told) = (Stop::default(), Vec::new());
+    let work = |file: &FileAt, _: &dyn JobWatch| {
         let path = file.path();
         let number: u64 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
         std::thread::sleep(Duration::from_micros(number % 7 * 100));
         path.to_owned()
     };
-    let tell = |path: &Path, worked: std::result::Result<PathBuf, String>| {
-        assert_eq!(worked.as_deref(), Ok(path));
-        told.push(path.to_owned());
-        std::ops::ControlFlow::Continue(())
-    };
-    each_file(&selection, &Stop::default(), work, tell);
+    let watch = ClosureWatch::new(
+        &stop,
+        |_| (),
+        |file: HoleEvent<'_, PathBuf>| {
+            assert_eq!(file.result.as_deref(), Ok(file.path));
+            told.push(file.path.to_owned());
+            ControlFlow::Continue(())
+        },
+    );
+    each_file(&selection, work, &watch);
     assert_eq!(told, listed(&selection));
 }
 
@@ -580,21 +598,25 @@ fn holes_stop_tells_what_was_done_and_does_no_more() {
         let directory = tempfile::tempdir().unwrap();
         let selection = small_and_large(directory.path(), 50);
         let (stop, worked) = (Stop::default(), AtomicUsize::new(0));
-        let work = |_: &FileAt| {
+        let work = |_: &FileAt, _: &dyn JobWatch| {
             if worked.fetch_add(1, Ordering::SeqCst) == 4 && listens {
                 stop.stop();
             }
         };
         let mut told = 0_usize;
-        let tell = |_: &Path, done: std::result::Result<(), String>| {
-            told += usize::from(done.is_ok());
-            if listens {
-                std::ops::ControlFlow::Continue(())
-            } else {
-                std::ops::ControlFlow::Break(())
-            }
-        };
-        each_file(&selection, &stop, work, tell);
+        let watch = ClosureWatch::new(
+            &stop,
+            |_| (),
+            |file: HoleEvent<'_, ()>| {
+                told += usize::from(file.result.is_ok());
+                if listens {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            },
+        );
+        each_file(&selection, work, &watch);
         let worked = worked.into_inner();
         if listens {
             assert!(told == worked && (5..50).contains(&worked), "{told} {worked}");

@@ -19,9 +19,9 @@ use super::look::compare_with_none;
 use super::pair::{ComparedPair, OpenedPair};
 use super::shared::{CompareJob, QueuedWork, for_pairs};
 use super::tell::Teller;
-use super::{EntryDifference, Side, TreeError, TreeFinding, TreeOptions, TreeSummary, TreeWatch};
-use crate::Stop;
+use super::{EntryDifference, Side, TreeError, TreeEvent, TreeFinding, TreeOptions, TreeSummary};
 use crate::threads::beside;
+use crate::watch::JobWatch;
 
 /// Compares two trees, or two regular files, and reports findings in the order of the names, depth first. Roots that
 /// are symbolic links are followed.
@@ -33,8 +33,7 @@ pub fn compare(
     one: &Path,
     other: &Path,
     options: &TreeOptions<'_>,
-    stop: &Stop,
-    watch: &mut dyn TreeWatch,
+    watch: &dyn for<'e> JobWatch<TreeEvent<'e>>,
 ) -> Result<TreeSummary, TreeError> {
     let process = ProcessFacts::here();
     let plan = for_pairs(plan::batch(&process));
@@ -49,7 +48,7 @@ pub fn compare(
             ..asked
         })
     };
-    compare_by(plan.clone(), Some(&ask), [one, other], *options, stop, watch)
+    compare_by(plan.clone(), Some(&ask), [one, other], *options, watch)
 }
 
 /// Plans for a number of pairs.
@@ -61,8 +60,7 @@ pub(super) fn compare_by(
     ask: Option<Ask<'_>>,
     roots: [&Path; 2],
     mut options: TreeOptions<'_>,
-    stop: &Stop,
-    watch: &mut dyn TreeWatch,
+    watch: &dyn for<'e> JobWatch<TreeEvent<'e>>,
 ) -> Result<TreeSummary, TreeError> {
     let is_there = |side: usize| fs::metadata(roots[side]).is_ok_and(|found| found.is_dir() || found.is_file());
     let is_gone = |side: usize| fs::metadata(roots[side]).is_err_and(|error| error.kind() == ErrorKind::NotFound);
@@ -74,7 +72,7 @@ pub(super) fn compare_by(
     let found = [stat(one)?, stat(other)?];
     let kinds = found.each_ref().map(kind_of);
     options.same_files |= FileId::of(&found[0]) == FileId::of(&found[1]);
-    let job = CompareJob::new(options, plan, stop);
+    let job = CompareJob::new(options, plan, watch.stop());
     let mut teller = Teller::new(&job, watch);
     if kinds == [FileType::RegularFile; 2] {
         let _ = teller.tell(b"", &compare_files(&job, roots, only));

@@ -9,16 +9,17 @@ use seekless_engine::plan::{Plan, Reason};
 use seekless_engine::{Comparer, Error, Method, Verdict, full_text};
 use seekless_sys::{into_unlocked, lock_mutex};
 
+use super::TreeFinding;
 use super::look::failed;
-use super::{LargePair, TreeFinding};
 use crate::handle::path_of;
 use crate::open_pair::{OpenRange, compare_pair, plan_pair};
+use crate::watch::LargeFile;
 
 /// The methods of large files, each prepared when it is first planned.
 #[derive(Default)]
 pub(crate) struct Large {
     prepared: Mutex<Vec<Prepared>>,
-    now: Mutex<Option<LargePair>>,
+    now: Mutex<Option<LargeFile>>,
 }
 
 struct Prepared {
@@ -63,10 +64,10 @@ impl Large {
         prepared.files += 1;
         let path = std::fs::read_link(&pair[0].path).unwrap_or_default();
         let tell = |done_bytes, _| {
-            self.set_now(Some(LargePair {
+            self.set_now(Some(LargeFile {
                 path: path.clone(),
                 done_bytes,
-                bytes,
+                of_bytes: bytes,
             }));
             if goes_on() {
                 ControlFlow::Continue(())
@@ -88,12 +89,12 @@ impl Large {
         }
     }
 
-    fn set_now(&self, pair: Option<LargePair>) {
+    fn set_now(&self, pair: Option<LargeFile>) {
         *lock_mutex(&self.now) = pair;
     }
 
-    /// The pair that is being compared, if there is one.
-    pub fn now(&self) -> Option<LargePair> {
+    /// The first file of the pair that is being compared, if there is one.
+    pub fn now(&self) -> Option<LargeFile> {
         lock_mutex(&self.now).clone()
     }
 

@@ -12,20 +12,17 @@
 //!
 //! ```
 //! use std::ops::ControlFlow;
-//! use std::path::Path;
-//! use seekless_tools::Stop;
-//! use seekless_tools::tree::{self, TreeOptions, TreeWatch, TreeFinding};
-//! struct Printed;
-//! impl TreeWatch for Printed {
-//!     fn found(&mut self, path: &Path, what: &TreeFinding) -> ControlFlow<()> {
-//!         println!("{}: {what:?}", path.display());
-//!         ControlFlow::Continue(())
-//!     }
-//! }
+//! use seekless_tools::tree::{self, TreeEvent, TreeOptions};
+//! use seekless_tools::{ClosureWatch, JobProgress, Stop};
 //! # let directory = tempfile::tempdir()?;
 //! # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 //! # for tree in [&one, &other] { std::fs::create_dir(tree)?; std::fs::write(tree.join("file"), b"bytes")?; }
-//! let summary = tree::compare(&one, &other, &TreeOptions::default(), &Stop::default(), &mut Printed)?;
+//! let stop = Stop::default();
+//! let watch = ClosureWatch::new(&stop, |_: &JobProgress| (), |event: TreeEvent<'_>| {
+//!     println!("{}: {:?}", event.path.display(), event.found);
+//!     ControlFlow::Continue(())
+//! });
+//! let summary = tree::compare(&one, &other, &TreeOptions::default(), &watch)?;
 //! assert_eq!((summary.files, summary.differences, summary.failures), (1, 0, 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -44,7 +41,6 @@ mod same_size;
 mod shared;
 mod tell;
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
@@ -118,13 +114,14 @@ pub enum TreeFinding {
     },
 }
 
-/// Receives what is found.
-pub trait TreeWatch {
-    /// Something was found, in the order of the names, depth first. The path is relative to both roots, empty for the roots
-    /// themselves, and may exceed the longest path of the system. `Break` ends the job.
-    fn found(&mut self, path: &Path, what: &TreeFinding) -> ControlFlow<()>;
-    /// Called from time to time with what was done so far.
-    fn progress(&mut self, _so_far: &TreeSummary) {}
+/// An event of a comparison: something was found. Events come in the order of the names, depth first, by the thread that
+/// called [`compare`].
+#[derive(Clone, Copy, Debug)]
+pub struct TreeEvent<'a> {
+    /// The path relative to both roots: empty for the roots themselves. It may exceed the longest path of the system.
+    pub path: &'a Path,
+    /// What was found there.
+    pub found: &'a TreeFinding,
 }
 
 /// What was done.
@@ -161,20 +158,6 @@ pub struct TreeSummary {
     /// The methods chosen for large files: method, reason, and number of files.
     #[serde(skip)]
     pub large: Vec<(String, String, u64)>,
-    /// The pair of large files that is being compared, in what is told of the progress.
-    #[serde(skip)]
-    pub now: Option<LargePair>,
-}
-
-/// A pair of large files, and how far it is compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LargePair {
-    /// The file of the first tree.
-    pub path: PathBuf,
-    /// Bytes that are compared.
-    pub done_bytes: u64,
-    /// Bytes that are to be compared.
-    pub bytes: u64,
 }
 
 /// Why nothing could be compared.

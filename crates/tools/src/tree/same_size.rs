@@ -17,8 +17,8 @@ use super::large::Large;
 use super::pair::{BLOCK_BYTES, CompareContext, ComparedPair, OpenedPair};
 use super::shared::for_pairs;
 use super::{TreeError, TreeFinding, TreeOptions};
-use crate::Stop;
 use crate::walk::{FileAt, Selection, StatFacts};
+use crate::watch::{JobWatch, PathFailure, report};
 
 /// Smaller files are ignored.
 pub const SMALLEST_BYTES: u64 = 1 << 20;
@@ -44,20 +44,21 @@ pub struct SameSize {
     pub is_stopped: bool,
 }
 
-/// Groups the large files of a tree by size, and compares the files of a group with its first. `failed` gets the paths
-/// that cannot be read, with the reason. Symbolic links are not followed, except for the root. The paths of all large
+/// Groups the large files of a tree by size, and compares the files of a group with its first. The events are paths
+/// that cannot be read. Symbolic links are not followed, except for the root. The paths of all large
 /// files are kept in memory.
 ///
 /// # Errors
 /// If the root is not accessible.
-pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) -> Result<SameSize, TreeError> {
+pub fn same_size(root: &Path, watch: &dyn for<'e> JobWatch<PathFailure<'e>>) -> Result<SameSize, TreeError> {
     std::fs::metadata(root).map_err(|source| TreeError::Root {
         path: root.to_owned(),
         action: "stat",
         source,
     })?;
     let mut result = SameSize::default();
-    let groups = groups(root, stop, &mut result, failed);
+    let stop = watch.stop();
+    let groups = groups(root, &mut result, watch);
     let groups = groups.values().filter(|files| files.len() > 1);
     result.sizes = groups.clone().count() as u64;
     // Their beginnings, as far as the kernel reads ahead.
@@ -75,7 +76,7 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
             rest: [Vec::new(), Vec::new()],
         },
         result,
-        failed,
+        watch,
     };
     let of_first = groups.flat_map(|files| files[1..].iter().map(|other| [&files[0], other]));
     let batch = Scanner::batch_plan(root, &asked, &ProcessFacts::here());
@@ -89,7 +90,7 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
 struct Pairs<'a> {
     means: CompareContext<'a>,
     result: SameSize,
-    failed: &'a mut dyn FnMut(&Path, &str),
+    watch: &'a dyn for<'e> JobWatch<PathFailure<'e>>,
 }
 
 impl<'a> HeadConsumer<2> for Pairs<'a> {
@@ -129,7 +130,8 @@ impl Pairs<'_> {
         for what in &compared.found {
             if let TreeFinding::Failed { side, action, reason } = what {
                 self.result.failures += 1;
-                return (self.failed)(paths[*side as usize], &format!("cannot {action}: {reason}"));
+                let (path, reason) = (paths[*side as usize], &format!("cannot {action}: {reason}"));
+                return report(self.watch, PathFailure { path, reason });
             }
         }
         self.result.pairs += 1;
@@ -141,13 +143,16 @@ impl Pairs<'_> {
 /// The large files by size, in the order of their names, depth first.
 fn groups(
     root: &Path,
-    stop: &Stop,
     result: &mut SameSize,
-    failed: &mut dyn FnMut(&Path, &str),
+    watch: &dyn for<'e> JobWatch<PathFailure<'e>>,
 ) -> BTreeMap<u64, Vec<FileAt>> {
     let mut groups: BTreeMap<u64, Vec<(FileAt, StatFacts)>> = BTreeMap::new();
     let selection = Selection::new([root], true);
-    for found in selection.roots().iter().flat_map(|root| selection.walk(root, stop)) {
+    for found in selection
+        .roots()
+        .iter()
+        .flat_map(|root| selection.walk(root, watch.stop()))
+    {
         let looked = found.and_then(|file| match file.facts() {
             Ok(facts) => Ok((file, facts)),
             Err((action, error)) => Err((file.path().to_owned(), format!("cannot {action}: {error}"))),
@@ -159,7 +164,8 @@ fn groups(
             Ok(_) => {}
             Err((path, reason)) => {
                 result.failures += 1;
-                failed(&path, &reason);
+                let (path, reason) = (&path, &reason);
+                report(watch, PathFailure { path, reason });
             }
         }
     }

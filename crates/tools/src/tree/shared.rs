@@ -21,6 +21,7 @@ use super::large::Large;
 use super::pair::{BLOCK_BYTES, CompareContext};
 use super::{TreeFinding, TreeOptions, TreeSummary};
 use crate::Stop;
+use crate::watch::JobProgress;
 use crate::work_queue::{ALL, Taken, WorkQueue};
 
 /// The number of waiting pairs at which listing ahead pauses.
@@ -147,11 +148,15 @@ impl CompareJob<'_> {
         count(&mut lock_mutex(&self.done));
     }
 
-    /// What was done and reported so far, without the methods of large files.
-    pub fn so_far(&self) -> TreeSummary {
-        TreeSummary {
-            now: self.large.now(),
-            ..lock_mutex(&self.done).clone()
+    /// How far the comparison is, with the pair of large files at work.
+    pub fn progress(&self) -> JobProgress {
+        let large = self.large.now();
+        let done = lock_mutex(&self.done);
+        JobProgress {
+            done_entries: done.files,
+            done_bytes: done.bytes + large.as_ref().map_or(0, |pair| pair.done_bytes),
+            large,
+            ..JobProgress::default()
         }
     }
 
@@ -161,7 +166,7 @@ impl CompareJob<'_> {
             large: self.large.used(),
             batch: Some(self.plan().clone()),
             by_place: self.place.device(),
-            ..self.so_far()
+            ..lock_mutex(&self.done).clone()
         }
     }
 

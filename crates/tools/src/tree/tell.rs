@@ -13,7 +13,8 @@ use std::time::Instant;
 use super::directory::{Directory, Item, ListState, TICK, dismantle};
 use super::list::list;
 use super::shared::CompareJob;
-use super::{TreeFinding, TreeWatch};
+use super::{TreeEvent, TreeFinding};
+use crate::watch::JobWatch;
 
 /// A directory on the path to the current one.
 struct Level {
@@ -36,14 +37,14 @@ enum Next {
 /// Reports findings.
 pub(super) struct Teller<'a> {
     job: &'a CompareJob<'a>,
-    watch: &'a mut dyn TreeWatch,
+    watch: &'a dyn for<'e> JobWatch<TreeEvent<'e>>,
     /// The path of the current directory, each name followed by a slash.
     path: Vec<u8>,
     last_tick: Instant,
 }
 
 impl<'a> Teller<'a> {
-    pub fn new(job: &'a CompareJob<'a>, watch: &'a mut dyn TreeWatch) -> Self {
+    pub fn new(job: &'a CompareJob<'a>, watch: &'a dyn for<'e> JobWatch<TreeEvent<'e>>) -> Self {
         Self {
             job,
             watch,
@@ -123,7 +124,7 @@ impl<'a> Teller<'a> {
 
     fn tick(&mut self) {
         self.last_tick = Instant::now();
-        self.watch.progress(&self.job.so_far());
+        self.watch.progress(&self.job.progress());
     }
 
     /// Reports the findings for a name, or for the directory itself if the name is empty.
@@ -133,12 +134,13 @@ impl<'a> Teller<'a> {
             path.pop();
         }
         path.extend_from_slice(name);
-        for what in all {
-            self.job.count(|done| match what {
+        let path = Path::new(OsStr::from_bytes(&path));
+        for found in all {
+            self.job.count(|done| match found {
                 TreeFinding::Difference(_) => done.differences += 1,
                 TreeFinding::Failed { .. } => done.failures += 1,
             });
-            self.watch.found(Path::new(OsStr::from_bytes(&path)), what)?;
+            self.watch.event(TreeEvent { path, found })?;
         }
         if self.last_tick.elapsed() >= TICK {
             self.tick();

@@ -23,8 +23,8 @@ use super::filter::Named;
 use super::ignored::Ignored;
 use super::selection::{Root, SeenMounts, System, place, place_of};
 use super::{Filter, Left, Selection};
-use crate::Stop;
 use crate::threads::in_threads;
+use crate::watch::{JobPhase, JobProgress, JobWatch};
 use crate::work_queue::{ALL, Taken, WorkQueue};
 use sorter::Sorter;
 
@@ -54,11 +54,10 @@ struct Shared<'a> {
     selection: &'a Selection,
     /// Whether one directory may be listed by two paths.
     has_several: bool,
-    stop: &'a Stop,
     filter: &'a Filter,
     /// Whether directories are returned, too.
     with_directories: bool,
-    tell: &'a (dyn Fn(u64) + Sync),
+    watch: &'a dyn JobWatch,
     threads: usize,
     listed: AtomicU64,
     limit: &'a Arc<Limit<1>>,
@@ -109,14 +108,13 @@ pub(crate) struct WalkFound {
 }
 
 impl Files {
-    /// Lists all wanted files, and reports their number so far.
+    /// Lists all wanted files, and reports their number so far as progress.
     pub fn list(
         selection: &Selection,
         filter: &Filter,
         with_directories: bool,
         plan: &BatchPlan,
-        stop: &Stop,
-        tell: &(dyn Fn(u64) + Sync),
+        watch: &dyn JobWatch,
     ) -> WalkFound {
         let limit = Limit::new(plan.open_directories);
         let mut found = WalkFound::default();
@@ -127,10 +125,9 @@ impl Files {
             let shared = Shared {
                 selection,
                 has_several,
-                stop,
                 filter,
                 with_directories,
-                tell,
+                watch,
                 threads: plan.threads,
                 listed: AtomicU64::new(found.files.len().into()),
                 limit: &limit,
@@ -259,11 +256,13 @@ impl<'a> Shared<'a> {
                 None => Taken::Nothing,
             }
         };
-        while let Some(next) = self.queue.next(self.stop, take) {
+        while let Some(next) = self.queue.next(self.watch.stop(), take) {
             let before = found.files.len();
             let children = self.list(next, &mut found);
             let new: u64 = (found.files.len() - before).into();
-            (self.tell)(self.listed.fetch_add(new, Ordering::Relaxed) + new);
+            let listed = self.listed.fetch_add(new, Ordering::Relaxed) + new;
+            let progress = JobProgress::of_entries(JobPhase::Listing, listed, None);
+            self.watch.progress(&progress);
             self.queue.end_work(|queue, at_work| {
                 let count = children.len();
                 queue.waiting.extend(children);

@@ -328,7 +328,7 @@ mod tests {
         let selection = Selection::new([place.path()], true);
         let process = seekless_engine::facts::ProcessFacts::here();
         let plan = seekless_engine::plan::batch(&process);
-        let found = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ());
+        let found = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default());
         let mut files = found.files;
         assert!(files.open(0).is_ok());
         files.chunks[0].files[0].state.inode += 1;

@@ -13,11 +13,13 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anstream::ColorChoice;
 use clap::builder::{Resettable, ValueParser};
 use clap::{Arg, ArgAction, Args, Command, CommandFactory, ValueHint};
-use seekless_tools::cmp::{CmpProblem, CmpRequest, CmpVerdict, Error, Moved, WantedDifferences, compare, reason};
+use seekless_tools::cmp::{CmpProblem, CmpVerdict, Error, WantedDifferences, compare, reason};
+use seekless_tools::{JobProgress, JobWatch, Stop};
 use signal_hook::consts::SIGPIPE;
 
 use options::{Asked, Flag, TABLE, parse};
@@ -133,11 +135,13 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     if arguments.has(Flag::NoProfile) {
         seekless_engine::profile::without_profiles(true);
     }
-    if !arguments.has(Flag::Silent) {
-        request.progress = progress;
-    }
+    let watch = CmpProgress {
+        names: (!arguments.has(Flag::Silent)).then_some(&request.names),
+        is_shown: OnceLock::new(),
+        stop: Stop::default(),
+    };
     let mut out = Cleared(call::output());
-    let result = compare(&request, &mut out);
+    let result = compare(&request, &mut out, &watch);
     PROGRESS.end();
     let exit_code = match &result {
         Ok(outcome) if outcome.verdict == CmpVerdict::Equal => 0,
@@ -177,12 +181,31 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     print(&output, prefix).unwrap_or(exit_code)
 }
 
-/// Shows the progress line, if standard error is a terminal.
-fn progress(request: &CmpRequest) -> Option<Moved> {
-    let name = request.names.iter().find(|name| *name != "-");
-    let name = name.map_or_else(String::new, |name| visible_path(name.as_ref()));
-    let is_shown = PROGRESS.begin(true, "comparing", name, Amount::Bytes(None));
-    is_shown.then_some(|done, of| PROGRESS.moved("comparing", done, Amount::Bytes(of)))
+/// Begins the progress line when there is something to show in it, if standard error is a terminal.
+struct CmpProgress<'a> {
+    /// The files; `None` if nothing is shown.
+    names: Option<&'a [OsString; 2]>,
+    is_shown: OnceLock<bool>,
+    stop: Stop,
+}
+
+impl JobWatch for CmpProgress<'_> {
+    fn wants_progress(&self) -> bool {
+        let begin = |names: &[OsString; 2]| {
+            let name = names.iter().find(|name| *name != "-");
+            let name = name.map_or_else(String::new, |name| visible_path(name.as_ref()));
+            PROGRESS.begin(true, "comparing", name, Amount::Bytes(None))
+        };
+        *self.is_shown.get_or_init(|| self.names.is_some_and(begin))
+    }
+
+    fn progress(&self, progress: &JobProgress) {
+        PROGRESS.report(progress);
+    }
+
+    fn stop(&self) -> &Stop {
+        &self.stop
+    }
 }
 
 /// Whether standard output is /dev/null; then the first difference suffices.

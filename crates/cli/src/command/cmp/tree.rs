@@ -1,7 +1,9 @@
 //! `seekless cmp -r`: compares two trees.
 
 use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -10,9 +12,10 @@ use seekless_engine::Scanner;
 use seekless_engine::facts::ProcessFacts;
 use seekless_engine::plan::{self, Scan};
 use seekless_results::{bytes, visible};
-use seekless_tools::Stop;
-use seekless_tools::tree::{self, TreeOptions, TreeSummary};
+use seekless_sys::{into_unlocked, lock_mutex};
+use seekless_tools::tree::{self, TreeEvent, TreeOptions, TreeSummary};
 use seekless_tools::walk::Globs;
+use seekless_tools::{ClosureWatch, PathFailure, Stop};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::call;
@@ -21,8 +24,8 @@ use crate::command::profile::NoProfile;
 use crate::command::values::JsonOptions;
 use crate::command::{Failure, raise_open_files, standard_input, unless_stopped};
 use crate::show::{
-    Amount, Cleared, Differences, Form, PROGRESS, explained, files, planned_batches, show_same_size, stderr, stdout,
-    tell_why, visible_path,
+    Amount, Cleared, Differences, Form, PROGRESS, explained, files, planned_batches, show_same_size, showing, stderr,
+    stdout, tell_why, visible_path,
 };
 use crate::signals::{CaughtSignal, stopping};
 
@@ -123,15 +126,20 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
     };
     PROGRESS.begin(form != Form::Silent, "comparing", String::new(), Amount::default());
     // The stream for terminals would remove zero bytes.
-    let plain: Box<dyn Write> = if form == Form::Null {
+    let plain: Box<dyn Write + Send> = if form == Form::Null {
         Box::new(Cleared(call::output()))
     } else {
         Box::new(stdout())
     };
-    let mut differences = Differences::new(BufWriter::new(plain), roots, form);
+    let differences = Mutex::new(Differences::new(BufWriter::new(plain), roots, form));
+    let watch = ClosureWatch::new(
+        stop,
+        |progress| lock_mutex(&differences).progress(progress),
+        |event: TreeEvent<'_>| lock_mutex(&differences).event(event),
+    );
     let started = Instant::now();
-    let summary = tree::compare(roots[0], roots[1], &options, stop, &mut differences)?;
-    differences.finish(&summary, arguments.stats)?;
+    let summary = tree::compare(roots[0], roots[1], &options, &watch)?;
+    into_unlocked(differences).finish(&summary, arguments.stats)?;
     if arguments.explain {
         explain(roots[0], &summary, started.elapsed());
     }
@@ -160,10 +168,12 @@ fn excluded(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
 }
 
 fn same_size(root: &Path, json: bool, stop: &Stop, caught: &CaughtSignal) -> Result<u8, Failure> {
-    let result = tree::same_size(root, stop, &mut |path, reason| {
-        let (path, reason) = (visible_path(path), visible(reason));
+    let failed = |failure: PathFailure<'_>| {
+        let (path, reason) = (visible_path(failure.path), visible(failure.reason));
         let _ = writeln!(stderr(), "seekless: {path}: {reason}");
-    })?;
+        ControlFlow::Continue(())
+    };
+    let result = tree::same_size(root, &showing(stop, failed))?;
     show_same_size(&mut stdout(), &result, json)?;
     unless_stopped(caught)?;
     Ok(if result.failures > 0 { EXIT_TROUBLE } else { 0 })

@@ -2,14 +2,14 @@
 //!
 //! Not here: its options (`act_options`); the rules, and acting (`tools`); what it looks like (`show`).
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args};
 use seekless_engine::files::{open_own_input, read_within};
 use seekless_results::bytes;
-use seekless_sys::{Support, into_unlocked, lock_mutex};
+use seekless_sys::Support;
 use seekless_tools::Stop;
 use seekless_tools::dupes::EqualFiles;
 use seekless_tools::dupes::act::choose::{ActPlan, GroupChoice};
@@ -24,7 +24,7 @@ use crate::command::values::JsonOptions;
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::hint::WITHOUT_LEASES;
 use crate::output::{Output, require_own};
-use crate::show::{ActReport, Amount, PROGRESS, say};
+use crate::show::{ActReport, Amount, PROGRESS, say, showing};
 use crate::signals::{CaughtSignal, stopping};
 
 /// Carry out a plan, which may be edited.
@@ -230,28 +230,24 @@ impl ActRequest {
     ) -> Result<(), Failure> {
         // Even if there is nothing to do, killed runs are recovered.
         PROGRESS.begin(!quiet && !steps.is_empty(), "acting", String::new(), all(steps));
-        let shared = Mutex::new((&mut *acts, 0, Ok(())));
-        let tell = |told: RunEvent<'_>| {
-            let mut shared = lock_mutex(&shared);
-            let (number, outcome) = match told {
-                RunEvent::Step(number, outcome) => (number, outcome),
-                RunEvent::Recovered(path, recovered) => return shared.0.recovered(path, recovered),
-            };
-            shared.1 += 1;
-            // There may be many; the last line reports that the run was stopped.
-            if stop.is_stopped() && matches!(outcome, StepOutcome::Left { .. }) {
-                shared.0.skip();
-                return;
+        let mut told = Ok(());
+        let event = |event: RunEvent<'_>| {
+            match event {
+                RunEvent::Recovered(path, recovered) => acts.recovered(path, recovered),
+                // There may be many; the last line reports that the run was stopped.
+                RunEvent::Step(_, StepOutcome::Left { .. }) if stop.is_stopped() => acts.skip(),
+                RunEvent::Step(number, outcome) => {
+                    let now = acts.outcome(&steps[number], outcome);
+                    if told.is_ok() {
+                        told = now;
+                    }
+                }
             }
-            PROGRESS.moved("acting", shared.1, all(steps));
-            let told = shared.0.outcome(&steps[number], outcome);
-            if shared.2.is_ok() {
-                shared.2 = told;
-            }
+            ControlFlow::Continue(())
         };
-        let ran = act::run(&self.action, steps, options, stop, &tell);
+        let watch = showing(stop, event);
+        let ran = act::run(&self.action, steps, options, &watch);
         PROGRESS.end();
-        let (_, _, told) = into_unlocked(shared);
         let ran = ran.map_err(|error| unsourced(&error))?;
         if !steps.is_empty() || acts.has_needless() {
             acts.ran(ran);

@@ -12,7 +12,7 @@ pub use seekless_tools::dupes::catalogue::is_catalogue;
 use seekless_tools::dupes::catalogue::{CatalogueOptions, Catalogued, Digests, elsewhere, write};
 use seekless_tools::walk::Selection;
 
-use super::{Arguments, DuplicatesForm, PathArguments, begin, filter, tell};
+use super::{Arguments, DuplicatesForm, PathArguments, begin, filter, searching};
 use crate::command::values::{Word, one_of};
 use crate::command::{Failure, raise_open_files, unless_printed, unless_stopped};
 use crate::show::{PROGRESS, Page, counted, say, show_elsewhere, show_unread, visible_path};
@@ -82,11 +82,9 @@ pub fn run(arguments: &CatalogueArguments) -> Result<u8, Failure> {
         keeps_cached: arguments.keep_cached,
     };
     let (stop, caught) = stopping(Stop::stop)?;
-    begin(&paths, arguments.quiet);
+    begin(&paths, arguments.quiet, "digesting");
     let output = (&*arguments.output, origin);
-    let written = write(&selection, &filter, &options, output, &stop, &|progress| {
-        tell(progress, "digesting");
-    });
+    let written = write(&selection, &filter, &options, output, &searching(&stop));
     PROGRESS.end();
     let written = written.map_err(anyhow::Error::from)?;
     show_unread(written.failures.iter().chain(&written.changed));
@@ -145,11 +143,9 @@ pub fn against(arguments: &Arguments, paths: &[PathBuf], catalogues: &[PathBuf])
     let filter = filter(&arguments.chosen, paths)?;
     let selection = Selection::new(paths, !arguments.chosen.one_file_system);
     let (stop, caught) = stopping(Stop::stop)?;
-    begin(paths, arguments.quiet);
+    begin(paths, arguments.quiet, "digesting");
     let keeps_cached = arguments.keep_cached;
-    let found = elsewhere(&selection, &filter, catalogues, keeps_cached, &stop, &|progress| {
-        tell(progress, "digesting");
-    });
+    let found = elsewhere(&selection, &filter, catalogues, keeps_cached, &searching(&stop));
     PROGRESS.end();
     let found = found.map_err(anyhow::Error::from)?;
     show_unread(found.failures.iter().chain(&found.changed));

@@ -8,6 +8,7 @@ mod catalogue;
 pub mod foreign_words;
 mod undo;
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -23,18 +24,18 @@ use seekless_engine::facts::ProcessFacts;
 use seekless_engine::method::parse_size;
 use seekless_engine::plan::{self, Scan};
 use seekless_results::bytes;
-use seekless_tools::Stop;
 use seekless_tools::dupes::act::Action;
 use seekless_tools::dupes::act::copies::SearchOrigin;
-use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, NamePart, SearchOptions, SearchProgress};
+use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, NamePart, SearchOptions};
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
+use seekless_tools::{JobWatch, Stop};
 
 use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, standard_input, unless_printed, unless_stopped};
 use crate::call::UserDirectories;
 use crate::show::{
     Amount, DuplicatesForm, JsonForm, PROGRESS, counted, explained, planned_batches, say, seconds, show_duplicates,
-    show_failures, tell_why, visible_path,
+    show_failures, showing, tell_why, visible_path,
 };
 use crate::signals::stopping;
 use act::Searched;
@@ -296,10 +297,8 @@ fn search(arguments: &Arguments) -> Result<u8, Failure> {
     let options = options(arguments, references)?;
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
-    begin(&paths, arguments.quiet);
-    let found = dupes::find(&selection, &filter, &options, &stop, &|progress| {
-        tell(progress, "comparing");
-    });
+    begin(&paths, arguments.quiet, "comparing");
+    let found = dupes::find(&selection, &filter, &options, &searching(&stop));
     PROGRESS.end();
     let took = arguments.explain.then(|| started.elapsed());
     let unmatched = unmatched(&filter);
@@ -374,17 +373,14 @@ impl Arguments {
     }
 }
 
-/// Shows progress from here on.
-fn begin(paths: &[PathBuf], is_quiet: bool) {
-    PROGRESS.begin(!is_quiet, "listing", visible_path(&paths[0]), Amount::default());
+/// Shows progress from here on; `last` is the verb of what follows listing and reading.
+fn begin(paths: &[PathBuf], is_quiet: bool, last: &'static str) {
+    PROGRESS.begin(!is_quiet, last, visible_path(&paths[0]), Amount::Bytes(None));
 }
 
-fn tell(progress: SearchProgress, last: &'static str) {
-    match progress {
-        SearchProgress::Listed(number) => PROGRESS.moved("listing", number, Amount::Files(None)),
-        SearchProgress::Read(done, of) => PROGRESS.moved("reading", done, Amount::Files(Some(of))),
-        SearchProgress::Compared(done, of) => PROGRESS.moved(last, done, Amount::Bytes(Some(of))),
-    }
+/// The watch of a search, which shows its progress.
+fn searching(stop: &Stop) -> impl JobWatch {
+    showing(stop, |never: Infallible| match never {})
 }
 
 impl PathArguments {

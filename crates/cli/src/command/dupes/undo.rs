@@ -2,9 +2,9 @@
 //!
 //! Not here: undoing (`tools`), and what it looks like (`show`).
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,9 @@ use super::act::unsourced;
 use super::act_options::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::hint::Hinted;
-use crate::show::{Amount, PROGRESS, Page, UndoneFiles, journal_json, list_journals, name_of, say, visible_path};
+use crate::show::{
+    Amount, PROGRESS, Page, UndoneFiles, journal_json, list_journals, name_of, say, showing, visible_path,
+};
 use crate::signals::stopping;
 
 /// Undo what was done with duplicates.
@@ -86,23 +88,21 @@ pub fn run(arguments: &UndoArguments) -> Result<u8, Failure> {
     expect_wishes()?;
     let doing = if arguments.dry_run { "checking" } else { "restoring" };
     PROGRESS.begin(!arguments.quiet, doing, String::new(), Amount::Files(None));
-    let shared = RefCell::new((UndoneFiles::default(), Page::stdout(), Ok(())));
-    let tell = |step: &UndoneStep<'_>| {
-        let (files, page, told) = &mut *shared.borrow_mut();
-        let added = files.add(step, arguments.dry_run.then_some(page));
+    let (mut files, mut page, mut told) = (UndoneFiles::default(), Page::stdout(), Ok(()));
+    let watch = showing(&stop, |step: UndoneStep<'_>| {
+        let added = files.add(&step, arguments.dry_run.then_some(&mut page));
         if told.is_ok() {
-            *told = added;
+            told = added;
         }
-        PROGRESS.moved(doing, files.steps, Amount::Files(Some(step.of)));
-    };
+        ControlFlow::Continue(())
+    });
     let done = if arguments.dry_run {
-        undo_preview(&journal, &stop, &tell)
+        undo_preview(&journal, &watch)
     } else {
-        undo(&journal, &stop, &tell)
+        undo(&journal, &watch)
     };
     PROGRESS.end();
     done.map_err(|error| unsourced(&error))?;
-    let (files, mut page, told) = shared.into_inner();
     told.and_then(|()| files.finish(&mut page, arguments.dry_run))?;
     unless_stopped(&caught)?;
     if files.has_failed() {

@@ -5,6 +5,7 @@ use std::fs;
 use super::super::side::open;
 use super::super::{CmpRequest, WantedDifferences};
 use super::*;
+use crate::Stop;
 
 /// Bytes that this thread has read, from any file.
 fn read_bytes() -> Option<u64> {
@@ -43,8 +44,9 @@ fn large_cmp_counts_lines_without_a_second_reading() {
         fs::write(&names[1], &other).unwrap();
         let request = CmpRequest::new([(&names[0]).into(), (&names[1]).into()], WantedDifferences::Difference);
         let sides = open(&request, true).unwrap().unwrap();
+        let stop = Stop::default();
         for (memory_bytes, is_on_the_way) in [(1, true), (u64::MAX, false)] {
-            let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default())).unwrap();
+            let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default()), &stop).unwrap();
             let plan = rest.plan(false, || memory_bytes).unwrap();
             let before = read_bytes();
             let reason = plan.reason.to_string();
@@ -79,6 +81,7 @@ fn large_cmp_of_short_files_asks_for_no_memory() {
         WantedDifferences::Difference,
     );
     let sides = open(&request, true).unwrap().unwrap();
-    let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default())).unwrap();
+    let stop = Stop::default();
+    let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default()), &stop).unwrap();
     rest.plan(false, || panic!("it was asked for")).unwrap();
 }

@@ -324,7 +324,7 @@ pub enum RecoveredAct {
     },
 }
 
-/// What a run reports while it is at work.
+/// An event of a run, from any of its threads: first how killed runs were recovered, then the outcome of each step.
 #[derive(Clone, Copy, Debug)]
 pub enum RunEvent<'a> {
     /// The outcome of a step, by its number.
@@ -379,9 +379,6 @@ pub struct Error {
     /// The system's reason.
     pub source: io::Error,
 }
-
-/// Receives how killed runs were recovered, then the outcome of each step, from any thread.
-pub type Tell<'a> = &'a (dyn Fn(RunEvent<'_>) + Sync);
 
 /// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps. Small ones
 /// let tests reach several batches with few files.

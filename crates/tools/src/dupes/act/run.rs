@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
@@ -23,11 +23,11 @@ use super::prove::{ProvenStep, Prover};
 use super::record::JournalLine;
 use super::undo::recover_all;
 use super::{
-    ActingOptions, Action, BATCH, BATCH_BYTES, Error, Ran, RefusalReason, RunEvent, Step, StepOutcome, Tell, Unwatched,
-    cannot, of_kept,
+    ActingOptions, Action, BATCH, BATCH_BYTES, Error, Ran, RecoveredAct, RefusalReason, RunEvent, Step, StepOutcome,
+    Unwatched, cannot, of_kept,
 };
-use crate::Stop;
 use crate::threads::in_threads;
+use crate::watch::{JobCounters, JobWatch, report};
 
 /// Threads that close the files of a batch.
 const CLOSING_THREADS: usize = 8;
@@ -40,35 +40,31 @@ pub fn run(
     action: &Action,
     steps: &[Step],
     options: &ActingOptions,
-    stop: &Stop,
-    tell: Tell<'_>,
+    watch: &dyn for<'e> JobWatch<RunEvent<'e>>,
 ) -> Result<Ran, Error> {
-    run_watched(action, steps, options, stop, tell, &Unwatched)
+    run_watched(action, steps, options, watch, &Unwatched)
 }
 
-/// The same; `watch` is called before each change.
+/// The same; `seam` is called before each change.
 pub(crate) fn run_watched(
     action: &Action,
     steps: &[Step],
     options: &ActingOptions,
-    stop: &Stop,
-    tell: Tell<'_>,
-    watch: &dyn Watch,
+    watch: &dyn for<'e> JobWatch<RunEvent<'e>>,
+    seam: &dyn Watch,
 ) -> Result<Ran, Error> {
     let directory = journal::directory(&options.state_directory);
-    recover_all(
-        &directory,
-        stop,
-        &|path, recovered| tell(RunEvent::Recovered(path, recovered)),
-        watch,
-    )?;
+    let stop = watch.stop();
+    let recovered = |path: &Path, recovered: &RecoveredAct| report(watch, RunEvent::Recovered(path, recovered));
+    recover_all(&directory, stop, &recovered, seam)?;
     journal::expire(&options.state_directory, SystemTime::now())?;
     let run = Run {
-        session: Session::new(action, options, stop, watch),
+        session: Session::new(action, options, stop, seam),
         directory,
         journal: OnceLock::new(),
         ran: Mutex::default(),
-        tell,
+        watch,
+        counters: JobCounters::of_entries(steps.len()),
     };
     let mut written = Written::default();
     let next = thread::scope(|scope| {
@@ -102,7 +98,8 @@ struct Run<'a> {
     directory: PathBuf,
     journal: OnceLock<RunJournal>,
     ran: Mutex<Ran>,
-    tell: Tell<'a>,
+    watch: &'a dyn for<'e> JobWatch<RunEvent<'e>>,
+    counters: JobCounters,
 }
 
 /// Closes the files of a batch. This frees the blocks of removed files; a file system mounted with `discard` then waits for its
@@ -255,7 +252,8 @@ impl Run<'_> {
 
     fn count(&self, number: usize, outcome: &StepOutcome) {
         sys::lock_mutex(&self.ran).count(outcome);
-        (self.tell)(RunEvent::Step(number, outcome));
+        self.watch.progress(&self.counters.add(1, 0));
+        report(self.watch, RunEvent::Step(number, outcome));
     }
 
     /// Writes the end of the journal, once what was done is durable.

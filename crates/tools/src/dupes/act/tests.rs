@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -24,11 +25,11 @@ use tempfile::TempDir;
 use super::journal::RunJournal;
 use super::record::moved_to;
 use super::run::run_watched;
-use super::undo::{UndoOutcome, UndoneStep, undo_watched};
+use super::undo::{UndoOutcome, UndoWatch, UndoneStep, undo_watched};
 use super::*;
-use crate::Stop;
 use crate::testing::{Mounted, cases, is_long, long_or, mounts, naive_walk};
 use crate::walk::StatFacts;
+use crate::{ClosureWatch, Stop};
 
 mod emptied;
 mod moved_apart;
@@ -153,14 +154,15 @@ impl Tree {
         options: &ActingOptions,
         watch: &dyn Watch,
     ) -> Result<Vec<StepOutcome>, Error> {
-        let told = Mutex::new(BTreeMap::new());
-        let tell = |told_now: RunEvent<'_>| {
-            if let RunEvent::Step(number, outcome) = told_now {
-                assert_eq!(told.lock().unwrap().insert(number, outcome.clone()), None);
+        let (stop, mut told) = (Stop::default(), BTreeMap::new());
+        let tell = |event: RunEvent<'_>| {
+            if let RunEvent::Step(number, outcome) = event {
+                assert_eq!(told.insert(number, outcome.clone()), None);
             }
+            ControlFlow::Continue(())
         };
-        let ran = run_watched(action, steps, options, &Stop::default(), &tell, watch)?;
-        let outcomes: Vec<_> = told.into_inner().unwrap().into_values().collect();
+        let ran = run_watched(action, steps, options, &ClosureWatch::new(&stop, |_| (), tell), watch)?;
+        let outcomes: Vec<_> = told.into_values().collect();
         assert_eq!(outcomes.len(), steps.len());
         assert_eq!(ran.done + ran.left + ran.needless + ran.failed, steps.len() as u64);
         Ok(outcomes)
@@ -191,15 +193,17 @@ impl Tree {
 
     /// Runs nothing, and gives what is told of runs that were killed.
     fn settle(&self) -> Vec<(PathBuf, RecoveredAct)> {
-        let told = Mutex::new(Vec::new());
-        let tell = |now: RunEvent<'_>| {
-            let RunEvent::Recovered(path, settled) = now else {
+        let (stop, mut told) = (Stop::default(), Vec::new());
+        let tell = |event: RunEvent<'_>| {
+            let RunEvent::Recovered(path, settled) = event else {
                 panic!()
             };
-            told.lock().unwrap().push((path.to_owned(), settled.clone()));
+            told.push((path.to_owned(), settled.clone()));
+            ControlFlow::Continue(())
         };
-        run(&Action::Remove, &[], &self.options(), &Stop::default(), &tell).unwrap();
-        told.into_inner().unwrap()
+        let watch = ClosureWatch::new(&stop, |_| (), tell);
+        run(&Action::Remove, &[], &self.options(), &watch).unwrap();
+        told
     }
 
     /// Undoes the last run, as it was foreseen.
@@ -222,23 +226,17 @@ impl Tree {
 
     /// What undoing would do; nothing is changed.
     fn foresee(&self) -> Vec<(PathBuf, UndoOutcome)> {
-        let told = Mutex::new(Vec::new());
-        let tell = |step: &UndoneStep<'_>| told.lock().unwrap().extend(outcomes_of(step));
         let before = self.snapshot();
-        if let Some(journal) = self.journals().first() {
-            undo::undo_preview(&journal.path, &Stop::default(), &tell).unwrap();
-        }
+        let last = self.journals().into_iter().next();
+        let told = last.map(|last| outcomes_by(|watch| undo::undo_preview(&last.path, watch).unwrap()));
         assert!(self.snapshot() == before);
-        told.into_inner().unwrap()
+        told.unwrap_or_default()
     }
 
-    fn undo_with(&self, watch: &dyn Watch) -> Vec<(PathBuf, UndoOutcome)> {
-        let told = Mutex::new(Vec::new());
-        let tell = |step: &UndoneStep<'_>| told.lock().unwrap().extend(outcomes_of(step));
-        if let Some(journal) = self.journals().first() {
-            undo_watched(&journal.path, &Stop::default(), &tell, watch).unwrap();
-        }
-        told.into_inner().unwrap()
+    fn undo_with(&self, seam: &dyn Watch) -> Vec<(PathBuf, UndoOutcome)> {
+        let last = self.journals().into_iter().next();
+        let told = last.map(|last| outcomes_by(|watch| undo_watched(&last.path, watch, seam).unwrap()));
+        told.unwrap_or_default()
     }
 
     fn journals(&self) -> Vec<journal::PastRun> {
@@ -266,9 +264,20 @@ impl Tree {
     }
 }
 
-fn outcomes_of(step: &UndoneStep<'_>) -> Vec<(PathBuf, UndoOutcome)> {
-    let names = step.names();
-    names.map(|(path, undone)| (path.to_owned(), undone.clone())).collect()
+/// What an undo tells of each name.
+fn outcomes_by(undo: impl FnOnce(UndoWatch<'_>)) -> Vec<(PathBuf, UndoOutcome)> {
+    let (stop, mut told) = (Stop::default(), Vec::new());
+    let watch = ClosureWatch::new(
+        &stop,
+        |_| (),
+        |step: UndoneStep<'_>| {
+            let names = step.names();
+            told.extend(names.map(|(path, undone)| (path.to_owned(), undone.clone())));
+            ControlFlow::Continue(())
+        },
+    );
+    undo(&watch);
+    told
 }
 
 fn seen(path: &Path) -> FileState {
@@ -538,7 +547,7 @@ fn child_that_is_killed() {
         }
         "undo" => {
             for journal in tree.journals() {
-                undo_watched(&journal.path, &Stop::default(), &|_| (), &killing).unwrap();
+                undo_watched(&journal.path, &Stop::default(), &killing).unwrap();
             }
         }
         _ => drop(run_job(&tree, job, number, &killing)),
@@ -1183,7 +1192,7 @@ fn nothing_is_done_that_the_journal_cannot_hold() {
             );
             // Undoing needs the journal, too: without space for it, nothing is undone.
             for journal in tree.journals() {
-                let _ = undo::undo(&journal.path, &Stop::default(), &|_| ());
+                let _ = undo::undo(&journal.path, &Stop::default());
             }
             assert!(mount("remount,size=10m"));
             tree.undo();
@@ -1311,15 +1320,16 @@ fn a_stopped_run_says_so_of_all_that_is_left() {
     let steps = sample(&tree);
     let before = tree.snapshot();
     let stop = Stop::default();
-    let told = Mutex::new(Vec::new());
-    let watch = meanwhile(5, |_| stop.stop());
-    let tell = |now: RunEvent<'_>| {
-        let RunEvent::Step(number, outcome) = now else { panic!() };
-        told.lock().unwrap().push((number, outcome.clone()));
+    let mut told = 0;
+    let seam = meanwhile(5, |_| stop.stop());
+    let tell = |event: RunEvent<'_>| {
+        told += u64::from(matches!(event, RunEvent::Step(..)));
+        ControlFlow::Continue(())
     };
-    let ran = run_watched(&Action::Remove, &steps, &tree.options(), &stop, &tell, &watch).unwrap();
+    let watch = ClosureWatch::new(&stop, |_| (), tell);
+    let ran = run_watched(&Action::Remove, &steps, &tree.options(), &watch, &seam).unwrap();
     assert!(ran.is_stopped && ran.left > 0, "{ran:?}");
-    assert_eq!(told.into_inner().unwrap().len(), 3);
+    assert_eq!(told, 3);
     tree.undo();
     assert_eq!(tree.snapshot(), before);
 }
@@ -1342,7 +1352,7 @@ fn an_undo_that_is_stopped_at_any_moment_leaves_nothing_half_done_and_goes_on_la
             let stop = Stop::default();
             let stopping = meanwhile(left, |_| stop.stop());
             let journal = tree.journals()[0].path.clone();
-            undo_watched(&journal, &stop, &|_| (), &stopping).unwrap();
+            undo_watched(&journal, &stop, &stopping).unwrap();
             assert_eq!(tree.settle(), [], "{action:?} {left}");
             require_nothing_left_over(&tree);
             tree.undo_with(&Unwatched);
@@ -1388,7 +1398,7 @@ fn journals_go_after_90_days_also_of_killed_runs_and_are_private() {
             is_complete || line["kind"] != "end" && line["kind"] != "outcome"
         });
         // A run removes old ones.
-        run(&Action::Remove, &[], &tree.options(), &Stop::default(), &|_| ()).unwrap();
+        run(&Action::Remove, &[], &tree.options(), &Stop::default()).unwrap();
         assert_eq!(journal.path.exists(), days < 90, "{days} {is_complete}");
         let _ = fs::remove_file(journal.path);
     }
@@ -1581,7 +1591,7 @@ fn a_journal_of_another_user_or_machine_or_of_nothing_is_refused() {
     header["machine"] = "another".into();
     for text in [format!("{header}\n{rest}"), String::new(), "{}\n".into()] {
         fs::write(&path, text).unwrap();
-        undo::undo(&path, &Stop::default(), &|_| ()).unwrap_err();
+        undo::undo(&path, &Stop::default()).unwrap_err();
         assert_eq!(tree.snapshot(), before);
     }
     // What has a temporary name is in the directory of the file.
@@ -1598,7 +1608,7 @@ fn a_journal_of_another_user_or_machine_or_of_nothing_is_refused() {
         return println!("skipped: not root");
     }
     give_away(&path);
-    let error = undo::undo(&path, &Stop::default(), &|_| ()).unwrap_err();
+    let error = undo::undo(&path, &Stop::default()).unwrap_err();
     assert!(error.to_string().contains("belongs to another user"), "{error}");
     journal::forget(&path).unwrap_err();
 }
@@ -1696,7 +1706,7 @@ proptest! {
         for steps in [first, second] {
             let stop = Stop::default();
             let watch = meanwhile(stops_at, |_| stop.stop());
-            run_watched(action, steps, &tree.options(), &stop, &|_| (), &watch).unwrap();
+            run_watched(action, steps, &tree.options(), &stop, &watch).unwrap();
         }
         let contents = |snapshot: &Snapshot| -> BTreeSet<Vec<u8>> {
             let files = snapshot.iter().filter(|(path, _)| path.is_file() && !path.is_symlink());
@@ -1763,10 +1773,7 @@ fn two_runs_are_undone_one_after_the_other() {
             tree.does(&Action::Remove, &[step(&gone, &other)]);
             tree.undo();
             let journals = tree.journals();
-            let told = Mutex::new(Vec::new());
-            let tell = |step: &UndoneStep<'_>| told.lock().unwrap().extend(outcomes_of(step));
-            undo::undo(&journals[1].path, &Stop::default(), &tell).unwrap();
-            let told = told.into_inner().unwrap();
+            let told = outcomes_by(|watch| undo::undo(&journals[1].path, watch).unwrap());
             assert!(matches!(&told[..], [(_, UndoOutcome::Restored)]), "{first:?}");
             assert_eq!(tree.snapshot(), before, "{first:?}");
             forget_all(&tree);
@@ -2186,7 +2193,7 @@ fn a_run_whose_journal_is_removed_says_that_it_cannot_be_undone_and_goes_no_furt
         write_many(&tree);
         let steps = many_steps(&tree);
         let options = tree.options();
-        run_watched(&Action::Remove, &steps, &options, &Stop::default(), &|_| (), watch)
+        run_watched(&Action::Remove, &steps, &options, &Stop::default(), watch)
     };
     let changes = changes_of(run);
     forget_all(&tree);
@@ -2241,7 +2248,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
             "{why}"
         );
         for error in [
-            undo::undo(&path, &Stop::default(), &|_| ()).unwrap_err(),
+            undo::undo(&path, &Stop::default()).unwrap_err(),
             journal::forget(&path).unwrap_err(),
         ] {
             assert!(error.to_string().contains(&why), "{error}");

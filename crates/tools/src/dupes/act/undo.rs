@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::io::ErrorKind::{CrossesDevices, Interrupted};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ use super::{
 use crate::Stop;
 use crate::visible::visible_path;
 use crate::walk::StatFacts;
+use crate::watch::{ClosureWatch, JobCounters, JobProgress, JobWatch, report};
 
 /// The outcome of undoing a step for one name, the better first: they compare by that.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,15 +56,13 @@ pub enum UndoOutcome {
     },
 }
 
-/// A step that was undone, or would be.
-#[derive(Debug)]
+/// An event of an undo: a step was undone, or would be.
+#[derive(Clone, Copy, Debug)]
 pub struct UndoneStep<'a> {
     /// What was acted on.
     pub file: &'a ActedOn,
     /// The outcome of each name; `None` if it was undone before.
     pub outcomes: &'a [Option<UndoOutcome>],
-    /// How many steps there are to undo.
-    pub of: u64,
 }
 
 impl UndoneStep<'_> {
@@ -74,10 +74,10 @@ impl UndoneStep<'_> {
 }
 
 /// Receives the outcome of each step.
-pub type TellUndone<'a> = &'a dyn Fn(&UndoneStep<'_>);
+pub(super) type UndoWatch<'a> = &'a dyn for<'e> JobWatch<UndoneStep<'e>>;
 
 /// Receives how a file or a journal was recovered.
-pub(super) type TellRecovered<'a> = &'a dyn Fn(&Path, &RecoveredAct);
+pub(super) type TellRecovered<'a> = &'a (dyn Fn(&Path, &RecoveredAct) + Sync);
 
 fn failed(why: RefusalReason) -> UndoOutcome {
     UndoOutcome::Failed { why }
@@ -87,18 +87,18 @@ fn failed(why: RefusalReason) -> UndoOutcome {
 ///
 /// # Errors
 /// If the journal cannot be read or written, or its run is still at work.
-pub fn undo(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), Error> {
-    undo_watched(journal, stop, tell, &Unwatched)
+pub fn undo(journal: &Path, watch: UndoWatch<'_>) -> Result<(), Error> {
+    undo_watched(journal, watch, &Unwatched)
 }
 
-/// The same; `watch` is called before each step.
-pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch: &dyn Watch) -> Result<(), Error> {
+/// The same; `seam` is called before each step.
+pub(crate) fn undo_watched(path: &Path, watch: UndoWatch<'_>, seam: &dyn Watch) -> Result<(), Error> {
     let (journal, mut lines) = opened(path)?;
     if !lines.is_complete {
-        recover(&journal, &lines, stop, &|_, _| (), watch)?;
+        recover(&journal, &lines, watch.stop(), &|_, _| (), seam)?;
         lines = journal.read()?;
     }
-    undo_steps(&journal, &lines, &|_| true, stop, tell, watch)
+    undo_steps(&journal, &lines, &|_| true, watch, seam)
 }
 
 /// Tells what undoing would do with each step, in its order. Nothing is changed. Sizes and times decide whether a kept file is what it
@@ -106,23 +106,22 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
 ///
 /// # Errors
 /// If the journal cannot be read, or its run is still at work.
-pub fn undo_preview(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), Error> {
+pub fn undo_preview(journal: &Path, watch: UndoWatch<'_>) -> Result<(), Error> {
     let (_locked, lines) = opened(journal)?;
+    let stop = watch.stop();
     let directories = Directories::default();
     let names = Names::of(&lines, &directories, stop, &Unwatched);
     let mut remade = HashSet::new();
-    let of = lines.undoable().count() as u64;
+    let counters = JobCounters::of_entries(lines.undoable().count());
     for entry in lines.undoable() {
         let outcome = |name| preview(&names, entry, name, &mut remade);
         let outcomes: Vec<_> = entry.names.iter().map(outcome).collect();
         if stop.is_stopped() {
             break;
         }
-        tell(&UndoneStep {
-            file: &entry.step.file,
-            outcomes: &outcomes,
-            of,
-        });
+        watch.progress(&counters.add(1, 0));
+        let (file, outcomes) = (&entry.step.file, &outcomes[..]);
+        report(watch, UndoneStep { file, outcomes });
         directories.close_many();
     }
     Ok(())
@@ -159,16 +158,18 @@ pub(super) fn recover_all(
             Ok(lines) if lines.require_own().is_err() => {}
             Ok(lines) if !lines.is_complete => recover(&journal, &lines, stop, tell, watch)?,
             Ok(lines) if lines.is_restoring => {
-                let told = |step: &UndoneStep<'_>| {
+                let told = |step: UndoneStep<'_>| {
                     for (path, undone) in step.names() {
                         match undone {
                             UndoOutcome::Failed { why } => tell(path, &RecoveredAct::Failed { why: why.clone() }),
                             _ => tell(path, &RecoveredAct::PutBack),
                         }
                     }
+                    ControlFlow::Continue(())
                 };
+                let told = ClosureWatch::new(stop, |_: &JobProgress| (), told);
                 let is_begun = |entry: &StepRecord| !entry.restored.is_empty() && !entry.is_undone;
-                undo_steps(&journal, &lines, &is_begun, stop, &told, watch)?;
+                undo_steps(&journal, &lines, &is_begun, &told, watch)?;
             }
             Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {
                 let why = RefusalReason::Told(error.source.to_string().into());
@@ -184,27 +185,27 @@ fn undo_steps(
     journal: &RunJournal,
     lines: &RunRecord,
     is_meant: &dyn Fn(&StepRecord) -> bool,
-    stop: &Stop,
-    tell: TellUndone<'_>,
-    watch: &dyn Watch,
+    watch: UndoWatch<'_>,
+    seam: &dyn Watch,
 ) -> Result<(), Error> {
     let directories = Directories::default();
+    let meant = || lines.undoable().filter(|entry| is_meant(entry));
     let mut undoing = Undoing {
-        names: Names::of(lines, &directories, stop, watch),
+        names: Names::of(lines, &directories, watch.stop(), seam),
         journal,
+        watch,
+        counters: JobCounters::of_entries(meant().count()),
         block: Vec::new(),
         written: Written::default(),
         made_directories: Vec::new(),
         has_restored: false,
         has_failed: false,
     };
-    let meant = || lines.undoable().filter(|entry| is_meant(entry));
-    let (mut entries, of) = (meant(), meant().count() as u64);
-    let mut named = Vec::new();
+    let (mut entries, mut named) = (meant(), Vec::new());
     loop {
         // New files are durable before they have names, and names before the record of them: one sync serves both.
         let batch = undoing.make_all(&mut entries);
-        journal.commit(&undoing.written, watch, |journal| {
+        journal.commit(&undoing.written, seam, |journal| {
             for (step, is_undone) in named.drain(..) {
                 journal.add(&JournalLine::Undone { step, is_undone });
             }
@@ -212,20 +213,22 @@ fn undo_steps(
         if batch.is_empty() {
             break;
         }
-        named.extend(batch.into_iter().map(|restoring| undoing.finish(restoring, of, tell)));
+        named.extend(batch.into_iter().map(|restoring| undoing.finish(restoring)));
         directories.close();
     }
     undoing.finish_directories();
     if undoing.has_failed && !undoing.has_restored {
         journal.add(&JournalLine::Tried);
     }
-    journal.sync(watch)
+    journal.sync(seam)
 }
 
 /// An undo at work.
 struct Undoing<'a> {
     names: Names<'a>,
     journal: &'a RunJournal,
+    watch: UndoWatch<'a>,
+    counters: JobCounters,
     block: Vec<u8>,
     written: Written,
     /// Directories that were made, and what they get when their files are back.
@@ -299,7 +302,7 @@ impl Undoing<'_> {
 
     /// Gives back the names of a step. Returns its number, and whether nothing is left to undo. Of a step in which it was stopped,
     /// nothing is told.
-    fn finish(&mut self, mut restoring: Restoring<'_>, of: u64, tell: TellUndone<'_>) -> (u64, bool) {
+    fn finish(&mut self, mut restoring: Restoring<'_>) -> (u64, bool) {
         let entry = restoring.entry;
         if self.names.action().moves() && !entry.step.file.is_directory {
             self.find_names(&mut restoring);
@@ -324,11 +327,9 @@ impl Undoing<'_> {
                 Some(UndoOutcome::Nothing) | None => {}
             }
         }
-        tell(&UndoneStep {
-            file: &entry.step.file,
-            outcomes: &restoring.told,
-            of,
-        });
+        self.watch.progress(&self.counters.add(1, 0));
+        let (file, outcomes) = (&entry.step.file, &restoring.told[..]);
+        report(self.watch, UndoneStep { file, outcomes });
         self.has_failed |= !is_undone;
         (entry.number, is_undone)
     }

@@ -14,9 +14,10 @@ use crate::dupes::digest::whole_digest;
 use crate::dupes::disk_order::look_at_devices;
 use crate::dupes::heads::{AllHeads, all_heads};
 use crate::dupes::opened::sort_out;
-use crate::dupes::{Search, SearchOptions, SearchProgress, Tell, distinct, planned};
+use crate::dupes::{Search, SearchOptions, distinct, planned};
 use crate::json;
 use crate::walk::{Files, Filter, Listed, Selection, Unlisted};
+use crate::watch::JobWatch;
 
 /// A name of a file in a catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,20 +110,19 @@ pub fn elsewhere(
     filter: &Filter,
     catalogues: &[PathBuf],
     keeps_cached: bool,
-    stop: &Stop,
-    tell: Tell<'_>,
+    watch: &dyn JobWatch,
 ) -> Result<CatalogueMatches, CatalogueError> {
-    let read = |columns: &[&str], each: &mut dyn FnMut(CatalogueRow)| read_rows(catalogues, columns, stop, &mut *each);
+    let read =
+        |columns: &[&str], each: &mut dyn FnMut(CatalogueRow)| read_rows(catalogues, columns, watch.stop(), &mut *each);
     let (process, plan) = planned();
-    let listed = |files| tell(SearchProgress::Listed(files));
-    let found = Files::list(selection, filter, false, &plan.batch, stop, &listed);
+    let found = Files::list(selection, filter, false, &plan.batch, watch);
     let (mut numbers, names) = distinct(&found.files);
     let searched = numbers.len() as u64;
     let options = SearchOptions {
         keeps_cached,
         ..SearchOptions::default()
     };
-    let mut search = Search::new(&found.files, (process, plan), &options, (stop, tell), names, None);
+    let mut search = Search::new(&found.files, (process, plan), &options, watch, names, None);
     let bytes = |number: &u32| found.files.get(*number).bytes;
     let sizes: HashSet<u64> = numbers.iter().map(bytes).collect();
     let mut there = HashSet::new();

@@ -30,9 +30,10 @@ use super::digest::whole_digest;
 use super::disk_order::look_at_devices;
 use super::heads::{alike, all_heads};
 use super::opened::sort_out;
-use super::{Failed, Search, SearchOptions, SearchProgress, Tell, distinct};
+use super::{Failed, Search, SearchOptions, distinct};
 use crate::Stop;
 use crate::walk::{Filter, Listed, Selection, Unlisted};
+use crate::watch::{JobProgress, JobWatch};
 pub use elsewhere::{CatalogueMatches, CatalogueName, Match, elsewhere, is_catalogue};
 pub use rows::CatalogueError;
 use rows::{CatalogueRow, RowReader, RowWriter};
@@ -102,10 +103,9 @@ pub fn write(
     filter: &Filter,
     options: &CatalogueOptions,
     written: (&Path, SearchOrigin),
-    stop: &Stop,
-    tell: Tell<'_>,
+    watch: &dyn JobWatch,
 ) -> Result<Catalogued, CatalogueError> {
-    write_at(selection, filter, options, written, (stop, tell), SystemTime::now())
+    write_at(selection, filter, options, written, watch, SystemTime::now())
 }
 
 /// As [`write`], at this time: digests are used again only of files that changed some time before it.
@@ -114,7 +114,7 @@ fn write_at(
     filter: &Filter,
     options: &CatalogueOptions,
     (output, origin): (&Path, SearchOrigin),
-    (stop, tell): (&Stop, Tell<'_>),
+    watch: &dyn JobWatch,
     now: SystemTime,
 ) -> Result<Catalogued, CatalogueError> {
     let failed = |reason: &dyn std::fmt::Display| CatalogueError::of(output, "write", reason);
@@ -137,14 +137,7 @@ fn write_at(
         .map_err(|reason| failed(&format!("{reason}; remove {} to start over", journal.display())))
         .and_then(|cache| {
             let own = [&journal, &part].map(|path| fs::metadata(path).map(|found| FileState::of(&found).id()).ok());
-            fill(
-                (selection, filter, origin),
-                options,
-                cache,
-                &own,
-                (&out, output),
-                (stop, tell),
-            )
+            fill((selection, filter, origin), options, cache, &own, (&out, output), watch)
         });
     let written = written.and_then(|sum| {
         if !sum.is_stopped {
@@ -198,14 +191,13 @@ fn fill(
     mut cache: DigestCache,
     own: &[Option<FileId>],
     (out, output): (&File, &Path),
-    (stop, tell): (&Stop, Tell<'_>),
+    watch: &dyn JobWatch,
 ) -> Result<Catalogued, CatalogueError> {
     if let Some(older) = &options.older {
-        take_over(&mut cache, older, stop)?;
+        take_over(&mut cache, older, watch.stop())?;
     }
     let (process, plan) = super::planned();
-    let listed = |files| tell(SearchProgress::Listed(files));
-    let found = super::Files::list(selection, filter, false, &plan.batch, stop, &listed);
+    let found = super::Files::list(selection, filter, false, &plan.batch, watch);
     let (mut numbers, names) = distinct(&found.files);
     numbers.retain(|number| !own.contains(&Some(found.files.get(*number).id())));
     let search_options = SearchOptions {
@@ -216,7 +208,7 @@ fn fill(
         &found.files,
         (process, plan),
         &search_options,
-        (stop, tell),
+        watch,
         names,
         Some(cache),
     );
@@ -240,7 +232,7 @@ fn fill(
     } = catalogue;
     search.save();
     filled.map_err(|error| CatalogueError::of(output, "write", &error))?;
-    sum.is_stopped = stop.is_stopped();
+    sum.is_stopped = watch.stop().is_stopped();
     sum.read_bytes = search.read_bytes.load(Ordering::Relaxed);
     (sum.changed, sum.failures) = sort_out(&search, failed, found.gone, found.failures);
     Ok(sum)
@@ -358,7 +350,8 @@ impl Catalogue<'_> {
                 .filter(wanted)
                 .map(|number| self.search.files.get(*number).bytes)
                 .sum::<u64>();
-            (self.search.tell)(SearchProgress::Compared(done, of_bytes));
+            let progress = JobProgress::of_bytes(done, Some(of_bytes));
+            self.search.watch.progress(&progress);
             self.search.save_sometimes(&mut self.saved);
         }
         let roots: Vec<PathBuf> = self.origin.paths();

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
@@ -8,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::*;
 use crate::testing::{Mounted, mounts};
+use crate::{ClosureWatch, JobPhase};
 
 fn catalogue(root: &Path, output: &Path, options: &CatalogueOptions) -> Result<Catalogued, CatalogueError> {
     catalogue_at(root, output, options, SystemTime::now())
@@ -30,7 +32,7 @@ fn catalogue_at(
     };
     let selection = Selection::new([root], true);
     let written = (output, SearchOrigin::here(&[root.to_owned()], &[]).unwrap());
-    write_at(&selection, &filter, options, written, (&Stop::default(), &|_| ()), now)
+    write_at(&selection, &filter, options, written, &Stop::default(), now)
 }
 
 fn all_digests() -> CatalogueOptions {
@@ -175,15 +177,16 @@ fn catalogue_of_a_stopped_run_stays_and_the_next_goes_on() {
     assert!(!journal.exists());
     let stop = Stop::default();
     let selection = Selection::new([&root], true);
-    let tell = |progress| {
-        if let SearchProgress::Compared(..) = progress {
+    let progress = |now: &JobProgress| {
+        if now.phase == JobPhase::Work {
             stop.stop();
         }
     };
+    let watch = ClosureWatch::new(&stop, progress, |never: Infallible| match never {});
     let origin = SearchOrigin::here(std::slice::from_ref(&root), &[]).unwrap();
     let later = SystemTime::now() + Duration::from_hours(1);
     let written = (output.as_path(), origin);
-    let stopped = write_at(&selection, &Filter::default(), &options, written, (&stop, &tell), later).unwrap();
+    let stopped = write_at(&selection, &Filter::default(), &options, written, &watch, later).unwrap();
     assert!(stopped.is_stopped && journal.exists());
     assert!(fs::read(&output).unwrap() == before);
     let left = fs::read_dir(place.path()).unwrap().count();
@@ -241,7 +244,7 @@ fn catalogue_that_is_none_is_neither_written_nor_read() {
 
 fn found_elsewhere(root: &Path, catalogue: PathBuf) -> CatalogueMatches {
     let (selection, filter) = (Selection::new([root], true), Filter::default());
-    elsewhere(&selection, &filter, &[catalogue], false, &Stop::default(), &|_| ()).unwrap()
+    elsewhere(&selection, &filter, &[catalogue], false, &Stop::default()).unwrap()
 }
 
 #[test]

@@ -11,19 +11,8 @@ use seekless_engine::facts::ProcessFacts;
 use seekless_engine::plan::{self, BatchPlan};
 
 use super::compare::compare_by;
-use super::{TreeFinding, TreeOptions, TreeSummary, TreeWatch};
-use crate::Stop;
-
-/// All differences that were reported.
-#[derive(Default)]
-struct Told(Vec<(PathBuf, TreeFinding)>);
-
-impl TreeWatch for Told {
-    fn found(&mut self, path: &Path, what: &TreeFinding) -> ControlFlow<()> {
-        self.0.push((path.to_owned(), what.clone()));
-        ControlFlow::Continue(())
-    }
-}
+use super::{TreeEvent, TreeFinding, TreeOptions, TreeSummary};
+use crate::{ClosureWatch, Stop};
 
 fn here() -> BatchPlan {
     super::shared::for_pairs(plan::batch(&ProcessFacts::here()))
@@ -48,7 +37,15 @@ fn told(
     other: &Path,
     options: TreeOptions<'_>,
 ) -> (TreeSummary, Vec<(PathBuf, TreeFinding)>) {
-    let mut told = Told::default();
-    let summary = compare_by(plan, None, [one, other], options, &Stop::default(), &mut told).unwrap();
-    (summary, told.0)
+    let (stop, mut told) = (Stop::default(), Vec::new());
+    let watch = ClosureWatch::new(
+        &stop,
+        |_| (),
+        |event: TreeEvent<'_>| {
+            told.push((event.path.to_owned(), event.found.clone()));
+            ControlFlow::Continue(())
+        },
+    );
+    let summary = compare_by(plan, None, [one, other], options, &watch).unwrap();
+    (summary, told)
 }
