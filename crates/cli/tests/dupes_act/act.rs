@@ -1179,9 +1179,10 @@ fn kill_in_the_first_step(place: &Place) {
     let journal = journal(place);
     // As a kill leaves it after the first file was renamed.
     let text = fs::read_to_string(&journal).unwrap();
-    let steps: Vec<&str> = text.lines().take(3).collect();
-    fs::write(journal, steps.join("\n") + "\n").unwrap();
-    let step: Value = serde_json::from_str(steps[1]).unwrap();
+    let records: Vec<&str> = text.lines().take(4).collect();
+    fs::write(journal, records.join("\n") + "\n").unwrap();
+    // The payload of a record begins after its length and sum.
+    let step: Value = serde_json::from_str(&records[2][18..]).unwrap();
     let path = Path::new(step["file"]["paths"][0]["path"].as_str().unwrap());
     let temporary = step["names"][0]["temporary"].as_str().unwrap();
     fs::write(path.with_file_name(temporary), "same").unwrap();

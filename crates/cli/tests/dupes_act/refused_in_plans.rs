@@ -209,11 +209,16 @@ fn a_journal_of_another_user_namespace_is_refused() {
     place.succeeds("dupes --action remove --keep first --yes in");
     let journal = journal(&place);
     let text = fs::read_to_string(&journal).unwrap();
-    let own: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    let Some(maps) = own["id_maps"].as_str() else {
+    let records: Vec<&str> = text.lines().collect();
+    // The payload of a record begins after its length and sum.
+    let mut own: serde_json::Value = serde_json::from_str(&records[1][18..]).unwrap();
+    if own["id_maps"].is_null() {
         return println!("skipped: /proc does not say how IDs are mapped");
-    };
-    fs::write(&journal, text.replace(maps, "0 1000 1; 0 1000 1")).unwrap();
+    }
+    // In lines as an earlier version wrote them.
+    own["version"] = 2.into();
+    own["id_maps"] = "0 1000 1; 0 1000 1".into();
+    fs::write(&journal, format!("{own}\n{}\n", records[2][18..].trim())).unwrap();
     place.fails(2, "dupes undo").warns("another user namespace");
     fs::write(journal, text).unwrap();
     place.succeeds("dupes undo");

@@ -1,18 +1,24 @@
-//! The bytes of a journal: a header, records, and an end that counts and sums up all of it. What is read from a journal is used only
-//! after all of it was found to be whole.
+//! What records of an update's journal say: a header; pieces, each with the bytes after and before the update; an end that counts
+//! them. Their framing and sums are those of all journals (`files::records`).
 
-use std::io::{self, BufReader, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, Seek};
 
-/// What a journal begins with.
-const MAGIC: &[u8; 8] = b"SKLSJRNL";
-const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 64;
-/// Offset and length of a record; in the end, the number of records, and 0.
-const HEAD_BYTES: usize = 12;
-const SUM_BYTES: usize = 4;
-/// A longer update is cut into several records.
-const RECORD_BYTES: usize = 1 << 18;
-/// Bytes of one read or write.
+use crate::files::{RecordForm, RecordReader, RecordWriter, WrongRecord, record_bytes};
+
+const FORM: RecordForm = RecordForm {
+    program: "update",
+    version: 2,
+    payload_bytes_max: (OFFSET_BYTES + 2 * PIECE_BYTES) as u32,
+    earlier: b"SKLSJRNL",
+};
+/// Bytes of [`Header`].
+const HEADER_BYTES: usize = 48;
+/// Offset of a piece; in the end, the number of pieces.
+const OFFSET_BYTES: usize = 8;
+/// A longer update is cut into several pieces.
+const PIECE_BYTES: usize = 1 << 18;
+/// Bytes of one write.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Whose journal it is.
@@ -38,202 +44,134 @@ impl Header {
             self.bytes_after,
             self.links,
         ];
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-        let sum = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
-        bytes
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> io::Result<Self> {
-        let (summed, sum) = bytes.split_last_chunk().unwrap_or((&[], &[0; 4]));
-        let mut rest = &bytes[..];
-        if take(&mut rest) != Some(*MAGIC) {
-            return Err(damaged("is not a seekless journal"));
-        }
-        if take(&mut rest) != Some(VERSION.to_le_bytes()) {
-            return Err(damaged("was written by another version of seekless"));
-        }
-        let mut own = crc32fast::Hasher::new();
-        own.update(summed);
-        if !is_sum(u32::from_le_bytes(*sum), &own) {
-            return Err(damaged("has a damaged header"));
-        }
-        let mut number = || take(&mut rest).map_or(0, u64::from_le_bytes);
+    fn from_bytes(mut bytes: &[u8]) -> io::Result<Self> {
+        let mut number = || read(&mut bytes).map(u64::from_le_bytes);
         Ok(Self {
-            inode: number(),
-            modified: (number().cast_signed(), number().cast_signed()),
-            bytes_before: number(),
-            bytes_after: number(),
-            links: number(),
+            inode: number()?,
+            modified: (number()?.cast_signed(), number()?.cast_signed()),
+            bytes_before: number()?,
+            bytes_after: number()?,
+            links: number()?,
         })
     }
 }
 
 /// What belongs to an offset, and what was there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct Piece {
     pub offset: u64,
     pub bytes: Vec<u8>,
     pub before: Vec<u8>,
 }
 
-pub(super) struct JournalWriter<W> {
-    out: W,
-    /// What is not written yet.
-    block: Vec<u8>,
-    records: u64,
+pub(super) struct JournalWriter {
+    out: RecordWriter,
+    piece: Vec<u8>,
+    pieces: u64,
     written_bytes: u64,
-    sum: crc32fast::Hasher,
 }
 
-impl<W: Write> JournalWriter<W> {
-    pub fn new(out: W, header: &Header) -> Self {
+impl JournalWriter {
+    pub fn new(journal: File, header: &Header) -> Self {
+        let out = RecordWriter::begin(journal, &FORM);
+        out.add(&header.to_bytes());
         Self {
             out,
-            block: header.to_bytes(),
-            records: 0,
-            written_bytes: 0,
-            sum: crc32fast::Hasher::new(),
+            piece: Vec::new(),
+            pieces: 0,
+            written_bytes: empty_bytes(),
         }
     }
 
     pub fn push(&mut self, offset: u64, bytes: &[u8], before: &[u8]) -> io::Result<()> {
-        let cuts = bytes.chunks(RECORD_BYTES).zip(before.chunks(RECORD_BYTES));
-        for (at, (bytes, before)) in (offset..).step_by(RECORD_BYTES).zip(cuts) {
-            self.push_head(at, bytes.len());
-            self.block.extend_from_slice(bytes);
-            self.block.extend_from_slice(before);
-            self.records += 1;
-            if self.block.len() >= BLOCK_BYTES {
-                self.write()?;
+        let cuts = bytes.chunks(PIECE_BYTES).zip(before.chunks(PIECE_BYTES));
+        for (at, (bytes, before)) in (offset..).step_by(PIECE_BYTES).zip(cuts) {
+            self.piece.clear();
+            self.piece.extend_from_slice(&at.to_le_bytes());
+            self.piece.extend_from_slice(bytes);
+            self.piece.extend_from_slice(before);
+            self.pieces += 1;
+            if self.out.add(&self.piece) >= BLOCK_BYTES {
+                self.out.write(|| Ok(()))?;
             }
         }
+        self.written_bytes += pieces_bytes(bytes.len());
         Ok(())
     }
 
-    fn push_head(&mut self, offset: u64, length: usize) {
-        self.block.extend_from_slice(&offset.to_le_bytes());
-        self.block.extend_from_slice(&(length as u32).to_le_bytes());
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        self.sum.update(&self.block);
-        self.written_bytes += self.block.len() as u64;
-        self.out.write_all(&self.block)?;
-        self.block.clear();
-        Ok(())
-    }
-
-    /// Writes the end, and gives the bytes of all.
-    pub fn finish(mut self) -> io::Result<u64> {
-        self.push_head(self.records, 0);
-        self.write()?;
-        self.out.write_all(&self.sum.finalize().to_le_bytes())?;
-        Ok(self.written_bytes + SUM_BYTES as u64)
+    /// Writes the end. Returns the journal, and its length in bytes.
+    pub fn finish(self) -> io::Result<(File, u64)> {
+        self.out.add(&self.pieces.to_le_bytes());
+        self.out.write(|| Ok(()))?;
+        Ok((self.out.file, self.written_bytes))
     }
 }
 
-/// Bytes of a journal without records.
-pub(super) const EMPTY_BYTES: u64 = (HEADER_BYTES + HEAD_BYTES + SUM_BYTES) as u64;
-
-/// Bytes of the records of an update with this many bytes.
-pub(super) fn records_bytes(bytes: usize) -> u64 {
-    (bytes.div_ceil(RECORD_BYTES) * HEAD_BYTES + 2 * bytes) as u64
+/// Bytes of a journal without pieces.
+pub(super) fn empty_bytes() -> u64 {
+    FORM.header_bytes() + record_bytes(HEADER_BYTES) + record_bytes(OFFSET_BYTES)
 }
 
-pub(super) struct Read<R> {
-    from: BufReader<R>,
-    /// The records that were read; `None` until all of the journal was found to be whole.
-    records: Option<u64>,
+/// Bytes of the pieces of an update with this many bytes.
+pub(super) fn pieces_bytes(bytes: usize) -> u64 {
+    bytes.div_ceil(PIECE_BYTES) as u64 * record_bytes(OFFSET_BYTES) + 2 * bytes as u64
 }
 
-impl<R: io::Read + Seek> Read<R> {
+/// Reads the pieces of a journal that are whole. Recovery reads to the end before another reader gives it what it writes.
+pub(super) struct JournalReader<R> {
+    records: RecordReader<R>,
+    pieces: u64,
+}
+
+impl<R: io::Read + Seek> JournalReader<R> {
     pub fn new(from: R) -> io::Result<(Header, Self)> {
-        let mut from = BufReader::with_capacity(BLOCK_BYTES, from);
-        let header = Header::from_bytes(&read(&mut from)?)?;
-        Ok((header, Self { from, records: None }))
+        let records = RecordReader::new(&FORM, from)?;
+        let mut reader = Self { records, pieces: 0 };
+        let header = Header::from_bytes(&reader.record()?)?;
+        Ok((header, reader))
     }
 
-    /// Fails unless the journal ends with the sum of all before.
-    fn require_whole(&mut self) -> io::Result<()> {
-        let end = self.from.seek(SeekFrom::End(0))?.saturating_sub(SUM_BYTES as u64);
-        self.from.rewind()?;
-        let mut sum = crc32fast::Hasher::new();
-        let mut left = end;
-        while left > 0 {
-            let block = io::BufRead::fill_buf(&mut self.from)?;
-            let taken = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            if taken == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            sum.update(&block[..taken]);
-            io::BufRead::consume(&mut self.from, taken);
-            left -= taken as u64;
-        }
-        if !is_sum(u32::from_le_bytes(read(&mut self.from)?), &sum) {
-            return Err(damaged("is incomplete or damaged"));
-        }
-        self.from.seek(SeekFrom::Start(HEADER_BYTES as u64))?;
-        self.records = Some(0);
-        Ok(())
+    fn record(&mut self) -> io::Result<Vec<u8>> {
+        let end = WrongRecord { at: 0, is_cut: true };
+        Ok(self.records.next().unwrap_or(Ok(Err(end)))??)
     }
 
-    /// The next record; none behind the end.
-    pub fn next_record(&mut self) -> io::Result<Option<Record>> {
-        let Some(records) = &mut self.records else {
-            self.require_whole()?;
-            return self.next_record();
-        };
-        let offset = u64::from_le_bytes(read(&mut self.from)?);
-        let length = u32::from_le_bytes(read(&mut self.from)?) as usize;
-        if length == 0 && offset == *records {
+    /// The next piece; none behind the end.
+    pub fn next_piece(&mut self) -> io::Result<Option<Piece>> {
+        let record = self.record()?;
+        let mut rest = &record[..];
+        let offset = u64::from_le_bytes(read(&mut rest)?);
+        let (bytes, before) = rest.split_at(rest.len() / 2);
+        if rest.is_empty() && offset == self.pieces && self.records.next().is_none() {
             return Ok(None);
         }
-        // A length that was damaged asks for no memory.
-        if length == 0 || length > RECORD_BYTES {
-            return Err(damaged("has a damaged record"));
+        if rest.is_empty() || bytes.len() != before.len() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "has a damaged piece"));
         }
-        *records += 1;
-        let (mut bytes, mut before) = (vec![0; length], vec![0; length]);
-        io::Read::read_exact(&mut self.from, &mut bytes)?;
-        io::Read::read_exact(&mut self.from, &mut before)?;
-        Ok(Some(Record { offset, bytes, before }))
+        self.pieces += 1;
+        let [bytes, before] = [bytes, before].map(<[u8]>::to_vec);
+        Ok(Some(Piece { offset, bytes, before }))
     }
 }
 
-fn read<const N: usize>(from: &mut impl io::Read) -> io::Result<[u8; N]> {
+fn read<const N: usize>(from: &mut &[u8]) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    from.read_exact(&mut bytes)?;
+    io::Read::read_exact(from, &mut bytes)?;
     Ok(bytes)
 }
 
-/// Whether bytes have the sum that was written down. When fuzzing they have: hardly any input would get further.
-fn is_sum(told: u32, of: &crc32fast::Hasher) -> bool {
-    cfg!(fuzzing) || told == of.clone().finalize()
-}
-
-/// Reads a whole journal, for the fuzz target. Gives the offset of each record with the bytes after and before the update.
+/// Reads a whole journal, for the fuzz target. Gives the offset of each piece with the bytes after and before the update.
 #[cfg(fuzzing)]
 pub fn read_journal(bytes: &[u8]) -> io::Result<Vec<(u64, Vec<u8>, Vec<u8>)>> {
-    let (_, mut read) = Read::new(io::Cursor::new(bytes))?;
-    let mut records = Vec::new();
-    while let Some(record) = read.next_record()? {
-        records.push((record.offset, record.bytes, record.before));
+    let (_, mut read) = JournalReader::new(io::Cursor::new(bytes))?;
+    let mut pieces = Vec::new();
+    while let Some(piece) = read.next_piece()? {
+        pieces.push((piece.offset, piece.bytes, piece.before));
     }
-    Ok(records)
-}
-
-fn damaged(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
-}
-
-/// Takes this many bytes from the front.
-fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, rest) = from.split_first_chunk()?;
-    *from = rest;
-    Some(*taken)
+    Ok(pieces)
 }
 
 #[cfg(test)]
@@ -251,23 +189,25 @@ mod tests {
     };
 
     fn written(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut writer = JournalWriter::new(&mut out, &HEADER);
+        let mut writer = JournalWriter::new(tempfile::tempfile().unwrap(), &HEADER);
         for (offset, bytes) in records {
             writer.push(*offset, bytes, &vec![9; bytes.len()]).unwrap();
         }
-        writer.finish().unwrap();
-        let each = records.iter().map(|(_, bytes)| records_bytes(bytes.len()));
-        let expected = EMPTY_BYTES + each.sum::<u64>();
-        assert_eq!(expected, out.len() as u64, "the length is known beforehand");
-        out
+        let (mut journal, told) = writer.finish().unwrap();
+        let mut bytes = Vec::new();
+        journal.rewind().unwrap();
+        io::Read::read_to_end(&mut journal, &mut bytes).unwrap();
+        let each = records.iter().map(|(_, bytes)| pieces_bytes(bytes.len()));
+        let length = empty_bytes() + each.sum::<u64>();
+        assert_eq!([told, length], [bytes.len() as u64; 2], "known beforehand");
+        bytes
     }
 
     fn read(bytes: &[u8]) -> io::Result<Vec<(u64, Vec<u8>)>> {
-        let (header, mut read) = Read::new(io::Cursor::new(bytes))?;
+        let (header, mut read) = JournalReader::new(io::Cursor::new(bytes))?;
         assert_eq!(header, HEADER);
         let mut records = Vec::new();
-        while let Some(record) = read.next_record()? {
+        while let Some(record) = read.next_piece()? {
             assert!(record.before.len() == record.bytes.len());
             records.push((record.offset, record.bytes));
         }
@@ -275,11 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn a_long_update_is_several_records() {
-        let long = vec![3; RECORD_BYTES + 1];
+    fn a_long_update_is_several_pieces() {
+        // More than one write.
+        let long = vec![3; 3 * PIECE_BYTES + 1];
         let records = read(&written(&[(10, long)])).unwrap();
         let offsets: Vec<_> = records.iter().map(|record| record.0).collect();
-        assert_eq!(offsets, [10, 10 + RECORD_BYTES as u64]);
+        assert_eq!(offsets, [0, 1, 2, 3].map(|piece| 10 + piece * PIECE_BYTES as u64));
     }
 
     proptest! {

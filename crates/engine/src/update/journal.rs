@@ -7,14 +7,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, FileSystemTrait, Support};
 
 use super::batch::Updates;
-use super::form::{EMPTY_BYTES, Header, JournalWriter, Read, Record, records_bytes};
+use super::form::{Header, JournalReader, JournalWriter, Piece, empty_bytes, pieces_bytes};
 use super::grown;
 use super::target::UpdateState;
 use super::writes::{Write, WriteLayout, Writes};
@@ -97,20 +97,20 @@ pub(super) fn write<'a>(
         bytes_before,
         bytes_after: side.bytes,
     };
-    let written = fill(&journal, &path, &header, side, updates).and_then(|bytes| {
+    let written = fill(journal, &path, &header, side, updates).and_then(|(journal, bytes)| {
         let reserve = reserve_for_undo(place, side, updates).map_err(failed)?;
         watch.step(StepKind::Sync, &path, WRITING, || sys::sync(&journal))?;
         place.sync_directory(&path, watch)?;
-        Ok((bytes, reserve))
+        Ok((journal, bytes, reserve))
     });
-    let (bytes, reserve) = written.inspect_err(|_| {
+    let (file, bytes, reserve) = written.inspect_err(|_| {
         // Nothing of the file has changed: without a journal it is as if nothing had been asked.
         let _ = place.directory.remove_file(&name);
     })?;
     Ok(Journal {
         place,
         path,
-        file: journal,
+        file,
         reserve,
         bytes,
     })
@@ -152,14 +152,13 @@ pub(super) fn bytes(updates: &Updates) -> u64 {
     }
     let count = || {
         let writes = Writes::new(updates, reading(updates.end()));
-        let of_write =
-            |write: Write| -> u64 { write.parts(updates).map(|(_, bytes)| records_bytes(bytes.len())).sum() };
-        EMPTY_BYTES + writes.map(of_write).sum::<u64>()
+        let of_write = |write: Write| -> u64 { write.parts(updates).map(|(_, bytes)| pieces_bytes(bytes.len())).sum() };
+        empty_bytes() + writes.map(of_write).sum::<u64>()
     };
     *updates.journal_bytes.get_or_init(count)
 }
 
-fn fill(journal: &File, path: &Path, header: &Header, side: &OpenFile<'_>, updates: &Updates) -> Result<u64> {
+fn fill(journal: File, path: &Path, header: &Header, side: &OpenFile<'_>, updates: &Updates) -> Result<(File, u64)> {
     let failed = |error| Error::system(path, WRITING, error);
     let mut writer = JournalWriter::new(journal, header);
     let mut before = vec![0; READ_BYTES];
@@ -210,13 +209,13 @@ impl Journal<'_> {
         let failed = |error| Error::system(&self.path, UNDOING, error);
         // First, as it frees what the disk may be full of.
         self.cut(side, state)?;
-        let (header, mut records) = self.records()?;
+        let (header, mut pieces) = self.pieces()?;
         let mut found = Vec::new();
-        while let Some(record) = records.next_record().map_err(failed)? {
-            found.resize(record.bytes.len(), 0);
-            read_or_zeros(&side.file, &mut found, record.offset).map_err(failed)?;
-            for (at, before) in changed(&found, &record) {
-                let written = side.file.write_all_at(before, record.offset + at as u64);
+        while let Some(piece) = pieces.next_piece().map_err(failed)? {
+            found.resize(piece.bytes.len(), 0);
+            read_or_zeros(&side.file, &mut found, piece.offset).map_err(failed)?;
+            for (at, before) in changed(&found, &piece) {
+                let written = side.file.write_all_at(before, piece.offset + at as u64);
                 written.map_err(failed)?;
             }
         }
@@ -227,24 +226,24 @@ impl Journal<'_> {
     /// Cuts the file to what it was, if all behind it is from the update.
     fn cut(&self, side: &OpenFile<'_>, state: &UpdateState<'_>) -> Result<bool> {
         let failed = |error| Error::system(&self.path, UNDOING, error);
-        let (header, mut records) = self.records()?;
-        let mut coming = records.next_record().map_err(failed)?;
+        let (header, mut pieces) = self.pieces()?;
+        let mut coming = pieces.next_piece().map_err(failed)?;
         let mut wanted = Vec::new();
         grown::cut(side, header.bytes_before, state, |offset, bytes| {
             let end = offset + bytes.len() as u64;
             wanted.clear();
             wanted.resize(bytes.len(), 0);
-            while let Some(record) = coming.as_ref().filter(|record| record.offset < end) {
-                let record_end = record.offset + record.bytes.len() as u64;
-                let (from, until) = (record.offset.max(offset), record_end.min(end));
+            while let Some(piece) = coming.as_ref().filter(|piece| piece.offset < end) {
+                let piece_end = piece.offset + piece.bytes.len() as u64;
+                let (from, until) = (piece.offset.max(offset), piece_end.min(end));
                 if from < until {
-                    let part = (from - record.offset) as usize..(until - record.offset) as usize;
-                    wanted[(from - offset) as usize..(until - offset) as usize].copy_from_slice(&record.bytes[part]);
+                    let part = (from - piece.offset) as usize..(until - piece.offset) as usize;
+                    wanted[(from - offset) as usize..(until - offset) as usize].copy_from_slice(&piece.bytes[part]);
                 }
-                if record_end > end {
+                if piece_end > end {
                     break;
                 }
-                coming = records.next_record().map_err(failed)?;
+                coming = pieces.next_piece().map_err(failed)?;
             }
             // What was not written yet is zeros.
             Ok(wanted
@@ -255,21 +254,18 @@ impl Journal<'_> {
     }
 
     /// Reads it from its start. One reader at a time: they share the place in the file.
-    fn records(&self) -> Result<(Header, Read<&File>)> {
-        let failed = |error| Error::system(&self.path, "read the journal", error);
-        let mut journal = &self.file;
-        journal.rewind().map_err(failed)?;
-        Read::new(journal).map_err(failed)
+    fn pieces(&self) -> Result<(Header, JournalReader<&File>)> {
+        JournalReader::new(&self.file).map_err(|error| Error::system(&self.path, "read the journal", error))
     }
 }
 
 /// Stretches that lie closer are written together. Less than a block: so no hole lies between.
 const NEAR_BYTES: usize = 256;
 
-/// The stretches of a record that hold what the update wanted: where each begins, and what was there before. What others
+/// The stretches of a piece that hold what the update wanted: where each begins, and what was there before. What others
 /// wrote since is in none of them.
-fn changed<'a>(found: &'a [u8], record: &'a Record) -> impl Iterator<Item = (usize, &'a [u8])> {
-    let is_changed = |at: usize| found[at] == record.bytes[at] && found[at] != record.before[at];
+fn changed<'a>(found: &'a [u8], piece: &'a Piece) -> impl Iterator<Item = (usize, &'a [u8])> {
+    let is_changed = |at: usize| found[at] == piece.bytes[at] && found[at] != piece.before[at];
     let mut at = 0;
     std::iter::from_fn(move || {
         let start = (at..found.len()).find(|&at| is_changed(at))?;
@@ -278,13 +274,13 @@ fn changed<'a>(found: &'a [u8], record: &'a Record) -> impl Iterator<Item = (usi
         while at < found.len() && at - end < NEAR_BYTES {
             if is_changed(at) {
                 end = at + 1;
-            } else if found[at] != record.before[at] {
+            } else if found[at] != piece.before[at] {
                 break;
             }
             at += 1;
         }
         at = end;
-        Some((start, &record.before[start..end]))
+        Some((start, &piece.before[start..end]))
     })
 }
 
@@ -309,14 +305,14 @@ mod tests {
             // Few values, so that they are often the same.
             bytes in proptest::collection::vec((0u8..3, 0u8..3, 0u8..3), 0..700),
         ) {
-            let record = Record {
+            let piece = Piece {
                 offset: 0,
                 bytes: bytes.iter().map(|byte| byte.0).collect(),
                 before: bytes.iter().map(|byte| byte.1).collect(),
             };
             let found: Vec<u8> = bytes.iter().map(|byte| byte.2).collect();
             let mut undone = found.clone();
-            for (at, before) in changed(&found, &record) {
+            for (at, before) in changed(&found, &piece) {
                 undone[at..at + before.len()].copy_from_slice(before);
             }
             for (at, (after, before, found)) in bytes.into_iter().enumerate() {

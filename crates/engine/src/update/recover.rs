@@ -5,14 +5,14 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io::{self, Seek};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seekless_sys::{self as sys, Access, FileSystemTrait};
 
-use super::form::{Header, Read, Record};
+use super::form::{Header, JournalReader, Piece};
 use super::in_place::{hold, refuse_second};
 use super::journal::{journal_name, read_or_zeros, remove};
 use super::replace::{NewFileName, WatchedState};
@@ -118,7 +118,7 @@ impl<'a> Interrupted<'a> {
     /// The number of records of a complete journal; `None` if the update was interrupted before it changed the file.
     fn count_records(&self) -> Result<Option<u64>> {
         let metadata = self.place.metadata(self.file)?;
-        let (header, mut read) = match Read::new(&self.journal) {
+        let (header, mut read) = match JournalReader::new(&self.journal) {
             Ok(read) => read,
             // All of the journal is on the device before the file is changed, unless it was cut since.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -147,14 +147,14 @@ impl<'a> Interrupted<'a> {
         }
         let (mut records, mut stale, mut found) = (0, None, Vec::new());
         loop {
-            match read.next_record() {
-                Ok(Some(record)) => {
+            match read.next_piece() {
+                Ok(Some(piece)) => {
                     records += 1;
-                    found.resize(record.bytes.len(), 0);
-                    let read = read_or_zeros(self.file, &mut found, record.offset);
+                    found.resize(piece.bytes.len(), 0);
+                    let read = read_or_zeros(self.file, &mut found, piece.offset);
                     read.map_err(|error| self.place.system("compare it with its journal", error))?;
                     if stale.is_none() {
-                        stale = foreign_byte(&found, &record);
+                        stale = foreign_byte(&found, &piece);
                     }
                 }
                 Ok(None) => break,
@@ -189,10 +189,8 @@ impl<'a> Interrupted<'a> {
         const WRITING: &str = "write what its journal holds";
         let path = &self.place.path;
         let unread = |error| Error::system(&self.journal_path, "read the journal", error);
-        let mut journal = &self.journal;
-        journal.rewind().map_err(unread)?;
-        let (_, mut read) = Read::new(journal).map_err(unread)?;
-        while let Some(Record { offset, bytes, .. }) = read.next_record().map_err(unread)? {
+        let (_, mut read) = JournalReader::new(&self.journal).map_err(unread)?;
+        while let Some(Piece { offset, bytes, .. }) = read.next_piece().map_err(unread)? {
             let step = WatchedStep {
                 offset,
                 bytes: bytes.len() as u64,
@@ -234,13 +232,13 @@ fn has_lasting_inode(path: &Path) -> Result<bool> {
 const COARSEST_SECONDS: i64 = 2;
 
 /// The first byte that is neither the old nor the new one. An interrupted write may end anywhere.
-fn foreign_byte(found: &[u8], record: &Record) -> Option<u64> {
-    let wanted = record.before.iter().zip(&record.bytes);
+fn foreign_byte(found: &[u8], piece: &Piece) -> Option<u64> {
+    let wanted = piece.before.iter().zip(&piece.bytes);
     let foreign = found
         .iter()
         .zip(wanted)
         .position(|(found, (before, after))| found != before && found != after);
-    foreign.map(|at| record.offset + at as u64)
+    foreign.map(|at| piece.offset + at as u64)
 }
 
 /// Removes files that killed replacements left in the directory, and reports those that only the user can decide on.

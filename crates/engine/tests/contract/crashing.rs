@@ -280,9 +280,11 @@ fn recover_refuses_journals_of_others_and_damaged_ones() {
         assert!(journal.exists());
     };
     let mut damaged = whole.clone();
-    damaged[100] ^= 1;
+    damaged[whole.len() - 30] ^= 1;
     std::fs::write(&journal, &damaged).unwrap();
     refused("written to since");
+    std::fs::write(&journal, [&b"SKLSJRNL\x01\0\0\0"[..], &[0; 68]].concat()).unwrap();
+    refused("use that version");
     std::fs::write(&journal, vec![b'x'; 1000]).unwrap();
     refused("not a seekless journal");
     std::fs::write(&journal, &whole).unwrap();

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
-use seekless_engine::files::{FileRef, FileState, Time, sync_written};
+use seekless_engine::files::{FileRef, FileState, RecordForm, RecordReader, RecordWriter, Time, sync_written};
 use seekless_engine::walk::{StatFacts, is_sure};
 use seekless_sys::{self as sys, Directory, Support, effective_user};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ use crate::volume::system_of;
 
 /// The journal of a copy.
 pub(super) struct CopyJournal {
-    pub file: File,
+    records: RecordWriter,
     name: CString,
     /// When the copy began, also if it was interrupted since.
     began_ns: i64,
@@ -56,7 +56,7 @@ pub(super) struct CopyJournal {
     directory_times: [[Time; 2]; 2],
 }
 
-/// A line of it.
+/// What a record of it says.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum CopyJournalLine {
@@ -125,8 +125,12 @@ impl SourceRoot {
 const NAME: &str = ".seekless-cp-journal-";
 /// What begins the name of a tree that is not complete.
 const STAGED: &str = ".seekless-cp-tree-";
-/// Longer ones were not written by a copy.
-const BYTES_MAX: u64 = 256 << 20;
+const FORM: RecordForm = RecordForm {
+    program: "cp",
+    version: 2,
+    payload_bytes_max: 256 << 20,
+    earlier: b"{",
+};
 /// Names that a kill may take from the journal: their files are copied again.
 const UNWRITTEN_MAX: usize = 256;
 /// While a copy lasts, what it made is synced this often.
@@ -166,18 +170,9 @@ impl CopyJournal {
     ) -> io::Result<Option<Self>> {
         let name = name_of(sources, target)?;
         let before = times_of(directory)?;
-        let Some((mut file, found, is_made)) = open_locked(directory, &name)? else {
+        let Some((file, found, is_made)) = open_locked(directory, &name)? else {
             return Ok(None);
         };
-        let mut bytes = Vec::new();
-        if found.owner == effective_user() {
-            Read::by_ref(&mut file).take(BYTES_MAX).read_to_end(&mut bytes)?;
-        }
-        if !is_made && !begins_as_journal(&bytes) {
-            // A kill or a crash came before its first line, or it is another file, also of another user, which is not written to.
-            unlinkat(directory, &name, AtFlags::empty())?;
-            return Self::open(directory, sources, target, followed);
-        }
         let here = (
             fs::read_to_string("/proc/sys/kernel/random/boot_id")
                 .unwrap_or_default()
@@ -185,15 +180,20 @@ impl CopyJournal {
                 .to_owned(),
             sys::unique_mount_id(directory),
         );
-        let mut told = read(&String::from_utf8_lossy(&bytes), &here);
+        let is_readable = !is_made && found.owner == effective_user();
+        let told = is_readable.then(|| read(&file, &here)).transpose()?.flatten();
+        if !is_made && told.is_none() {
+            // A kill or a crash came before its first record, or it is another file, also of another user, which is not written to.
+            unlinkat(directory, &name, AtFlags::empty())?;
+            return Self::open(directory, sources, target, followed);
+        }
+        let mut told = told.unwrap_or_default();
         let roots = sources.iter().map(|path| SourceRoot::of(path.as_ref(), followed));
         let roots: Vec<_> = roots.collect();
         // In a directory that others may write, they could say that a file is whole. Some file systems keep no modes; others can remove
         // files there anyway, also those that the secret proves to be unfinished.
         if !began_with(&told.sources, &roots, sources, &name)? || !is_private(&found) {
-            // A kill at this moment leaves the secret, which is in the first line.
-            let end_of_line = bytes.iter().position(|byte| *byte == b'\n');
-            file.set_len(end_of_line.map_or(0, |end| end as u64 + 1))?;
+            // What begins now ends what was before it, but for the secret.
             told = told.anew();
         }
         let journal = Self {
@@ -204,7 +204,11 @@ impl CopyJournal {
             is_first: told.began_ns.is_none(),
             is_made,
             trusted: told.trusted,
-            file,
+            records: if is_made {
+                RecordWriter::begin(file, &FORM)
+            } else {
+                RecordWriter::go_on(file)
+            },
             name,
             last_sync: Mutex::new(Instant::now()),
             pieces: Mutex::new(told.pieces),
@@ -218,7 +222,7 @@ impl CopyJournal {
                 went_on_ns: if journal.is_first {
                     journal.began_ns
                 } else {
-                    now(&journal.file)?
+                    now(&journal.records.file)?
                 },
                 boot,
                 mount,
@@ -235,7 +239,7 @@ impl CopyJournal {
 
     /// Syncs it, and its name in its directory.
     pub fn sync(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
-        sys::sync(&self.file)?;
+        sys::sync(&self.records.file)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         sys::sync(&File::from(openat(directory, ".", flags, Mode::empty())?))
     }
@@ -309,7 +313,8 @@ impl CopyJournal {
     }
 
     pub fn write(&self, line: &CopyJournalLine) -> io::Result<()> {
-        (&self.file).write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())
+        self.records.add(&serde_json::to_vec(line)?);
+        self.records.write(|| Ok(()))
     }
 
     /// Whether a file or directory of the source did not change since the copy began. Times of whole seconds may be rounded.
@@ -346,11 +351,11 @@ impl CopyJournal {
         if last.elapsed() < SYNCED {
             return Ok(());
         }
-        let before_ns = now(&self.file)?;
+        let before_ns = now(&self.records.file)?;
         self.write_named();
-        sync_written(&self.file)?;
+        sync_written(&self.records.file)?;
         self.write(&CopyJournalLine::Synced { before_ns })?;
-        sys::sync_data(&self.file)?;
+        sys::sync_data(&self.records.file)?;
         *last = Instant::now();
         Ok(())
     }
@@ -391,12 +396,6 @@ fn open_locked(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(Fil
     // Without names, it is that of a copy that ended meanwhile.
     let is_free = file.try_lock().is_ok() && StatFacts::of(&file)?.names > 0;
     Ok(is_free.then_some((file, found, is_made)))
-}
-
-/// Whether the first line of a file is that of a journal.
-fn begins_as_journal(bytes: &[u8]) -> bool {
-    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    matches!(serde_json::from_slice(first), Ok(CopyJournalLine::Began { .. }))
 }
 
 /// Whether an interrupted copy began with the same directories. Fails if one of them is most likely not mounted.
@@ -465,14 +464,18 @@ impl JournalContents {
     }
 }
 
-/// Reads a journal. A crash between two processes that wrote it, or after the last one, takes what was named after the last sync
-/// before it. What is not understood counts for nothing.
-fn read(text: &str, here: &(String, Option<u64>)) -> JournalContents {
+/// Reads a journal; `None` if it is not one that a copy began. A crash between two processes that wrote it, or after the last one,
+/// takes what was named after the last sync before it. What is not understood counts for nothing.
+fn read(journal: &File, here: &(String, Option<u64>)) -> io::Result<Option<JournalContents>> {
+    let records = match RecordReader::new(&FORM, journal) {
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) => return Ok(None),
+        records => records?,
+    };
     let mut told = JournalContents::default();
     let mut last: Option<Uptime> = None;
-    for line in text.lines() {
-        match serde_json::from_str(line) {
-            Ok(CopyJournalLine::Began {
+    for record in records {
+        match record?.ok().and_then(|payload| serde_json::from_slice(&payload).ok()) {
+            Some(CopyJournalLine::Began {
                 began_ns,
                 went_on_ns,
                 boot,
@@ -497,15 +500,15 @@ fn read(text: &str, here: &(String, Option<u64>)) -> JournalContents {
                     last = Some(now);
                 }
             }
-            Ok(CopyJournalLine::Named(keys)) => told.named.extend(keys),
-            Ok(CopyJournalLine::Synced { before_ns }) => {
+            Some(CopyJournalLine::Named(keys)) => told.named.extend(keys),
+            Some(CopyJournalLine::Synced { before_ns }) => {
                 if let Some(last) = &mut last {
                     last.synced_until = Some(before_ns);
                 }
             }
-            Ok(CopyJournalLine::Piece(piece)) => add_piece(&mut told.pieces, piece),
-            // A line that a crash cut.
-            Err(_) => told.trusted.extend(last.take().as_ref().and_then(Uptime::synced)),
+            Some(CopyJournalLine::Piece(piece)) => add_piece(&mut told.pieces, piece),
+            // A record that a crash cut, or anything before the first one.
+            None => told.trusted.extend(last.take().as_ref().and_then(Uptime::synced)),
         }
     }
     let is_here = last.as_ref().is_some_and(|last| last.is_at(here));
@@ -517,7 +520,7 @@ fn read(text: &str, here: &(String, Option<u64>)) -> JournalContents {
         }
     });
     told.trusted.extend(trusted);
-    told
+    Ok(told.began_ns.is_some().then_some(told))
 }
 
 /// The time from a start of the system, or a mount, to the next one.
@@ -627,7 +630,7 @@ impl CopyJournal {
     fn save(&self, piece: SyncedPiece) -> io::Result<()> {
         add_piece(&mut sys::lock_mutex(&self.pieces), piece.clone());
         self.write(&CopyJournalLine::Piece(piece))?;
-        sys::sync_data(&self.file)
+        sys::sync_data(&self.records.file)
     }
 
     /// Whether something of an unfinished copy with this name is known to be right.
@@ -695,6 +698,8 @@ pub(super) fn mixed(one: u64, other: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     #[test]
@@ -748,10 +753,25 @@ mod tests {
             ("cut, then killed here", &[&killed, &cut, &again], &[[30, all]]),
             ("started over", &[&crashed, &synced(20), &killed], &[[10, all]]),
         ] {
-            let lines: Vec<&str> = lines.iter().map(|line| line.as_str()).collect();
-            let told = read(&lines.join("\n"), &here);
-            assert_eq!(told.trusted, trusted, "{name}");
-            assert_eq!(told.began_ns, (!lines.is_empty()).then_some(10), "{name}");
+            let mut journal = RecordWriter::begin(tempfile::tempfile().unwrap(), &FORM);
+            let mut earlier = tempfile::tempfile().unwrap();
+            for line in lines {
+                if *line == &cut {
+                    journal.write(|| Ok(())).unwrap();
+                    (&journal.file).write_all(b"00000010 0").unwrap();
+                    journal = RecordWriter::go_on(journal.file);
+                } else {
+                    journal.add(line.as_bytes());
+                }
+                writeln!(earlier, "{line}").unwrap();
+            }
+            journal.write(|| Ok(())).unwrap();
+            for file in [&journal.file, &earlier] {
+                let told = read(file, &here).unwrap();
+                assert_eq!(told.is_some(), !lines.is_empty(), "{name}");
+                let told = told.map(|told| (told.trusted, told.began_ns));
+                assert_eq!(told.unwrap_or_default().0, trusted, "{name}");
+            }
         }
     }
 }

@@ -1,44 +1,37 @@
-//! The journal of a run, in JSON lines: a header; each step before it is done; its outcome; an end. Undone steps are
+//! The journal of a run, records of JSON: a header; each step before it is done; its outcome; an end. Undone steps are
 //! added after that. Which journals there are, and removing them.
 //!
-//! Not here: what lines say (`record`), what is done about a journal that has no end, and undoing (`undo`).
+//! Not here: what records say (`record`), what is done about a journal that has no end, and undoing (`undo`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rustix::fs::{OFlags, fcntl_setfl};
-use seekless_engine::files::{FileId, WritableByOthers, lock, open_own, read_within, sync_written};
+use seekless_engine::files::{FileId, RecordReader, RecordWriter, WritableByOthers, lock, open_own, sync_written};
 use seekless_engine::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access};
 
 use super::dir_handle::DirEntryHandle;
-use super::record::{JournalHeader, JournalLine, MACHINE_ID, RunRecord, StepRecord, machine};
+use super::record::{FORM, JournalHeader, JournalLine, MACHINE_ID, RunRecord, StepRecord, machine};
 use super::{Action, Error};
 use crate::json;
 
-/// The longest header.
-const HEADER_BYTES_MAX: u64 = 1 << 20;
-/// The longest journal that is read.
-const BYTES_MAX: u64 = 4 << 30;
 /// A process that was killed, or is just starting another, may hold a lock for a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A journal that is open for adding lines, and locked.
 pub(super) struct RunJournal {
     pub path: PathBuf,
-    file: File,
-    /// Lines that were added and not written yet.
-    lines: Mutex<Vec<u8>>,
+    records: RecordWriter,
 }
 
 /// The file systems that were written to, by device: a path, and a directory if one can be read.
@@ -156,14 +149,14 @@ impl RunJournal {
         locked.map_err(failed(&path, "cannot lock the journal"))?;
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let header = JournalHeader {
-            version: RunRecord::VERSION,
             machine,
             id_maps: sys::id_maps().map(|maps| maps.text),
             process: std::process::id(),
             started_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
             action: action.clone(),
         };
-        let journal = Self::of(&path, file);
+        let records = RecordWriter::begin(file, &FORM);
+        let journal = Self { path, records };
         journal.add(&JournalLine::Journal(header));
         let written = journal.write(watch).and_then(|()| {
             // The names of directories that were made above it must last, too.
@@ -188,12 +181,7 @@ impl RunJournal {
         if !lock(&file, PATIENCE).map_err(failed(path, "cannot lock the journal"))? {
             return Ok(None);
         }
-        let journal = Self::of(path, file);
-        // A kill or a full disk may have cut off the last line.
-        if journal.tail(1).is_ok_and(|tail| tail != b"\n") {
-            journal.lines().push(b'\n');
-        }
-        Ok(Some(journal))
+        Ok(Some(Self::of(path, file)))
     }
 
     /// Opens a journal that another process may be adding to.
@@ -205,47 +193,31 @@ impl RunJournal {
     fn of(path: &Path, file: File) -> Self {
         Self {
             path: path.to_owned(),
-            file,
-            lines: Mutex::default(),
+            records: RecordWriter::go_on(file),
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
-        sys::lock_mutex(&self.lines)
-    }
-
-    /// Adds a line, which is written by the next call of [`Self::write`].
+    /// Adds a record, which is written by the next call of [`Self::write`].
     pub fn add(&self, line: &JournalLine) {
-        let text = json::written(line).to_string() + "\n";
-        self.lines().extend_from_slice(text.as_bytes());
+        self.records.add(json::written(line).to_string().as_bytes());
     }
 
-    /// Writes the lines that were added.
+    /// Writes the records that were added.
     pub fn write(&self, watch: &dyn Watch) -> Result<(), Error> {
-        let mut lines = self.lines();
-        if lines.is_empty() {
-            return Ok(());
-        }
-        let told = watch.announce(StepKind::Write, &self.path);
-        let written = told.and_then(|()| (&self.file).write_all(&lines));
-        lines.clear();
-        if written.is_err() {
-            // The last line may be cut off; what follows begins a line.
-            lines.push(b'\n');
-        }
+        let written = self.records.write(|| watch.announce(StepKind::Write, &self.path));
         written.map_err(failed(&self.path, "cannot write the journal"))
     }
 
-    /// Writes the lines that were added, and syncs the journal; others may add and write lines meanwhile.
+    /// Writes the records that were added, and syncs the journal; others may add and write records meanwhile.
     pub fn sync(&self, watch: &dyn Watch) -> Result<(), Error> {
         self.write(watch)?;
         let told = watch.announce(StepKind::Sync, &self.path);
-        let synced = told.and_then(|()| self.file.sync_data());
+        let synced = told.and_then(|()| self.records.file.sync_data());
         synced.map_err(failed(&self.path, "cannot sync the journal"))
     }
 
-    /// Makes what was done durable, then the record of it: syncs the lines so far and all file systems that were written to, then
-    /// writes the lines that `record` adds. A record that a power cut loses is made again from what the names lead to.
+    /// Makes what was done durable, then the record of it: syncs the records so far and all file systems that were written to, then
+    /// writes the records that `record` adds. A record that a power cut loses is made again from what the names lead to.
     pub fn commit(&self, written: &Written, watch: &dyn Watch, record: impl FnOnce(&Self)) -> Result<(), Error> {
         self.sync(watch)?;
         written.sync(watch)?;
@@ -255,7 +227,7 @@ impl RunJournal {
 
     /// Fails if its path no longer leads to it: undo would not find it.
     pub fn require_named(&self) -> Result<(), Error> {
-        let is_named = self.file.metadata().is_ok_and(|own| {
+        let is_named = self.records.file.metadata().is_ok_and(|own| {
             let found = fs::symlink_metadata(&self.path);
             found.is_ok_and(|found| FileId::of(&found) == FileId::of(&own))
         });
@@ -268,41 +240,27 @@ impl RunJournal {
 
     /// When its run began: only the header is read.
     pub fn started(&self) -> Result<SystemTime, Error> {
-        let mut header = Vec::new();
-        let mut file = &self.file;
-        let read = file
-            .rewind()
-            .and_then(|()| BufReader::new(file.take(HEADER_BYTES_MAX)).read_until(b'\n', &mut header));
-        let lines = read.and_then(|_| RunRecord::of(&header));
-        lines
-            .map(|lines| lines.header.started())
-            .map_err(failed(&self.path, "cannot read the journal"))
+        let header = JournalHeader::read(&self.records.file).map_err(failed(&self.path, "cannot read the journal"))?;
+        Ok(header.0.started())
     }
 
     /// Reads all of it.
     pub fn read(&self) -> Result<RunRecord, Error> {
-        // What is not a journal is not read as a whole.
-        self.started()?;
-        let mut file = &self.file;
-        let text = file.rewind().and_then(|()| read_within(file, BYTES_MAX));
-        let text = text.map_err(failed(&self.path, "cannot read the journal"))?;
-        RunRecord::of(&text).map_err(failed(&self.path, "cannot read the journal"))
+        RunRecord::read(&self.records.file).map_err(failed(&self.path, "cannot read the journal"))
     }
 
-    /// Whether its last line is the end of its run: only the end of the file is read.
+    /// Whether its last record is the end of its run: only the end of the file is read.
     pub fn has_end(&self) -> bool {
-        let tail = self.tail(64 << 10).unwrap_or_default();
-        let mut lines = tail.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        matches!(lines.next().and_then(JournalLine::of), Some(JournalLine::End { .. }))
-    }
-
-    fn tail(&self, bytes: u64) -> io::Result<Vec<u8>> {
-        let mut file = &self.file;
-        let length = file.seek(SeekFrom::End(0))?;
-        file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
+        const TAIL_BYTES: u64 = 64 << 10;
+        let mut file = &self.records.file;
         let mut tail = Vec::new();
-        file.read_to_end(&mut tail)?;
-        Ok(tail)
+        let read = file.seek(SeekFrom::End(0)).and_then(|length| {
+            file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+            file.read_to_end(&mut tail)
+        });
+        let last = RecordReader::within(&FORM, Cursor::new(tail)).last();
+        let line = last.and_then(|last| JournalLine::of(&last.ok()?.ok()?));
+        read.is_ok() && matches!(line, Some(JournalLine::End { .. }))
     }
 }
 

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use seekless_engine::files::{Attributes, FileId, FileRef, nanoseconds, read_full, times};
+use seekless_engine::files::{Attributes, FileId, FileRef, RecordForm, RecordReader, nanoseconds, read_full, times};
 use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -395,7 +395,6 @@ pub(super) enum JournalLine {
 /// The first line.
 #[derive(Serialize, Deserialize)]
 pub(super) struct JournalHeader {
-    pub version: u64,
     pub machine: Option<String>,
     /// How IDs of users and groups were mapped.
     pub id_maps: Option<String>,
@@ -405,7 +404,34 @@ pub(super) struct JournalHeader {
     pub action: Action,
 }
 
+/// The form of a journal.
+pub(super) const FORM: RecordForm = RecordForm {
+    program: "dupes",
+    version: 3,
+    payload_bytes_max: 1 << 30,
+    earlier: b"{",
+};
+/// The version of journals whose lines have no sums.
+const LINES_VERSION: u64 = 2;
+
 impl JournalHeader {
+    /// Reads the header of a journal. The reader goes on after it.
+    pub fn read(journal: &File) -> io::Result<(Self, RecordReader<&File>)> {
+        let mut records = RecordReader::new(&FORM, journal)?;
+        let first = records.next().transpose()?.and_then(Result::ok).unwrap_or_default();
+        let header: Value = serde_json::from_slice(&first).unwrap_or_default();
+        if header["kind"] != "journal" {
+            return Err(invalid("not a journal"));
+        }
+        if records.has_lines() && header["version"] != LINES_VERSION {
+            return Err(FORM.other_version(&header["version"].to_string()));
+        }
+        match JournalLine::of(&first) {
+            Some(JournalLine::Journal(header)) => Ok((header, records)),
+            _ => Err(invalid("a journal with a damaged first line")),
+        }
+    }
+
     /// When the run began.
     pub fn started(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_nanos(self.started_ns)
@@ -427,35 +453,16 @@ pub(super) struct RunRecord {
 }
 
 impl JournalLine {
-    /// Reads a line; `None` if it is cut off.
+    /// Reads what a record says; `None` if it is cut off.
     pub fn of(text: &[u8]) -> Option<Self> {
         json::read(serde_json::from_slice(text).ok()?).ok()
     }
 }
 
 impl RunRecord {
-    /// The version of its form.
-    pub const VERSION: u64 = 2;
-
-    /// Reads a journal. Lines that are cut off are skipped: their steps were not begun.
-    pub fn of(text: &[u8]) -> io::Result<Self> {
-        let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let first = lines.next().unwrap_or_default();
-        let header: Value = serde_json::from_slice(first).unwrap_or_default();
-        if header["kind"] != "journal" {
-            return Err(invalid("not a journal"));
-        }
-        if header["version"] != Self::VERSION {
-            let why = format!(
-                "it has version {}; this program reads version {}. Undo it with the version that made it",
-                header["version"],
-                Self::VERSION
-            );
-            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-        }
-        let Some(JournalLine::Journal(header)) = JournalLine::of(first) else {
-            return Err(invalid("a journal with a damaged first line"));
-        };
+    /// Reads a journal. Records that are cut off or damaged are skipped: steps that were cut off were not begun.
+    pub fn read(journal: &File) -> io::Result<Self> {
+        let (header, records) = JournalHeader::read(journal)?;
         let mut read = Self {
             header,
             entries: BTreeMap::new(),
@@ -464,8 +471,10 @@ impl RunRecord {
             is_tried: false,
             is_restoring: false,
         };
-        for line in lines.filter_map(JournalLine::of) {
-            read.take(line);
+        for record in records {
+            if let Some(line) = record?.ok().and_then(|payload| JournalLine::of(&payload)) {
+                read.take(line);
+            }
         }
         Ok(read)
     }

@@ -18,12 +18,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use rustix::fs::XattrFlags;
+use seekless_engine::files::{RecordForm, RecordReader, RecordWriter};
 use seekless_engine::update::{StepKind, Watch, WatchedStep};
 use seekless_sys::{self as sys, Support};
 use tempfile::TempDir;
 
 use super::journal::RunJournal;
-use super::record::moved_to;
+use super::record::{FORM, moved_to};
 use super::run::run_watched;
 use super::undo::{UndoOutcome, UndoWatch, UndoneStep, undo_watched};
 use super::*;
@@ -386,6 +387,22 @@ fn why(outcome: &StepOutcome) -> String {
     outcome.why().expect("it was not done").to_string()
 }
 
+/// What a journal says, a line for each record.
+fn lines_of(journal: &Path) -> String {
+    let records = RecordReader::new(&FORM, File::open(journal).unwrap()).unwrap();
+    let lines = records.map(|record| String::from_utf8(record.unwrap().unwrap()).unwrap() + "\n");
+    lines.collect()
+}
+
+/// Makes a journal say something else.
+fn write_lines(journal: &Path, lines: &str) {
+    let writer = RecordWriter::begin(File::create(journal).unwrap(), &FORM);
+    for line in lines.lines() {
+        writer.add(line.as_bytes());
+    }
+    writer.write(|| Ok(())).unwrap();
+}
+
 /// The temporary name of the first name of a step in a journal.
 fn temporary(journal: &str, step: usize) -> String {
     let line: serde_json::Value = serde_json::from_str(journal.lines().nth(1 + step).unwrap()).unwrap();
@@ -707,9 +724,9 @@ fn a_kill_before_any_change_of_acting_settling_or_undoing_is_undone() {
 fn renumber_devices(tree: &Tree) {
     let has_times = tree.root().metadata().unwrap().created().is_ok();
     for journal in tree.journals().iter().filter(|_| has_times) {
-        let text = fs::read_to_string(&journal.path).unwrap();
+        let text = lines_of(&journal.path);
         let own = format!("\"device\":{}", tree.root().metadata().unwrap().dev());
-        fs::write(&journal.path, text.replace(&own, "\"device\":123456")).unwrap();
+        write_lines(&journal.path, &text.replace(&own, "\"device\":123456"));
     }
 }
 
@@ -778,12 +795,12 @@ fn a_killed_undo_of_a_killed_run_is_completed_by_the_next() {
 
 /// Changes the lines of a journal, and removes those for which `edit` is false.
 fn edit_journal(journal: &Path, edit: impl Fn(&mut serde_json::Value) -> bool) {
-    let text = fs::read_to_string(journal).unwrap();
+    let text = lines_of(journal);
     let lines = text.lines().filter_map(|line| {
         let mut line = serde_json::from_str(line).unwrap();
         edit(&mut line).then(|| line.to_string() + "\n")
     });
-    fs::write(journal, lines.collect::<String>()).unwrap();
+    write_lines(journal, &lines.collect::<String>());
 }
 
 #[test]
@@ -1585,22 +1602,24 @@ fn a_journal_of_another_user_or_machine_or_of_nothing_is_refused() {
     tree.run(&Action::Remove, &steps);
     let before = tree.snapshot();
     let path = tree.journals()[0].path.clone();
-    let text = fs::read_to_string(&path).unwrap();
-    let (header, rest) = text.split_once('\n').unwrap();
-    let mut header: serde_json::Value = serde_json::from_str(header).unwrap();
-    header["machine"] = "another".into();
-    for text in [format!("{header}\n{rest}"), String::new(), "{}\n".into()] {
-        fs::write(&path, text).unwrap();
+    let (bytes, text) = (fs::read(&path).unwrap(), lines_of(&path));
+    edit_journal(&path, |line| {
+        if line["kind"] == "journal" {
+            line["machine"] = "another".into();
+        }
+        true
+    });
+    for bytes in [&fs::read(&path).unwrap()[..], b"", b"{}\n", b"seekless"] {
+        fs::write(&path, bytes).unwrap();
         undo::undo(&path, &Stop::default()).unwrap_err();
         assert_eq!(tree.snapshot(), before);
     }
     // What has a temporary name is in the directory of the file.
-    fs::write(&path, text.replace(r#""temporary":""#, r#""temporary":"../"#)).unwrap();
+    write_lines(&path, &text.replace(r#""temporary":""#, r#""temporary":"../"#));
     assert_eq!(tree.undo(), []);
     assert_eq!(tree.snapshot(), before);
     // A line that is cut off says of a step that was not begun.
-    let cut = &text[..text.rfind("\"kind\":\"end\"").unwrap()];
-    fs::write(&path, cut).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 10]).unwrap();
     tree.undo();
     let [two, keep] = ["two", "keep"].map(|name| fs::read(tree.path(name)).unwrap());
     assert!(two == keep);
@@ -2227,15 +2246,53 @@ fn many_steps_gone(tree: &Tree) -> usize {
     (0..MANY).filter(is_gone).count()
 }
 
+/// Lines as an earlier version wrote them.
+fn without_sums(text: &str, version: &str) -> String {
+    text.replacen(
+        "\"kind\":\"journal\"",
+        &format!("\"kind\":\"journal\",\"version\":{version}"),
+        1,
+    )
+}
+
+#[test]
+fn a_journal_of_lines_without_sums_is_settled_and_undone() {
+    let tree = tree();
+    for is_killed in [false, true] {
+        let steps = sample(&tree);
+        let before = tree.snapshot();
+        tree.does(&Action::Remove, &steps);
+        let path = tree.journals()[0].path.clone();
+        let mut text = without_sums(&lines_of(&path), "2");
+        if is_killed {
+            text.truncate(text.rfind("\"kind\":\"end\"").unwrap());
+        }
+        fs::write(&path, text).unwrap();
+        assert_eq!(tree.settle().is_empty(), !is_killed);
+        let undone = tree.undo();
+        require_same(&tree, &before, &format!("{undone:?}"));
+        let [journal] = &tree.journals()[..] else { panic!() };
+        assert!(journal.is_undone());
+        forget_all(&tree);
+    }
+}
+
 #[test]
 fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
     let tree = tree();
     kill_in_first_step(&tree);
     let path = tree.journals()[0].path.clone();
-    let text = fs::read_to_string(&path).unwrap();
-    for version in ["1", "0", "\"2\"", "null"] {
-        let text = text.replacen("\"version\":2", &format!("\"version\":{version}"), 1);
-        fs::write(&path, &text).unwrap();
+    let text = lines_of(&path);
+    for version in ["1", "0", "\"2\"", "null", "4"] {
+        if version == "4" {
+            let form = RecordForm { version: 4, ..FORM };
+            let newer = RecordWriter::begin(File::create(&path).unwrap(), &form);
+            newer.add(text.as_bytes());
+            newer.write(|| Ok(())).unwrap();
+        } else {
+            fs::write(&path, without_sums(&text, version)).unwrap();
+        }
+        let bytes = fs::read(&path).unwrap();
         let before = tree.snapshot();
         let told = tree.settle();
         let [(of, RecoveredAct::Failed { why })] = &told[..] else {
@@ -2244,7 +2301,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
         assert_eq!(*of, path);
         let why = why.to_string();
         assert!(
-            why.contains(&format!("it has version {version}; this program reads version 2")),
+            why.contains(&format!("it has version {version}; this program reads version 3")),
             "{why}"
         );
         for error in [
@@ -2256,7 +2313,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
         let state = tree.options().state_directory;
         let in_a_year = SystemTime::now() + Duration::from_hours(24 * 365);
         assert_eq!(journal::expire(&state, in_a_year).unwrap(), 0);
-        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(fs::read(&path).unwrap(), bytes);
         assert_eq!(tree.snapshot(), before);
     }
 }
@@ -2370,7 +2427,7 @@ fn undo_syncs_new_files_names_and_the_record_in_this_order_and_what_a_power_cut_
         let told: Mutex<Vec<(StepKind, bool, u64)>> = Mutex::default();
         let watch = meanwhile_always(|step: &WatchedStep<'_>| {
             let is_journal = step.path == journal;
-            let lines = fs::read_to_string(&journal).unwrap();
+            let lines = lines_of(&journal);
             let records = lines.matches(r#""kind":"undone""#).count() as u64;
             told.lock().unwrap().push((step.kind, is_journal, records));
         });
@@ -2426,7 +2483,7 @@ fn a_journal_without_an_end_is_settled_with_all_its_steps() {
     let steps = sample(&tree);
     tree.does(&Action::Remove, &steps);
     let journal = tree.journals()[0].path.clone();
-    let lines = fs::read_to_string(&journal).unwrap();
+    let lines = lines_of(&journal);
     let temporary = temporary(&lines, 0);
     // The power was cut when only the first of two names had been removed, and the outcomes were in the journal.
     edit_journal(&journal, |line| line["kind"] != "end");
