@@ -1,18 +1,26 @@
 //! Moving the bytes of a file to its copy: blocks are shared where the file system can do that, or the kernel copies them, or they are
 //! read and written. What two file systems can do is found out once, by the first files.
+//!
+//! At the end, streams that were named: FIFOs, devices, and open files of processes, such as `/dev/stdin`. Their bytes are read or
+//! written, as cp(1) does without `-R`; they are never replaced.
 
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{FileType, Mode, openat, readlinkat};
-use seekless_engine::files::{Attributes, data_ranges, first_data, hexadecimal, read_full};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, openat, readlinkat};
+use rustix::io::{Errno, retry_on_intr};
+use seekless_engine::files::{
+    Attributes, OutputPlace, data_ranges, first_data, hexadecimal, leads_to_open_file, read_full,
+};
 use seekless_engine::method::{Durability, Method};
-use seekless_engine::walk::{FOUND_FILE, StatFacts};
+use seekless_engine::walk::{FOUND_FILE, NAMED_FILE, StatFacts};
 use seekless_engine::{Copier, Destination, FileRange, IoOptions};
 use seekless_sys::{self as sys, Advice, Support};
 use sha2::{Digest, Sha256};
@@ -20,7 +28,7 @@ use sha2::{Digest, Sha256};
 use super::copying::{Attempts, Copying, DevicePair, LARGE_BYTES, Worker};
 use super::names::Failed;
 use super::pair::At;
-use super::{Checksum, CpDurability, CpSummary, When};
+use super::{Checksum, CpDurability, CpOptions, CpSummary, FollowedLinks, When};
 use crate::disk_order::resident_bytes;
 use crate::handle::path_of;
 use crate::open_pair::{PairRead, read_side_by_side};
@@ -480,4 +488,112 @@ pub(super) fn file_checksum(
         }
         at += bytes.len() as u64;
     }
+}
+
+/// The most that is written to a stream at once: what a FIFO that is ready takes without waiting for its reader.
+const STREAM_BYTES: usize = 4 << 10;
+/// How long a stream is awaited before the stop token is looked at.
+const AWAITED: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// A named copy from or to a stream.
+pub(super) struct StreamCopy {
+    pub source: StatFacts,
+    /// Whether the source is opened through its links.
+    is_followed: bool,
+    /// Whether the bytes of the source are read, whatever it is.
+    pub is_read: bool,
+    /// Whether the target is written to, and not replaced.
+    pub is_written: bool,
+}
+
+impl StreamCopy {
+    pub fn of(at: &At<'_>, options: &CpOptions) -> io::Result<Self> {
+        let [from, to] = at.handles;
+        let link_or_file = StatFacts::at(from, at.from)?;
+        let leads_to_open_file = |path: PathBuf| leads_to_open_file(&path).unwrap_or(false);
+        let is_open_file =
+            options.reads_streams && link_or_file.kind == FileType::Symlink && leads_to_open_file(at.source_path());
+        let is_followed = is_open_file || options.followed != FollowedLinks::None;
+        let source = if is_followed {
+            StatFacts::behind(from, at.from)?
+        } else {
+            link_or_file
+        };
+        let target = StatFacts::behind(to, at.to);
+        Ok(Self {
+            source,
+            is_followed,
+            is_read: options.reads_streams && (is_stream(source.kind) || is_open_file && source.is_file()),
+            is_written: target.is_ok_and(|found| is_stream(found.kind) || leads_to_open_file(at.copy_path())),
+        })
+    }
+
+    /// Fails for what cannot be done with streams.
+    pub fn require_possible(&self, options: &CpOptions) -> Result<(), Failed> {
+        if !self.is_read && !self.source.is_file() {
+            let reason = "it is a device, a FIFO, or an open file of a process";
+            return Err(("replace it", io::Error::other(reason)));
+        }
+        if options.verify || options.checksum.is_some() || options.reflink == When::Always {
+            let reason = "a stream has no copy to verify, no checksum, and no blocks to share";
+            return Err(("copy from or to it", io::Error::other(reason)));
+        }
+        Ok(())
+    }
+
+    /// Reads the source to the end, and writes all of it.
+    pub fn write(&self, shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) -> Result<(), Failed> {
+        let flags = OFlags::RDONLY | if self.is_followed { NAMED_FILE } else { FOUND_FILE };
+        let opened = retry_on_intr(|| openat(at.handles[0], at.from, flags, Mode::empty()));
+        let opened = File::from(opened.map_err(|error| ("open", error.into()))?);
+        if StatFacts::of(&opened).map_err(|error| ("stat", error.into()))?.id() != self.source.id() {
+            return Err(("copy", io::Error::other("another file has its name now")));
+        }
+        let place = OutputPlace::find(&at.copy_path()).map_err(|error| ("write the copy", error))?;
+        let copied = place.write_by(|target| pump(shared, &opened, target, worker));
+        copied.map_err(|error| ("copy", error))
+    }
+}
+
+/// Reads to the end, and writes all of it.
+fn pump(shared: &Copying<'_>, mut source: &File, target: &mut File, worker: &mut Worker) -> io::Result<()> {
+    let is_file = StatFacts::of(&*target)?.is_file();
+    let written_bytes = if is_file { BLOCK_BYTES } else { STREAM_BYTES };
+    worker.buffer.resize(BLOCK_BYTES, 0);
+    loop {
+        await_ready(shared, source, PollFlags::IN)?;
+        let read = match source.read(&mut worker.buffer) {
+            Ok(0) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            read => read?,
+        };
+        for bytes in worker.buffer[..read].chunks(written_bytes) {
+            await_ready(shared, &*target, PollFlags::OUT)?;
+            target.write_all(bytes)?;
+        }
+        worker.done.bytes += read as u64;
+        shared.advance(0, read as u64);
+    }
+}
+
+/// Waits until reading or writing does not wait, or this copy is to stop.
+fn await_ready(shared: &Copying<'_>, file: &impl AsFd, ready: PollFlags) -> io::Result<()> {
+    loop {
+        if shared.stop.is_stopped() {
+            return Err(stopped());
+        }
+        match poll(&mut [PollFd::new(file, ready)], Some(&AWAITED)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            polled => return polled.map(|_| ()).map_err(Into::into),
+        }
+    }
+}
+
+/// Whether a file is no place for bytes of its own.
+fn is_stream(kind: FileType) -> bool {
+    use FileType::{BlockDevice, CharacterDevice, Fifo, Socket};
+    matches!(kind, BlockDevice | CharacterDevice | Fifo | Socket)
 }

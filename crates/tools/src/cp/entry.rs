@@ -1,4 +1,4 @@
-//! Copying an entry that is not a directory: what the target has by its name, the bytes, what it has beside them, and its further names.
+//! Copying an entry that is not a directory: its bytes, what it has beside them, and its further names.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -6,23 +6,25 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, linkat, openat, readlinkat, statat, symlinkat};
-use rustix::io::{Errno, retry_on_intr};
-use seekless_engine::files::{FileId, FileRef, FileState, Own, Time, times, with_article};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat, symlinkat};
+use rustix::io::retry_on_intr;
+use seekless_engine::files::{FileId, FileRef, FileState, Own, times, with_article};
 use seekless_engine::walk::{FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
-use seekless_sys::{self as sys, FileSystemTrait, without_atime};
+use seekless_sys::{self as sys, without_atime};
 
-use super::copying::{Copying, LARGE_BYTES, LinkTurn, Name, Worker, is_full};
-use super::data::{Moved, are_equal, copy_bytes, file_checksum, first_difference, have_equal_content, verify};
-use super::directories::{complete, enter_at, finish};
-use super::journal::{CopyJournal, PIECE_SYNCED};
+use super::copying::{Copying, LARGE_BYTES, Worker, is_full};
+use super::data::{Moved, StreamCopy, copy_bytes, file_checksum, have_equal_content, verify};
+use super::directories::{enter_at, finish};
+use super::journal::PIECE_SYNCED;
 use super::names::Failed;
-use super::new_file::{MakeEntry, NewFile};
-use super::pair::{At, SourceFacts};
-use super::{CpDurability, CpEvent, Existing, FollowedLinks, Sameness};
+use super::pair::{At, LinkTurn, Name, SourceFacts};
+use super::target::{
+    Found, MakeEntry, NewFile, existing, is_alike, is_done, is_of_another, is_same, keep_name, link_again, link_name,
+    link_or_wait, stays,
+};
+use super::{CpDurability, CpEvent, Existing, FollowedLinks};
 
 /// What became of an entry.
 enum EntryCopy {
@@ -46,14 +48,6 @@ pub(super) struct Copied<'a> {
     moved: Moved,
     /// What the source is by now, if it changed meanwhile.
     changed: Option<Metadata>,
-}
-
-/// What the target has under the name of a copy.
-pub(super) enum Found {
-    Nothing,
-    /// Something that stays as it is.
-    Stays(StatFacts),
-    Replaced(StatFacts),
 }
 
 /// Copies an entry that is not a directory; its kind is not known if it was named. Returns false if another thread finishes it.
@@ -494,101 +488,6 @@ fn copy_once<'h>(
     })
 }
 
-/// What the target has under a name.
-pub(super) fn existing(shared: &Copying<'_>, at: &At<'_>, source: FileId, modified: Time) -> Result<Found, Failed> {
-    if at.is_in_new() {
-        return Ok(Found::Nothing);
-    }
-    let found = match StatFacts::at(at.handles[1], at.to) {
-        Err(Errno::NOENT) => return at.claim(None).map(|()| Found::Nothing),
-        found => found.map_err(|error| ("stat", error.into()))?,
-    };
-    let stays = stays(shared, at, &found, source, modified)?;
-    if found.kind == FileType::Directory {
-        return Err(("overwrite the directory with a non-directory", Errno::ISDIR.into()));
-    }
-    at.claim(Some(&found))?;
-    Ok(if stays {
-        Found::Stays(found)
-    } else {
-        Found::Replaced(found)
-    })
-}
-
-/// Whether what the target has stays. Fails if that is the source.
-pub(super) fn stays(
-    shared: &Copying<'_>,
-    at: &At<'_>,
-    found: &StatFacts,
-    source: FileId,
-    modified: Time,
-) -> Result<bool, Failed> {
-    if found.id() == source {
-        return Err(("copy to it", io::Error::other("source and target are the same file")));
-    }
-    Ok(match shared.options.existing {
-        Existing::Replaced => false,
-        Existing::Kept => true,
-        Existing::ReplacedIfOlder => found.modified >= modified || has_time(shared, at, found, modified),
-    })
-}
-
-/// Whether an interrupted copy has copied a file. Another file may have its name now in a directory that changed since, behind a
-/// link, or by a mount.
-fn is_done(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, source: &File, metadata: &Metadata) -> bool {
-    let is_unchanged = at.directory.own.is_unchanged.load(Ordering::Relaxed);
-    let journal = shared.journal.as_ref().filter(|_| is_unchanged);
-    journal.is_some_and(|journal| {
-        journal.is_done(found, metadata)
-            && at.is_own(journal)
-            // Something was mounted over the source.
-            && !journal.has_named(!at.key())
-            && has_time(shared, at, found, times(metadata)[1])
-            && StatFacts::at(at.handles[0], at.from).is_ok_and(|entry| entry.is(metadata))
-            && !sys::is_mount_root(source)
-    })
-}
-
-/// Whether a file of the target has a time of modification, as exactly as its file system
-/// stores it.
-fn has_time(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, wanted: Time) -> bool {
-    let without_name = || NewFile::make(at, 0o600, None, shared).ok()?.file.try_clone().ok();
-    found.modified == wanted || found.modified == shared.stored_times.of(wanted, found.device, without_name)
-}
-
-/// Whether a file of the target has the size and the time of modification of its source.
-fn is_alike(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, source: &Metadata) -> bool {
-    found.is_file() && found.bytes == source.len() && has_time(shared, at, found, times(source)[1])
-}
-
-/// Whether a file of the target is the same as its source, if that is asked for.
-fn is_same(
-    shared: &Copying<'_>,
-    at: &At<'_>,
-    found: &StatFacts,
-    source: &File,
-    metadata: &Metadata,
-    worker: &mut Worker,
-) -> bool {
-    if !found.is_file() || found.bytes != metadata.len() {
-        return false;
-    }
-    match shared.options.same {
-        None => false,
-        Some(Sameness::Time) => has_time(shared, at, found, times(metadata)[1]),
-        Some(Sameness::Bytes) => openat(at.handles[1], at.to, FOUND_FILE, Mode::empty())
-            .is_ok_and(|copy| matches!(first_difference(shared, source, &copy.into(), worker), Ok(None))),
-    }
-}
-
-/// Whether something of the target, found like its source, is neither ours nor of the user who owns the source. Root would give its owner the
-/// rights of the source, such as a set-user-ID bit.
-fn is_of_another(at: &At<'_>, found: &StatFacts, source_owner: u32) -> bool {
-    sys::effective_user() == 0
-        && ![0, source_owner].contains(&found.owner)
-        && sys::file_system_of(at.handles[1]).is_ok_and(|system| system.has(FileSystemTrait::Owners))
-}
-
 /// Gives a copy by an interrupted one what it may not have got. Returns false if that cannot be done: then it is copied again.
 fn give_again(
     shared: &Copying<'_>,
@@ -625,105 +524,6 @@ fn open_source(at: &At<'_>, is_followed: bool) -> Result<(File, Metadata), Faile
     }
 }
 
-/// Links a name of a file with several to its copy, if there is one; `existing` is what has the name. Returns whether the name is
-/// done, or false if another thread links it; `None` if it must be copied.
-pub(super) fn link_or_wait(
-    shared: &Copying<'_>,
-    at: &At<'_>,
-    file: FileId,
-    names: u64,
-    existing: Option<&StatFacts>,
-    worker: &mut Worker,
-) -> Option<bool> {
-    match shared.links.turn(file, names, at) {
-        LinkTurn::Copy => None,
-        LinkTurn::Wait => Some(false),
-        LinkTurn::Link(mut first, mut copy) => loop {
-            if existing.is_some_and(|found| found.id() == copy) {
-                tell_linked(shared, at, copy);
-                return Some(true);
-            }
-            if link_name(shared, &first, copy, at, false, worker) {
-                return Some(true);
-            }
-            // A copy that stays may have been met meanwhile.
-            let Some(now) = shared.links.copy_of(file).filter(|(_, now)| *now != copy) else {
-                *worker.done.not_preserved.entry("hard links").or_default() += 1;
-                return None;
-            };
-            (first, copy) = now;
-        },
-    }
-}
-
-/// Notes a name whose copy stays, so that all names of its file become names of that copy. `is_known` says that the copy needs no
-/// proof.
-pub(super) fn keep_name(
-    shared: &Copying<'_>,
-    at: &At<'_>,
-    file: FileId,
-    names: u64,
-    (copy, is_known): (&StatFacts, bool),
-    worker: &mut Worker,
-) {
-    if !shared.may_have_more_names(names) || !is_sure(at.handles[0]) {
-        return;
-    }
-    let mut name = Name::of(at);
-    name.is_unproven = !is_known;
-    match shared.links.keep(file, names, copy.id(), &name) {
-        Ok(given) => {
-            for given in &given {
-                link_again(shared, given, &name, copy.id(), worker);
-            }
-        }
-        // A kill came between two names.
-        Err((first, copy)) if may_be_joined(shared, &first, at, worker) => {
-            link_again(shared, &name, &first, copy, worker);
-        }
-        Err(_) => count_apart(shared, at, worker),
-    }
-}
-
-/// Whether a name that stays may become one of another file that stays: nothing is lost then.
-fn may_be_joined(shared: &Copying<'_>, first: &Name, at: &At<'_>, worker: &mut Worker) -> bool {
-    first.directory.handles().is_ok_and(|handles| {
-        let there = first.at(handles.borrowed());
-        let are_own = |journal: &CopyJournal| at.is_own(journal) && there.is_own(journal);
-        let may_change =
-            shared.options.existing == Existing::ReplacedIfOlder || shared.journal.as_ref().is_some_and(are_own);
-        may_change && are_equal(shared, [(there.handles[1], there.to), (at.handles[1], at.to)], worker)
-    })
-}
-
-/// Makes a name of a copy one of a copy that stays.
-fn link_again(shared: &Copying<'_>, name: &Name, first: &Name, copy: FileId, worker: &mut Worker) {
-    let Ok(handles) = name.directory.handles() else {
-        return;
-    };
-    let at = name.at(handles.borrowed());
-    if !link_name(shared, first, copy, &at, true, worker) {
-        count_apart(shared, &at, worker);
-    }
-    // It may have had its times already.
-    if name.directory.own.unfinished.load(Ordering::Acquire) == 0 {
-        complete(shared, &name.directory, worker);
-    }
-}
-
-/// Tells the checksum of a copy that has one more name.
-fn tell_linked(shared: &Copying<'_>, at: &At<'_>, copy: FileId) {
-    if let Some(checksum) = sys::lock_mutex(&shared.links.checksums).get(&copy) {
-        let to = &at.copy_path();
-        shared.tell(CpEvent::Checksum { checksum, to });
-    }
-}
-
-fn count_apart(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) {
-    let reason = io::Error::other("another name of the same source has a copy of its own in the target");
-    shared.count_not_given(vec![("hard links", reason)], || at.copy_path(), worker);
-}
-
 /// Links the names that waited for a copy, or copies each if there is no copy.
 pub(super) fn link_waiting(
     shared: &Copying<'_>,
@@ -755,41 +555,42 @@ pub(super) fn link_waiting(
     }
 }
 
-/// Gives a copy another name. Returns false if it must be copied again, because the file system has no links for it. `is_given` says
-/// that this run gave the name to another copy.
-fn link_name(
-    shared: &Copying<'_>,
-    first: &Name,
-    copy: FileId,
-    at: &At<'_>,
-    is_given: bool,
-    worker: &mut Worker,
-) -> bool {
-    let Ok(handles) = first.directory.handles() else {
-        return false;
+/// Copies a named entry: its bytes if it or its target is a stream.
+pub(super) fn copy_named(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) {
+    let copy = match StreamCopy::of(at, shared.options) {
+        Ok(copy) if copy.is_read || copy.is_written => copy,
+        // Errors are met there again, and reported.
+        _ => {
+            copy_entry(shared, at, None, worker);
+            return;
+        }
     };
-    let there = handles.borrowed()[1];
-    let is_copy = |worker: &mut Worker| {
-        let names = [(there, first.to.as_c_str()), (at.handles[0], at.from)];
-        !first.is_unproven || have_equal_content(shared, names, FileType::RegularFile, worker)
-    };
-    // Another process may have given the name to another file.
-    if StatFacts::at(there, &first.to).is_ok_and(|found| found.id() == copy) && is_copy(worker) {
-        let make =
-            |name: &CStr| -> io::Result<()> { Ok(linkat(there, &first.to, at.handles[1], name, AtFlags::empty())?) };
-        let journal = shared.journal.as_ref();
-        let placed = if is_given {
-            at.replace(&make, journal)
-        } else {
-            at.place(&make, journal)
-        };
-        // It fails where a file system has no links, or no more for this file.
-        if placed.is_ok() {
-            worker.done.hard_links += 1;
-            tell_linked(shared, at, copy);
-            shared.tell_copied(at, 0);
-            return true;
+    match copy_stream(shared, at, &copy, worker) {
+        Ok(true) => shared.tell_copied(at, 0),
+        Ok(false) => worker.done.kept += 1,
+        Err((action, error)) => {
+            let path = if copy.is_written {
+                at.copy_path()
+            } else {
+                at.source_path()
+            };
+            shared.fail(worker, path, action, &error);
         }
     }
-    false
+}
+
+/// Copies the bytes. Returns false if what the target has stays.
+fn copy_stream(shared: &Copying<'_>, at: &At<'_>, copy: &StreamCopy, worker: &mut Worker) -> Result<bool, Failed> {
+    let source = &copy.source;
+    copy.require_possible(shared.options)?;
+    if let Ok(found) = StatFacts::behind(at.handles[1], at.to)
+        && stays(shared, at, &found, source.id(), source.modified)?
+    {
+        return Ok(false);
+    }
+    if !shared.options.dry_run {
+        copy.write(shared, at, worker)?;
+    }
+    worker.done.files += 1;
+    Ok(true)
 }

@@ -28,13 +28,11 @@ mod copying;
 mod data;
 mod directories;
 mod entry;
-mod fetch;
 mod journal;
 mod names;
-mod new_file;
 mod pair;
 mod roots;
-mod stream;
+mod target;
 
 use std::collections::BTreeMap;
 use std::io;

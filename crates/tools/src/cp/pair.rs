@@ -1,6 +1,8 @@
-//! A directory of the source with its copy, and a name in both.
+//! A directory of the source with its copy, a name in both, what a source has beside its bytes, and the copies of files with several
+//! names.
 
-use std::ffi::CStr;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,9 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use rustix::io::Errno;
-use seekless_engine::files::{Attributes, FileRef, FileState, Own, Time, XattrRole, times, without_group_rights};
+use seekless_engine::files::{
+    Attributes, FileId, FileRef, FileState, Own, Time, XattrRole, times, without_group_rights,
+};
 use seekless_engine::walk::{StatFacts, WalkDirectory};
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Support, lock_mutex};
 
 use super::CpOptions;
 use super::journal::{CopyJournal, is_append_only, mixed};
@@ -74,7 +78,7 @@ impl PairState {
     ) -> Self {
         let own = Self::new(to, staged.is_some(), names, key_of(0, name));
         own.is_new.store(is_new, Ordering::Relaxed);
-        *sys::lock_mutex(&own.staged) = staged;
+        *lock_mutex(&own.staged) = staged;
         own
     }
 
@@ -322,4 +326,188 @@ fn kept(mut attributes: Attributes, options: &CpOptions) -> Attributes {
     let has_mode = options.preserved.mode;
     attributes.retain(|role| role != XattrRole::Skipped && (has_mode || role != XattrRole::Permissions));
     attributes
+}
+
+/// A name in the target.
+#[derive(Clone)]
+pub(super) struct Name {
+    pub directory: Arc<Pair>,
+    pub to: CString,
+    /// What its source is called.
+    pub from: CString,
+    /// Whether the file, which stays, is only alike its source: before it gets another name, their bytes are compared.
+    pub is_unproven: bool,
+}
+
+impl Name {
+    pub fn of(at: &At<'_>) -> Self {
+        Self {
+            directory: Arc::clone(at.directory),
+            to: at.to.to_owned(),
+            from: at.from.to_owned(),
+            is_unproven: false,
+        }
+    }
+
+    /// The name in its open directories.
+    pub fn at<'a>(&'a self, handles: [BorrowedFd<'a>; 2]) -> At<'a> {
+        At {
+            to: &self.to,
+            ..At::of(&self.directory, handles, &self.from)
+        }
+    }
+}
+
+/// The copies of files with several names, by their sources.
+#[derive(Default)]
+pub(super) struct Links {
+    copies: Mutex<HashMap<FileId, Link>>,
+    /// The sources of files of the target with several names that are their copies already.
+    claims: Mutex<HashMap<FileId, FileId>>,
+    /// The checksums of copies that may get further names.
+    pub checksums: Mutex<HashMap<FileId, String>>,
+    /// Whether files may be met more often than they have names, because sources overlap or links are followed.
+    pub are_met_again: AtomicBool,
+}
+
+pub(super) struct Link {
+    /// The names of the source that were not met yet.
+    left: u64,
+    /// Whether none was met before.
+    is_first: bool,
+    state: LinkState,
+    /// The names of a new copy. They become names of a copy that stays, if one is met later.
+    given: Vec<Name>,
+    /// A copy that stays, met while a new one is made.
+    kept: Option<(Name, FileId)>,
+}
+
+enum LinkState {
+    /// A thread copies it. These names wait for it.
+    Copying(Vec<Name>),
+    /// The first name of the copy, and which file it is.
+    Copied(Name, FileId),
+}
+
+/// What is to be done with a name of a file that has several.
+pub(super) enum LinkTurn {
+    /// Copy the file.
+    Copy,
+    /// Link it to this copy.
+    Link(Name, FileId),
+    /// The thread that copies the file links it.
+    Wait,
+}
+
+impl Links {
+    /// Whose turn it is at a name of a file with `names` of them.
+    pub fn turn(&self, file: FileId, names: u64, at: &At<'_>) -> LinkTurn {
+        let mut links = lock_mutex(&self.copies);
+        let link = links.entry(file).or_insert(Link {
+            left: names,
+            is_first: true,
+            state: LinkState::Copied(Name::of(at), file),
+            given: Vec::new(),
+            kept: None,
+        });
+        let is_first = std::mem::take(&mut link.is_first);
+        link.left = link.left.saturating_sub(1);
+        match &mut link.state {
+            state if is_first => {
+                *state = LinkState::Copying(Vec::new());
+                LinkTurn::Copy
+            }
+            LinkState::Copying(waiting) => {
+                waiting.push(Name::of(at));
+                LinkTurn::Wait
+            }
+            LinkState::Copied(first, copy) => {
+                let turn = LinkTurn::Link(first.clone(), *copy);
+                if !link.given.is_empty() {
+                    link.given.push(Name::of(at));
+                }
+                if link.left == 0 && !self.are_met_again.load(Ordering::Relaxed) {
+                    links.remove(&file);
+                }
+                turn
+            }
+        }
+    }
+
+    /// Whether a name of a file was met before.
+    pub fn is_met(&self, file: FileId) -> bool {
+        lock_mutex(&self.copies).contains_key(&file)
+    }
+
+    /// Whether a file of the target is the copy of this source, and not also that of another one, which needs a file of its own.
+    pub fn claim(&self, copy: &StatFacts, source: FileId) -> bool {
+        copy.names < 2 || *lock_mutex(&self.claims).entry(copy.id()).or_insert(source) == source
+    }
+
+    /// Notes a name whose copy stays. Returns the names of a new copy, which become names of this one; fails with the first name of
+    /// another copy that stays, too.
+    pub fn keep(&self, file: FileId, names: u64, copy: FileId, name: &Name) -> Result<Vec<Name>, (Name, FileId)> {
+        let mut links = lock_mutex(&self.copies);
+        let link = links.entry(file).or_insert_with(|| Link {
+            left: names,
+            is_first: false,
+            state: LinkState::Copied(name.clone(), copy),
+            given: Vec::new(),
+            kept: None,
+        });
+        link.left = link.left.saturating_sub(1);
+        let new = (name.clone(), copy);
+        match &mut link.state {
+            LinkState::Copied(_, known) if *known == copy => return Ok(Vec::new()),
+            LinkState::Copied(first, known) if link.given.is_empty() => return Err((first.clone(), *known)),
+            LinkState::Copied(first, known) => (*first, *known) = new,
+            LinkState::Copying(_) => match &link.kept {
+                Some(kept) if kept.1 != copy => return Err(kept.clone()),
+                _ => link.kept = Some(new),
+            },
+        }
+        Ok(std::mem::take(&mut link.given))
+    }
+
+    /// The copy of a file, by its first name.
+    pub fn copy_of(&self, file: FileId) -> Option<(Name, FileId)> {
+        match &lock_mutex(&self.copies).get(&file)?.state {
+            LinkState::Copied(first, copy) => Some((first.clone(), *copy)),
+            LinkState::Copying(_) => None,
+        }
+    }
+
+    /// A file was copied to a name, or could not be. Returns the names that wait, and what they are to be linked to: a copy that stays,
+    /// if one was met meanwhile. `may_stay` says that one may still be met.
+    pub fn copied(
+        &self,
+        file: FileId,
+        copy: Option<FileId>,
+        may_stay: bool,
+        at: &At<'_>,
+    ) -> (Vec<Name>, Option<(Name, FileId)>) {
+        let mut links = lock_mutex(&self.copies);
+        let new = copy.map(|copy| (Name::of(at), copy));
+        let Some(link) = links.get_mut(&file) else {
+            return (Vec::new(), new);
+        };
+        let waiting = match &mut link.state {
+            LinkState::Copying(waiting) => std::mem::take(waiting),
+            LinkState::Copied(..) => Vec::new(),
+        };
+        let kept = link.kept.take();
+        if may_stay && kept.is_none() && new.is_some() {
+            link.given.clone_from(&waiting);
+            link.given.push(Name::of(at));
+        }
+        let first = kept.or(new);
+        match first.clone() {
+            Some((first, copy)) if link.left > 0 || self.are_met_again.load(Ordering::Relaxed) => {
+                link.state = LinkState::Copied(first, copy);
+            }
+            // The next name is copied itself.
+            _ => drop(links.remove(&file)),
+        }
+        (waiting, first)
+    }
 }

@@ -21,13 +21,11 @@ use seekless_engine::walk::{Limit, StatFacts, open_seen};
 use seekless_sys::{self as sys, FileSystem, FileSystemTrait, PATH_ONLY, PathWalk};
 
 use super::copying::{COLD_THREADS, CopyBatch, CopyJob, Copying, LARGE_BYTES, Work, Worker};
-use super::directories::{enter, entered, finish, list, name_staged};
-use super::entry::copy_entry;
-use super::fetch::{fetch, fetch_ahead};
+use super::directories::{enter, entered, fetch, fetch_ahead, finish, list, name_staged};
+use super::entry::{copy_entry, copy_named};
 use super::journal::{CopyJournal, is_append_only, or_here};
 use super::names::{Failed, OPENED, Staged, TargetNames};
 use super::pair::{At, Pair, PairState, copy_path};
-use super::stream::copy_named;
 use super::{CpDurability, CpError, CpEvent, CpOptions, CpSummary, Existing, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
 use crate::threads::{beside, in_threads};

@@ -16,8 +16,8 @@ use seekless_engine::walk::Limit;
 
 use super::copying::{Copying, LARGE_BYTES};
 use super::journal::UNFINISHED;
-use super::new_file::NewFile;
 use super::pair::{At, Pair, PairState};
+use super::target::NewFile;
 use super::*;
 use crate::testing::{Mounted, cases, long_or, mounts, naive_walk};
 use crate::{JobProgress, JobWatch, Stop};

@@ -1,23 +1,135 @@
-//! New entries of the target: under a temporary name or none until they are whole, or in a staged tree, which nobody sees, under
-//! their own.
+//! What the target has under a name, and what gets it: new entries, which have a temporary name or none until they are whole, or are in a
+//! staged tree, which nobody sees; and further names of copies.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, mem};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawMode, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, linkat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
-use seekless_engine::files::{FileState, Own};
-use seekless_engine::walk::StatFacts;
-use seekless_sys::{self as sys, Support};
+use seekless_engine::files::{FileId, FileState, Own, Time, times};
+use seekless_engine::walk::{FOUND_FILE, StatFacts, is_sure};
+use seekless_sys::{self as sys, FileSystemTrait, Support};
 
-use super::copying::Copying;
+use super::copying::{Copying, Worker};
+use super::data::{are_equal, first_difference, have_equal_content};
+use super::directories::complete;
 use super::journal::{CopyJournal, UNFINISHED, is_private};
 use super::names::{Failed, OPENED, collision, remove_temporary, rename_to_free};
-use super::pair::{At, NewFiles, UMASK};
+use super::pair::{At, LinkTurn, Name, NewFiles, UMASK};
+use super::{CpEvent, Existing, Sameness};
+
+/// What the target has under the name of a copy.
+pub(super) enum Found {
+    Nothing,
+    /// Something that stays as it is.
+    Stays(StatFacts),
+    Replaced(StatFacts),
+}
+
+/// What the target has under a name.
+pub(super) fn existing(shared: &Copying<'_>, at: &At<'_>, source: FileId, modified: Time) -> Result<Found, Failed> {
+    if at.is_in_new() {
+        return Ok(Found::Nothing);
+    }
+    let found = match StatFacts::at(at.handles[1], at.to) {
+        Err(Errno::NOENT) => return at.claim(None).map(|()| Found::Nothing),
+        found => found.map_err(|error| ("stat", error.into()))?,
+    };
+    let stays = stays(shared, at, &found, source, modified)?;
+    if found.kind == FileType::Directory {
+        return Err(("overwrite the directory with a non-directory", Errno::ISDIR.into()));
+    }
+    at.claim(Some(&found))?;
+    Ok(if stays {
+        Found::Stays(found)
+    } else {
+        Found::Replaced(found)
+    })
+}
+
+/// Whether what the target has stays. Fails if that is the source.
+pub(super) fn stays(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    found: &StatFacts,
+    source: FileId,
+    modified: Time,
+) -> Result<bool, Failed> {
+    if found.id() == source {
+        return Err(("copy to it", io::Error::other("source and target are the same file")));
+    }
+    Ok(match shared.options.existing {
+        Existing::Replaced => false,
+        Existing::Kept => true,
+        Existing::ReplacedIfOlder => found.modified >= modified || has_time(shared, at, found, modified),
+    })
+}
+
+/// Whether an interrupted copy has copied a file. Another file may have its name now in a directory that changed since, behind a
+/// link, or by a mount.
+pub(super) fn is_done(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    found: &StatFacts,
+    source: &File,
+    metadata: &Metadata,
+) -> bool {
+    let is_unchanged = at.directory.own.is_unchanged.load(Ordering::Relaxed);
+    let journal = shared.journal.as_ref().filter(|_| is_unchanged);
+    journal.is_some_and(|journal| {
+        journal.is_done(found, metadata)
+            && at.is_own(journal)
+            // Something was mounted over the source.
+            && !journal.has_named(!at.key())
+            && has_time(shared, at, found, times(metadata)[1])
+            && StatFacts::at(at.handles[0], at.from).is_ok_and(|entry| entry.is(metadata))
+            && !sys::is_mount_root(source)
+    })
+}
+
+/// Whether a file of the target has a time of modification, as exactly as its file system
+/// stores it.
+fn has_time(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, wanted: Time) -> bool {
+    let without_name = || NewFile::make(at, 0o600, None, shared).ok()?.file.try_clone().ok();
+    found.modified == wanted || found.modified == shared.stored_times.of(wanted, found.device, without_name)
+}
+
+/// Whether a file of the target has the size and the time of modification of its source.
+pub(super) fn is_alike(shared: &Copying<'_>, at: &At<'_>, found: &StatFacts, source: &Metadata) -> bool {
+    found.is_file() && found.bytes == source.len() && has_time(shared, at, found, times(source)[1])
+}
+
+/// Whether a file of the target is the same as its source, if that is asked for.
+pub(super) fn is_same(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    found: &StatFacts,
+    source: &File,
+    metadata: &Metadata,
+    worker: &mut Worker,
+) -> bool {
+    if !found.is_file() || found.bytes != metadata.len() {
+        return false;
+    }
+    match shared.options.same {
+        None => false,
+        Some(Sameness::Time) => has_time(shared, at, found, times(metadata)[1]),
+        Some(Sameness::Bytes) => openat(at.handles[1], at.to, FOUND_FILE, Mode::empty())
+            .is_ok_and(|copy| matches!(first_difference(shared, source, &copy.into(), worker), Ok(None))),
+    }
+}
+
+/// Whether something of the target, found like its source, is neither ours nor of the user who owns the source. Root would give its owner the
+/// rights of the source, such as a set-user-ID bit.
+pub(super) fn is_of_another(at: &At<'_>, found: &StatFacts, source_owner: u32) -> bool {
+    sys::effective_user() == 0
+        && ![0, source_owner].contains(&found.owner)
+        && sys::file_system_of(at.handles[1]).is_ok_and(|system| system.has(FileSystemTrait::Owners))
+}
 
 /// A new file in a directory, or another new entry, which is removed unless it gets its name.
 pub(super) struct NewFile<'a> {
@@ -280,4 +392,142 @@ impl At<'_> {
         let _ = unlinkat(self.handles[1], &temporary, AtFlags::empty());
         Ok(renamed?)
     }
+}
+
+/// Links a name of a file with several to its copy, if there is one; `existing` is what has the name. Returns whether the name is
+/// done, or false if another thread links it; `None` if it must be copied.
+pub(super) fn link_or_wait(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    file: FileId,
+    names: u64,
+    existing: Option<&StatFacts>,
+    worker: &mut Worker,
+) -> Option<bool> {
+    match shared.links.turn(file, names, at) {
+        LinkTurn::Copy => None,
+        LinkTurn::Wait => Some(false),
+        LinkTurn::Link(mut first, mut copy) => loop {
+            if existing.is_some_and(|found| found.id() == copy) {
+                tell_linked(shared, at, copy);
+                return Some(true);
+            }
+            if link_name(shared, &first, copy, at, false, worker) {
+                return Some(true);
+            }
+            // A copy that stays may have been met meanwhile.
+            let Some(now) = shared.links.copy_of(file).filter(|(_, now)| *now != copy) else {
+                *worker.done.not_preserved.entry("hard links").or_default() += 1;
+                return None;
+            };
+            (first, copy) = now;
+        },
+    }
+}
+
+/// Notes a name whose copy stays, so that all names of its file become names of that copy. `is_known` says that the copy needs no
+/// proof.
+pub(super) fn keep_name(
+    shared: &Copying<'_>,
+    at: &At<'_>,
+    file: FileId,
+    names: u64,
+    (copy, is_known): (&StatFacts, bool),
+    worker: &mut Worker,
+) {
+    if !shared.may_have_more_names(names) || !is_sure(at.handles[0]) {
+        return;
+    }
+    let mut name = Name::of(at);
+    name.is_unproven = !is_known;
+    match shared.links.keep(file, names, copy.id(), &name) {
+        Ok(given) => {
+            for given in &given {
+                link_again(shared, given, &name, copy.id(), worker);
+            }
+        }
+        // A kill came between two names.
+        Err((first, copy)) if may_be_joined(shared, &first, at, worker) => {
+            link_again(shared, &name, &first, copy, worker);
+        }
+        Err(_) => count_apart(shared, at, worker),
+    }
+}
+
+/// Whether a name that stays may become one of another file that stays: nothing is lost then.
+fn may_be_joined(shared: &Copying<'_>, first: &Name, at: &At<'_>, worker: &mut Worker) -> bool {
+    first.directory.handles().is_ok_and(|handles| {
+        let there = first.at(handles.borrowed());
+        let are_own = |journal: &CopyJournal| at.is_own(journal) && there.is_own(journal);
+        let may_change =
+            shared.options.existing == Existing::ReplacedIfOlder || shared.journal.as_ref().is_some_and(are_own);
+        may_change && are_equal(shared, [(there.handles[1], there.to), (at.handles[1], at.to)], worker)
+    })
+}
+
+/// Makes a name of a copy one of a copy that stays.
+pub(super) fn link_again(shared: &Copying<'_>, name: &Name, first: &Name, copy: FileId, worker: &mut Worker) {
+    let Ok(handles) = name.directory.handles() else {
+        return;
+    };
+    let at = name.at(handles.borrowed());
+    if !link_name(shared, first, copy, &at, true, worker) {
+        count_apart(shared, &at, worker);
+    }
+    // It may have had its times already.
+    if name.directory.own.unfinished.load(Ordering::Acquire) == 0 {
+        complete(shared, &name.directory, worker);
+    }
+}
+
+/// Tells the checksum of a copy that has one more name.
+fn tell_linked(shared: &Copying<'_>, at: &At<'_>, copy: FileId) {
+    if let Some(checksum) = sys::lock_mutex(&shared.links.checksums).get(&copy) {
+        let to = &at.copy_path();
+        shared.tell(CpEvent::Checksum { checksum, to });
+    }
+}
+
+fn count_apart(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) {
+    let reason = io::Error::other("another name of the same source has a copy of its own in the target");
+    shared.count_not_given(vec![("hard links", reason)], || at.copy_path(), worker);
+}
+
+/// Gives a copy another name. Returns false if it must be copied again, because the file system has no links for it. `is_given` says
+/// that this run gave the name to another copy.
+pub(super) fn link_name(
+    shared: &Copying<'_>,
+    first: &Name,
+    copy: FileId,
+    at: &At<'_>,
+    is_given: bool,
+    worker: &mut Worker,
+) -> bool {
+    let Ok(handles) = first.directory.handles() else {
+        return false;
+    };
+    let there = handles.borrowed()[1];
+    let is_copy = |worker: &mut Worker| {
+        let names = [(there, first.to.as_c_str()), (at.handles[0], at.from)];
+        !first.is_unproven || have_equal_content(shared, names, FileType::RegularFile, worker)
+    };
+    // Another process may have given the name to another file.
+    if StatFacts::at(there, &first.to).is_ok_and(|found| found.id() == copy) && is_copy(worker) {
+        let make =
+            |name: &CStr| -> io::Result<()> { Ok(linkat(there, &first.to, at.handles[1], name, AtFlags::empty())?) };
+        let journal = shared.journal.as_ref();
+        let placed = if is_given {
+            at.replace(&make, journal)
+        } else {
+            at.place(&make, journal)
+        };
+        // It fails where a file system has no links, or no more for this file.
+        if placed.is_ok() {
+            worker.done.hard_links += 1;
+            tell_linked(shared, at, copy);
+            shared.tell_copied(at, 0);
+            return true;
+        }
+    }
+    false
 }
