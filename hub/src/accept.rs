@@ -2,9 +2,10 @@
 //! of other machines, is kept apart and marked.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem::discriminant;
 
 use seekless_method::REVISION;
-use seekless_record::{DocumentError, Ended, PROTOCOL, Run, Standing, Storage, from_json};
+use seekless_record::{DocumentError, Ended, EntryVerdict, PROTOCOL, Run, Storage, from_json};
 use seekless_results::{DeviceKind, Known, anonymous, busy, identity, standings, throttled};
 
 use crate::figure::{Figure, Place};
@@ -149,7 +150,8 @@ fn not_anonymous(sent: &Run, made: &Run) -> Option<String> {
         for contest in &mut run.contests {
             contest.conclusion = None;
             for entry in &mut contest.entries {
-                (entry.summary, entry.standing) = (None, None);
+                entry.summary = None;
+                entry.verdict.conclude(None);
             }
         }
         serde_json::to_value(run).unwrap_or_default()
@@ -220,10 +222,9 @@ fn has_other_verdicts(sent: &Run, run: &Run) -> bool {
     let mut contests = sent.contests.iter().zip(&run.contests);
     contests.any(|(sent, made)| {
         let recommended = |contest: &seekless_record::Contest| Some(contest.conclusion.as_ref()?.recommended.clone());
-        let verdict = |standing: &Option<Standing>| standing.as_ref().map(|standing| standing.verdict);
+        let rank = |verdict: &EntryVerdict| (discriminant(verdict), verdict.relative().is_some());
         recommended(sent) != recommended(made)
-            || (sent.entries.iter().zip(&made.entries))
-                .any(|(sent, made)| verdict(&sent.standing) != verdict(&made.standing))
+            || (sent.entries.iter().zip(&made.entries)).any(|(sent, made)| rank(&sent.verdict) != rank(&made.verdict))
     })
 }
 

@@ -17,7 +17,7 @@ use seekless_engine::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, Event, Kernel, RunWatch};
-use seekless_record::{Cache, DropScope, Run, Status, Target};
+use seekless_record::{Cache, DropScope, EntryVerdict, Run, Target};
 use seekless_results::title;
 
 use common::disks::directories;
@@ -103,14 +103,14 @@ impl Found {
                     .trials
                     .iter()
                     .filter(|trial| (trial.contest, trial.entry) == (index, entry));
-                match &description.status {
-                    Status::Unavailable { why } => {
+                match &description.verdict {
+                    EntryVerdict::Unavailable { why } => {
                         self.unavailable.insert(name, why.clone());
                     }
-                    Status::Measured if trials.clone().any(|trial| trial.valid) => {
+                    verdict if verdict.is_measured() && trials.clone().any(|trial| trial.valid) => {
                         self.measured.insert(name);
                     }
-                    Status::Measured => {
+                    verdict if verdict.is_measured() => {
                         let why = trials.find_map(|trial| trial.invalid.clone());
                         self.wrong.insert(name, why.unwrap_or_else(|| "no trial".to_owned()));
                     }

@@ -10,7 +10,7 @@ use seekless_lab::experiment::{ContestPlan, Experiment, Size};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, Event, RunWatch};
 use seekless_record::DropScope;
-use seekless_record::{Cache, Contest, RankVerdict, Run};
+use seekless_record::{Cache, Contest, EntryVerdict, Run};
 use seekless_results::statistics::median;
 
 /// With equal methods, at most 3.1 % of the contests end without a tie, so more than two of six do so once in 1,700 runs.
@@ -54,8 +54,8 @@ fn run(directory: PathBuf) -> Run {
 
 fn is_tie(contest: &Contest) -> bool {
     contest.entries.iter().all(|entry| {
-        let standing = entry.standing.as_ref().expect("both names were measured");
-        standing.verdict != RankVerdict::Slower
+        assert!(entry.verdict.relative().is_some(), "both names were measured");
+        !matches!(entry.verdict, EntryVerdict::Slower(_))
     })
 }
 

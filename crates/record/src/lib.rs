@@ -9,6 +9,7 @@ mod visit;
 mod check;
 mod profile;
 mod run;
+mod verdict;
 mod versions;
 mod words;
 
@@ -19,14 +20,14 @@ pub use profile::{
 };
 pub use run::{
     Column, Command, Conclusion, Contest, Device, DeviceCounters, DeviceId, Entry, Finding, Interval, LabCost, Latency,
-    Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, SIMULATED, Sittings, Standing,
-    Status, Storage, StorageCosts, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver,
-    is_same_memory,
+    Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, SIMULATED, Sittings, Storage,
+    StorageCosts, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver, is_same_memory,
 };
 pub use seekless_method::words;
+pub use verdict::{EntryVerdict, RelativeResult};
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};
 pub use visit::{Bounds, Text, Visitor};
-pub use words::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, RankVerdict, Target};
+pub use words::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, Target};
 
 /// Increased whenever trials are made, timed or checked in another way, so that times from before are no longer
 /// comparable.

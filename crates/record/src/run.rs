@@ -18,8 +18,9 @@ pub use system::{Mode, SystemUse};
 pub use trial::{DeviceCounters, Trial};
 pub use update::{UpdateAccount, UpdatePattern};
 
+use crate::verdict::{Standing, Status};
 use crate::visit::{Field, step};
-use crate::{Bounds, Cache, Differ, DropScope, Ended, ExitCode, RankVerdict, Target, Text, Visitor};
+use crate::{Bounds, Cache, Differ, DropScope, Ended, EntryVerdict, ExitCode, Target, Text, Visitor};
 
 documents! {
     /// One invocation of the lab.
@@ -188,19 +189,53 @@ impl Run {
 
 /// An entry of a contest, with its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "StoredEntry", into = "StoredEntry")]
 pub struct Entry {
-    /// What is measured: one field, `method`, `plan` or `command`.
-    #[serde(flatten)]
+    /// What is measured.
     pub subject: Subject,
     /// The name under which a document published it, where the experiment gives it by that name.
     pub label: Option<String>,
-    /// Its status.
-    pub status: Status,
     /// The figures of its valid trials; `None` before the first.
     pub summary: Option<Summary>,
-    /// Its ratio to the best, and verdict.
-    pub standing: Option<Standing>,
+    /// The verdict on it.
+    pub verdict: EntryVerdict,
+}
+
+/// An entry as documents have it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredEntry {
+    /// One field, `method`, `plan` or `command`.
+    #[serde(flatten)]
+    subject: Subject,
+    label: Option<String>,
+    status: Status,
+    summary: Option<Summary>,
+    standing: Option<Standing>,
+}
+
+impl From<StoredEntry> for Entry {
+    fn from(stored: StoredEntry) -> Self {
+        Self {
+            subject: stored.subject,
+            label: stored.label,
+            summary: stored.summary,
+            verdict: (stored.status, stored.standing).into(),
+        }
+    }
+}
+
+impl From<Entry> for StoredEntry {
+    fn from(entry: Entry) -> Self {
+        let (status, standing) = entry.verdict.into();
+        Self {
+            subject: entry.subject,
+            label: entry.label,
+            status,
+            summary: entry.summary,
+            standing,
+        }
+    }
 }
 
 /// What is measured.
@@ -275,63 +310,13 @@ impl Field<()> for Entry {
         step(place, "label", &mut |place| {
             self.label.visit(place, Text::Label, visitor)
         });
-        step(place, "status", &mut |place| self.status.visit(place, (), visitor));
+        if let EntryVerdict::Unavailable { why } | EntryVerdict::Failed { why } = &mut self.verdict {
+            step(place, "status", &mut |place| why.visit(place, Text::Reason, visitor));
+        }
         step(place, "summary", &mut |place| self.summary.visit(place, (), visitor));
-        step(place, "standing", &mut |place| self.standing.visit(place, (), visitor))
-    }
-}
-
-/// The status of an entry. A `why` of a dropped or unmeasured entry, which earlier builds wrote, is ignored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "state", deny_unknown_fields)]
-pub enum Status {
-    /// Measured to the end.
-    Measured,
-    /// Not available on the storage or system.
-    Unavailable {
-        /// The reason.
-        why: String,
-    },
-    /// Clearly beaten, so no longer measured.
-    Dropped,
-    /// It failed, or gave a wrong answer.
-    Failed {
-        /// The reason.
-        why: String,
-    },
-    /// The run ended before its turn.
-    Unmeasured,
-}
-
-impl Status {
-    /// Not available, for this reason.
-    #[must_use]
-    pub fn unavailable(why: impl Into<String>) -> Self {
-        Self::Unavailable { why: why.into() }
-    }
-
-    /// Failed, for this reason.
-    #[must_use]
-    pub fn failed(why: impl Into<String>) -> Self {
-        Self::Failed { why: why.into() }
-    }
-
-    /// Why its trials do not count; `None` if they do.
-    #[must_use]
-    pub fn why_excluded(&self) -> Option<&str> {
-        match self {
-            Self::Unavailable { why } | Self::Failed { why } => Some(why),
-            Self::Measured | Self::Dropped | Self::Unmeasured => None,
-        }
-    }
-}
-
-impl Field<()> for Status {
-    fn visit(&mut self, place: &mut String, (): (), visitor: &mut dyn Visitor) -> bool {
-        match self {
-            Self::Unavailable { why } | Self::Failed { why } => visitor.text(place, Text::Reason, why),
-            Self::Measured | Self::Dropped | Self::Unmeasured => true,
-        }
+        step(place, "standing", &mut |place| {
+            self.verdict.relative().visit(place, (), visitor)
+        })
     }
 }
 
@@ -432,16 +417,6 @@ documents! {
         pub read_latency: Option<Latency>,
         /// Medians of the figures of the whole system; `None` if no trial has them.
         pub system: Option<SystemUse>,
-    }
-
-    /// An entry relative to the best of its contest.
-    pub struct Standing {
-        /// Its seconds over the best's, paired by round.
-        pub ratio: Interval => Bounds::RATIO,
-        /// Rounds paired.
-        pub pairs: u32,
-        /// The verdict.
-        pub verdict: RankVerdict,
     }
 
     /// The conclusion of a contest.

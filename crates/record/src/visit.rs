@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use seekless_method::{Durability, Operation};
 
-use crate::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, RankVerdict, Target};
+use crate::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, Target};
 
 /// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,4 +197,4 @@ macro_rules! bounded {
 }
 
 bounded!((u32, u32) bool u8 u32 usize Operation Durability);
-bounded!(Cache Differ Draw DropScope Ended ExitCode FindingKind Phase Target RankVerdict);
+bounded!(Cache Differ Draw DropScope Ended ExitCode FindingKind Phase Target);

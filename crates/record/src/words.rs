@@ -31,16 +31,6 @@ seekless_method::words! {
         Verdict = "verdict",
     }
 
-    /// The verdict on an entry.
-    RankVerdict {
-        /// The smallest median.
-        Best = "best",
-        /// Not shown to be slower than the best.
-        Tie = "tie",
-        /// Slower.
-        Slower = "slower",
-    }
-
     /// What kind of method a published finding is about.
     #[derive(Default)]
     FindingKind {

@@ -90,7 +90,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::Status;
+    use seekless_record::EntryVerdict;
     use seekless_results::simulation;
 
     use super::*;
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn few_rounds_show_a_range_and_what_was_not_measured_its_reason() {
         let mut run = concluded(&[("read/mmap", 0.2), ("read/sync,block=128K", 0.1)], 3);
-        run.contests[0].entries[0].status = Status::unavailable("a | in\nthe <reason>");
+        run.contests[0].entries[0].verdict = EntryVerdict::unavailable("a | in\nthe <reason>");
         run.contests[0].entries[0].summary = None;
         let page = to_markdown(&run);
         for text in [

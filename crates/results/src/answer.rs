@@ -6,8 +6,8 @@ use std::fmt;
 use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Device, Entry, Run, Sittings};
 
-use crate::position::Position;
 use crate::units::{counted, duration, percent, seconds, slower, sound, times};
+use crate::verdict::ShownVerdict;
 use crate::words::{short_name, speed_in, title_in};
 
 /// The sentence of a contest that had no turn.
@@ -72,7 +72,7 @@ impl ContestAnswer {
     /// The method, how sure it is, and what that rests on.
     #[must_use]
     pub fn words(&self) -> String {
-        match self.certainty {
+        match &self.certainty {
             None => self.method.clone(),
             Some(certainty) => format!("{} ({certainty}, {})", self.method, self.rests_on),
         }
@@ -80,7 +80,7 @@ impl ContestAnswer {
 }
 
 /// How sure it is that a method is the one to use.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Certainty {
     /// It is the best.
     Best,
@@ -90,16 +90,17 @@ pub enum Certainty {
     AtMost(f64),
     /// The same, which is too much to recommend it.
     Open(f64),
-    /// There are too few rounds for a bound: where it stands.
-    Unbounded(Position),
+    /// There are too few rounds for a bound: the verdict on it.
+    Unbounded(ShownVerdict),
 }
 
 impl Certainty {
     fn of(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> Option<Self> {
         let finite = |cost: Option<f64>| cost.filter(|cost| (cost * 100.0).is_finite());
-        let position = Position::of(used, contest);
         match (finite(conclusion.costs_at_most), finite(conclusion.equal_within)) {
-            (None, _) => (position != Position::Unranked).then_some(Self::Unbounded(position)),
+            (None, _) => Some(ShownVerdict::of(used, contest))
+                .filter(|verdict| !verdict.word().is_empty())
+                .map(Self::Unbounded),
             (Some(cost), _) if conclusion.recommended.is_none() => Some(Self::Open(cost)),
             (Some(0.0), _) => Some(Self::Best),
             (Some(_), Some(within)) => Some(Self::Equal(within)),
@@ -110,13 +111,13 @@ impl Certainty {
 
 impl fmt::Display for Certainty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
             Self::Best => f.write_str("best"),
-            Self::Equal(within) => write!(f, "equal within {}", percent(within)),
-            Self::AtMost(cost) => write!(f, "≤ {}", slower(cost)),
-            Self::Open(cost) => write!(f, "open, ≤ {}", slower(cost)),
-            Self::Unbounded(Position::Leading) => f.write_str("few rounds"),
-            Self::Unbounded(position) => f.write_str(&position.word()),
+            Self::Equal(within) => write!(f, "equal within {}", percent(*within)),
+            Self::AtMost(cost) => write!(f, "≤ {}", slower(*cost)),
+            Self::Open(cost) => write!(f, "open, ≤ {}", slower(*cost)),
+            Self::Unbounded(verdict) if verdict.leads() && !verdict.is_decided => f.write_str("few rounds"),
+            Self::Unbounded(verdict) => f.write_str(&verdict.word()),
         }
     }
 }

@@ -21,8 +21,9 @@ use crate::samples::sorted;
 use crate::setup::{run_setup, storage_setup};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
 use crate::units::sound;
+use crate::verdict::why_missing;
 use crate::warnings::{OTHER_IO, OTHERS, STOLEN};
-use crate::words::{title, why_missing};
+use crate::words::title;
 
 /// What changed.
 #[derive(Clone, Debug, Serialize)]

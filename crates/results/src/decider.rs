@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-use seekless_record::{Contest, Entry, Phase, Run, Status, Trial};
+use seekless_record::{Contest, Entry, EntryVerdict, Phase, Run, Trial};
 
 use crate::ranking::{JudgedContest, clearly_beaten, conclude_all};
 use crate::words::description;
@@ -191,7 +191,7 @@ impl Decider {
     }
 
     /// What to do next, `elapsed` after the start; at `Duration::MAX`, no trial begins. What is clearly beaten becomes
-    /// [`Status::Dropped`] in the run. A contest that may not run now misses its turn.
+    /// [`EntryVerdict::Dropped(None)`] in the run. A contest that may not run now misses its turn.
     pub fn next(&mut self, run: &mut Run, elapsed: Duration, may_run: impl Fn(&Contest) -> bool) -> Option<Next> {
         loop {
             if let Some(round) = &mut self.round {
@@ -361,8 +361,8 @@ impl Group {
     #[must_use]
     pub fn remaining(run: &mut Run) -> Vec<Self> {
         for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
-            if entry.status == Status::Unmeasured {
-                entry.status = Status::Measured;
+            if entry.verdict == EntryVerdict::Unmeasured(None) {
+                entry.verdict = EntryVerdict::Measured;
             }
         }
         let mut groups: Vec<Self> = Vec::new();
@@ -422,7 +422,7 @@ impl Group {
             let is_active: Vec<bool> = contest.entries.iter().map(is_measured).collect();
             let samples = JudgedContest::new(run, index).samples;
             for entry in clearly_beaten(&samples, &is_active, reference(contest)) {
-                run.contests[index].entries[entry].status = Status::Dropped;
+                run.contests[index].entries[entry].verdict = EntryVerdict::Dropped(None);
             }
         }
     }
@@ -478,7 +478,7 @@ impl Group {
 }
 
 fn is_measured(entry: &Entry) -> bool {
-    entry.status == Status::Measured
+    entry.verdict.is_measured()
 }
 
 fn active(contest: &Contest) -> impl Iterator<Item = usize> {
@@ -496,13 +496,13 @@ fn measured(run: &Run) -> HashSet<(usize, usize)> {
     run.trials.iter().map(|trial| (trial.contest, trial.entry)).collect()
 }
 
-/// Records the conclusion of every contest if the run ends now; entries that had no turn become [`Status::Unmeasured`].
+/// Records the conclusion of every contest if the run ends now; entries that had no turn become [`EntryVerdict::Unmeasured(None)`].
 pub fn conclude_now(run: &mut Run) {
     let measured = measured(run);
     for (index, contest) in run.contests.iter_mut().enumerate() {
         for (number, entry) in contest.entries.iter_mut().enumerate() {
             if is_measured(entry) && !measured.contains(&(index, number)) {
-                entry.status = Status::Unmeasured;
+                entry.verdict = EntryVerdict::Unmeasured(None);
             }
         }
     }

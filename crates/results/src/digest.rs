@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use seekless_method::{Choice, Method};
 use seekless_record::{
-    Conditions, Contest, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, Interval, PROFILE_VERSION, Profile, ProfileCosts,
-    ProfileHead, Run, Status, Storage, StorageCosts, Trial,
+    Conditions, Contest, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, EntryVerdict, Interval, PROFILE_VERSION, Profile,
+    ProfileCosts, ProfileHead, Run, Storage, StorageCosts, Trial,
 };
 
 use crate::between::BETWEEN;
@@ -228,8 +228,8 @@ impl<'a> SizeOfMethods<'a> {
             }
         }
         for entry in &mut contest.entries {
-            if entry.status.why_excluded().is_none() {
-                entry.status = Status::Measured;
+            if entry.verdict.why_excluded().is_none() {
+                entry.verdict = EntryVerdict::Measured;
             }
         }
         let together = sittings(run, older.iter().copied());
@@ -251,7 +251,7 @@ impl<'a> SizeOfMethods<'a> {
             .iter()
             .enumerate()
             .filter_map(|(at, entry)| {
-                let is_counted = entry.status.why_excluded().is_none();
+                let is_counted = entry.verdict.why_excluded().is_none();
                 let Some(Choice::Method(method)) = entry.choice().filter(|_| is_counted) else {
                     return None;
                 };

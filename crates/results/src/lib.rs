@@ -21,7 +21,6 @@ mod decider;
 mod kind;
 mod model;
 mod pool;
-mod position;
 mod prediction;
 mod regret;
 mod same;
@@ -32,6 +31,7 @@ mod sustained;
 mod table;
 mod throttle;
 mod units;
+mod verdict;
 mod view;
 mod warnings;
 mod windows;
@@ -47,7 +47,6 @@ pub use decider::{
 pub use digest::digest;
 pub use kind::{DeviceKind, NoSuchKind};
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, is_one_sitting, pool, pool_newest};
-pub use position::Position;
 pub use regret::{ContestRegret, Regrets, regret_in_words, regret_row};
 pub use same::{NotComparable, fingerprint, objections};
 pub use setup::storage_setup;
@@ -62,6 +61,7 @@ pub use units::{
     RATES, Unit, bytes, chosen_size, counted, duration, files, part, percent, plural, rate, request_units, seconds,
     size, sound, thousands, three_digits, times, times_with_bounds, unit,
 };
+pub use verdict::{ShownVerdict, is_failed, why_missing};
 pub use view::{
     ContestView, Detail, Row, View, Visible, mode_words, rate_of, rotation_claim, series, sittings, storage_words,
     visible,
@@ -69,8 +69,8 @@ pub use view::{
 pub use warnings::{busy, other_io, warnings};
 pub use windows::{WindowGain, window_gain};
 pub use words::{
-    description, ends_early, family, has_small_files, has_target, is_failed, is_told_in_times, may_read_less,
-    operations, rate_in, series_title, short_name, state_words, task, title, why_missing,
+    description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,
+    series_title, short_name, state_words, task, title,
 };
 
 /// Whether tests try everything, however long it takes.

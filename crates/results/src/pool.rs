@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use jiff::{SignedDuration, Timestamp};
-use seekless_record::{Contest, Entry, RankVerdict, Run, Standing, Status, Storage, StorageId, Trial};
+use seekless_record::{Contest, Entry, EntryVerdict, Run, Storage, StorageId, Trial};
 
 use crate::between::Sitting;
 use crate::ranking::{JudgedContest, conclude_judged, tell_other_sizes, write_down};
@@ -24,7 +24,7 @@ pub const HALF_LIFE_DAYS: f64 = 30.0;
 pub const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
 
 /// A run as concluded from all sittings on its storages: itself, and the other runs that measured the same contests in
-/// the same way on the same storage. The samples are the run's own; figures, standings and conclusions rest on all
+/// the same way on the same storage. The samples are the run's own; figures, verdicts and conclusions rest on all
 /// sittings. Contests that no other sitting has are unchanged, and so are runs that are not to be combined.
 #[must_use]
 pub fn pool(run: &Run, others: &[Run]) -> Run {
@@ -47,14 +47,13 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
         let contest = &mut pooled.contests[merged.index];
         if merged.has_others {
             let (judgements, conclusion) = conclude_judged(judged);
-            write_down(contest, judgements, conclusion);
-            for entry in &mut contest.entries {
-                let is_counted = entry.summary.is_some() && entry.status.why_excluded().is_none();
-                let is_slower = |standing: &Standing| standing.verdict == RankVerdict::Slower;
-                if is_counted && !entry.standing.as_ref().is_some_and(is_slower) {
-                    entry.status = Status::Measured;
+            for (entry, (summary, verdict)) in contest.entries.iter_mut().zip(&judgements) {
+                let is_counted = summary.is_some() && entry.verdict.why_excluded().is_none();
+                if is_counted && !matches!(verdict, Some(EntryVerdict::Slower(_))) {
+                    entry.verdict = EntryVerdict::Measured;
                 }
             }
+            write_down(contest, judgements, conclusion);
         }
         // The conclusion already rests on several sittings.
         if let Some(conclusion) = contest.conclusion.as_mut().filter(|_| merged.sittings.len() == 1) {
@@ -209,8 +208,8 @@ impl Merged {
         // Entries that this run dropped or did not measure are ranked by the other sittings.
         if merged.has_others {
             for entry in &mut merged.contest.entries {
-                if matches!(entry.status, Status::Dropped | Status::Unmeasured) {
-                    entry.status = Status::Measured;
+                if matches!(entry.verdict, EntryVerdict::Dropped(_) | EntryVerdict::Unmeasured(_)) {
+                    entry.verdict = EntryVerdict::Measured;
                 }
             }
         }

@@ -46,7 +46,7 @@ impl Samples {
     /// The samples of an entry. An entry that failed or is unavailable has none, and neither has the null method of
     /// earlier runs.
     pub(crate) fn of_entry(entry: &Entry, trials: &[&Trial]) -> Self {
-        if entry.status.why_excluded().is_some() || entry.name().ends_with("/null") {
+        if entry.verdict.why_excluded().is_some() || entry.name().ends_with("/null") {
             return Self::default();
         }
         Self::of(trials.iter().copied())

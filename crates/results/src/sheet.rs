@@ -2,7 +2,7 @@
 //!
 //! Not here: how a renderer draws a row, and which tables it shows.
 
-use crate::position::Position;
+use crate::verdict::ShownVerdict;
 
 /// A table.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ pub struct SheetRow {
     /// Remarks on its name: what they are about, and the remark.
     pub remarks: Vec<(String, String)>,
     /// The verdict, if it is on a method that was measured.
-    pub position: Option<Position>,
+    pub verdict: Option<ShownVerdict>,
 }
 
 /// A cell of a table; the text of an unknown figure is empty.
@@ -71,7 +71,7 @@ impl Sheet {
     /// Adds a row: each cell with the heading of its column. The first row says which columns there are.
     pub(crate) fn push<H: Into<String>>(
         &mut self,
-        position: Option<Position>,
+        verdict: Option<ShownVerdict>,
         cells: impl IntoIterator<Item = (H, SheetCell)>,
     ) -> &mut SheetRow {
         let (heads, cells): (Vec<H>, Vec<SheetCell>) = cells.into_iter().unzip();
@@ -86,7 +86,7 @@ impl Sheet {
         self.rows.push(SheetRow {
             cells,
             remarks: Vec::new(),
-            position,
+            verdict,
         });
         let last = self.rows.len() - 1;
         &mut self.rows[last]

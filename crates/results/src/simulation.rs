@@ -1,7 +1,7 @@
 //! Seeded random timings, and runs made of known ones, for the tests of what is concluded from runs.
 
 use seekless_record::{
-    Command, Contest, DeviceId, Entry, ExitCode, Phase, Revision, Run, Status, Storage, StorageId, Subject, Trial,
+    Command, Contest, DeviceId, Entry, EntryVerdict, ExitCode, Phase, Revision, Run, Storage, StorageId, Subject, Trial,
 };
 
 use crate::ranking::conclude_all;
@@ -26,9 +26,8 @@ pub fn run(methods: &[(&str, f64)], rounds: u32) -> Run {
             }),
         },
         label: None,
-        status: Status::Measured,
         summary: None,
-        standing: None,
+        verdict: EntryVerdict::Measured,
     });
     let trials = (0..rounds).flat_map(|round| {
         methods

@@ -472,6 +472,6 @@ mod tests {
         assert!(sentence.contains("throughout 64.0 MiB"), "{sentence}");
         let ranked = [&conclusion.best, &conclusion.recommended, &conclusion.until_decided];
         assert_eq!(ranked, [&None, &None, &None]);
-        assert!(contest.entries[0].summary.is_some() && contest.entries[0].standing.is_none());
+        assert!(contest.entries[0].summary.is_some() && contest.entries[0].verdict.relative().is_none());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_method::{Durability, Operation};
-use seekless_record::{Cache, Contest, Device, Machine, RankVerdict, Run, Storage, StorageId, Target};
+use seekless_record::{Cache, Contest, Device, EntryVerdict, Machine, Run, Storage, StorageId, Target};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
@@ -179,12 +179,12 @@ pub fn standings(run: &Run) -> Vec<ContestStandings> {
     let contests = run.contests.iter().zip(sorted(run)).enumerate();
     let found = contests.map(|(index, (contest, trials))| {
         let judged = JudgedContest::of(contest, trials);
-        let standings = stand(&judged.samples, judged.all()).into_iter().enumerate();
-        let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
-        let ratios = methods.filter_map(|(entry, standing)| {
-            let standing = standing?;
-            let is_best = standing.verdict == RankVerdict::Best;
-            Some((judged.name(entry), (standing.ratio.median.max(1.0), is_best)))
+        let verdicts = stand(&judged.samples, judged.all()).into_iter().enumerate();
+        let methods = verdicts.filter(|(entry, _)| judged.is_method(*entry));
+        let ratios = methods.filter_map(|(entry, verdict)| {
+            let verdict = verdict?;
+            let is_best = matches!(verdict, EntryVerdict::Best(_));
+            Some((judged.name(entry), (verdict.relative()?.ratio.median.max(1.0), is_best)))
         });
         ContestStandings {
             contest: index,

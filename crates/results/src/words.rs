@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use crate::units::{bytes, chosen_size, files, rate, requests_in, seconds, thousands};
 use seekless_method::{Durability, Operation, parse_size};
-use seekless_record::{Cache, Contest, Differ, Entry, ExitCode, RandomAccess, Run, Status, Target};
+use seekless_record::{Cache, Contest, Differ, Entry, ExitCode, RandomAccess, Run, Target};
 
 /// What is compared, in a few words, as in `read 64 MiB, cold` and `read /usr, 131,375 files, 4.94 GiB, warm`.
 #[must_use]
@@ -72,27 +72,6 @@ pub(crate) fn title_in(run: &Run, contest: &Contest) -> String {
 pub(crate) fn place(run: &Run, storage: usize) -> Option<&str> {
     let storage = run.storages.get(storage).filter(|_| run.storages.len() > 1);
     storage.map(|storage| storage.path.as_str())
-}
-
-/// Why an entry has no figures; `otherwise` if it was measured.
-#[must_use]
-pub fn why_missing(entry: &Entry, otherwise: &str) -> String {
-    match &entry.status {
-        Status::Failed { why } => format!("failed: {why}"),
-        Status::Unavailable { why } => format!("not available: {why}"),
-        Status::Unmeasured => "not measured: the run ended before its turn".to_owned(),
-        Status::Measured | Status::Dropped => otherwise.to_owned(),
-    }
-}
-
-/// Whether an entry was asked for in vain: it failed, or is a command that is not there.
-#[must_use]
-pub fn is_failed(entry: &Entry) -> bool {
-    match entry.status {
-        Status::Failed { .. } => true,
-        Status::Unavailable { .. } => entry.command().is_some(),
-        Status::Unmeasured | Status::Measured | Status::Dropped => false,
-    }
 }
 
 /// The state that the files of a trial are in.

@@ -1,7 +1,7 @@
 //! Runs as machines would have measured them: each machine has a speed of its own, and each run noise.
 
 use seekless_method::{Durability, Operation, REVISION};
-use seekless_record::{Cache, Contest, Device, Ended, Entry, Revision, Run, Status, Storage, Subject, Trial};
+use seekless_record::{Cache, Contest, Device, Ended, Entry, EntryVerdict, Revision, Run, Storage, Subject, Trial};
 use seekless_results::{anonymous, simulation};
 
 use crate::common::KNOWN;
@@ -90,9 +90,8 @@ fn contest(
     let entries = methods.iter().map(|method| Entry {
         subject: Subject::Method((*method).to_owned()),
         label: None,
-        status: Status::Measured,
+        verdict: EntryVerdict::Measured,
         summary: None,
-        standing: None,
     });
     let contest = Contest {
         operation,

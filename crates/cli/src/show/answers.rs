@@ -79,6 +79,7 @@ fn lines(answers: &[&ContestAnswer], omitted: usize, with_questions: bool) -> Ve
         let question = if is_here { &answer.question } else { "" };
         let certainty = answer
             .certainty
+            .as_ref()
             .map_or_else(String::new, |certainty| certainty.to_string());
         let certainty = certainty.strip_suffix(" slower").unwrap_or(&certainty);
         line(question, &|at| answer.figures[at].1.clone(), certainty)
@@ -121,7 +122,8 @@ fn show_alike(
 
 #[cfg(test)]
 mod tests {
-    use seekless_results::Position;
+    use seekless_record::{EntryVerdict, Interval, RelativeResult};
+    use seekless_results::ShownVerdict;
 
     use super::super::wrap::Width;
     use super::*;
@@ -170,9 +172,14 @@ mod tests {
 
     #[test]
     fn percentiles_of_commits_are_shown_in_80_columns() {
+        let ratio = Interval::default();
+        let leading = ShownVerdict {
+            verdict: EntryVerdict::Best(RelativeResult { ratio, pairs: 3 }),
+            is_decided: false,
+        };
         for (certainty, shown) in [
             (Certainty::Best, "best"),
-            (Certainty::Unbounded(Position::Leading), "few rounds"),
+            (Certainty::Unbounded(leading), "few rounds"),
             (Certainty::Open(0.19), "open, ≤ 19 %"),
             (Certainty::Equal(0.12), "equal within 12 %"),
         ] {

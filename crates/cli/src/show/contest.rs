@@ -3,8 +3,8 @@
 use std::io;
 
 use anstyle::Style;
-use seekless_record::{Entry, Status};
-use seekless_results::{Change, ContestView, Detail, Position, Row, SheetRow};
+use seekless_record::{Entry, EntryVerdict};
+use seekless_results::{Change, ContestView, Detail, Row, SheetRow};
 
 use super::page::Page;
 use super::table::TextTable;
@@ -103,10 +103,10 @@ fn show_effects(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> io::R
 }
 
 fn style_of(row: &Row<'_>) -> Style {
-    match row.position {
-        Position::Failed => WARNING,
-        Position::Best => GOOD.bold(),
-        Position::Tie => GOOD,
+    match (&row.verdict.verdict, row.verdict.is_decided) {
+        (EntryVerdict::Failed { .. }, _) => WARNING,
+        (EntryVerdict::Best(_), true) => GOOD.bold(),
+        (EntryVerdict::Tie(_), true) => GOOD,
         _ if row.is_dropped() => DIM,
         _ => PLAIN,
     }
@@ -116,12 +116,15 @@ fn style_of(row: &Row<'_>) -> Style {
 pub fn show_left_out(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> io::Result<()> {
     let all = all || view.rows.is_empty();
     let left_out = view.left_out();
-    let is_failed = |row: &&SheetRow| row.position == Some(Position::Failed);
+    let is_failed = |row: &&SheetRow| {
+        let verdict = row.verdict.as_ref().map(|shown| &shown.verdict);
+        matches!(verdict, Some(EntryVerdict::Failed { .. }))
+    };
     for row in left_out.rows.iter().filter(|row| all || is_failed(row)) {
         let style = if is_failed(&row) { WARNING } else { DIM };
         page.aside(style, &format!("{}: {}", row.cells[0].text, row.cells[1].text))?;
     }
-    let is_missing = |entry: &&Entry| entry.summary.is_none() && !matches!(entry.status, Status::Failed { .. });
+    let is_missing = |entry: &&Entry| entry.summary.is_none() && !matches!(entry.verdict, EntryVerdict::Failed { .. });
     match view.contest.entries.iter().filter(is_missing).count() {
         missing @ 1.. if !all => page.aside(DIM, &format!("{missing} unavailable or not measured (--all says why)")),
         _ => Ok(()),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use clap::Args;
-use seekless_record::{Contest, Ended, Entry, Run, Status, StorageId, Trial};
+use seekless_record::{Contest, Ended, Entry, EntryVerdict, Run, StorageId, Trial};
 use seekless_results::{ContestView, Row, View, Visible, is_failed, short_name, sittings, visible, why_missing};
 
 use super::answers::show_answers;
@@ -159,8 +159,8 @@ fn undecided(run: &Run) -> Vec<f64> {
 
 /// Whether the run ended before a contest was measured.
 fn has_had_no_turn(contest: &Contest) -> bool {
-    let waits = |entry: &Entry| entry.status == Status::Unmeasured;
-    let is_missing = |entry: &Entry| matches!(entry.status, Status::Unavailable { .. });
+    let waits = |entry: &Entry| matches!(entry.verdict, EntryVerdict::Unmeasured(_));
+    let is_missing = |entry: &Entry| matches!(entry.verdict, EntryVerdict::Unavailable { .. });
     let mut entries = contest.entries.iter();
     entries.clone().any(waits) && entries.all(|entry| waits(entry) || is_missing(entry))
 }
@@ -202,7 +202,7 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
     let cells = |contest: &&ContestView<'_>, method: &str| {
         let row = contest.rows.iter().find(|row| row.entry.name() == method);
         let speed = row.map_or_else(|| "-".to_owned(), Row::speed);
-        [speed, contest.position(method).word()]
+        [speed, contest.verdict_word(method)]
     };
     let rows = methods.iter().map(|method| {
         let cells = contests.iter().flat_map(|contest| cells(contest, method));

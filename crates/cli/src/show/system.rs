@@ -18,7 +18,7 @@ pub fn show_system(page: &mut Page<'_>, view: &ContestView<'_>) -> std::io::Resu
     if !sheet.rows.is_empty() {
         let mut table = TextTable::of(sheet);
         for (row, measured) in table.rows.iter_mut().zip(&sheet.rows) {
-            row.style = if measured.position.is_none() { DIM } else { PLAIN };
+            row.style = if measured.verdict.is_none() { DIM } else { PLAIN };
         }
         table.print(page, &GO_FIRST)?;
         if sheet.rows.iter().any(|row| row.cells[1].text.is_empty()) {

@@ -1,6 +1,6 @@
 //! Contests of two files: both are made and brought into their state, and a wrong verdict is detected.
 
-use seekless_record::{Contest, Differ, Status};
+use seekless_record::{Contest, Differ, EntryVerdict};
 
 use crate::common::place::{Place, assert_contains};
 
@@ -47,13 +47,13 @@ cache = ["warm"]
 differ = ["itself"]
 "#;
 
-fn status<'a>(contest: &'a Contest, name: &str) -> &'a Status {
+fn verdict<'a>(contest: &'a Contest, name: &str) -> &'a EntryVerdict {
     let entry = contest.entries.iter().find(|entry| entry.name() == name);
-    &entry.unwrap_or_else(|| panic!("{name} is missing")).status
+    &entry.unwrap_or_else(|| panic!("{name} is missing")).verdict
 }
 
 fn is_wrong(contest: &Contest, name: &str) -> bool {
-    matches!(status(contest, name), Status::Failed { why } if why.starts_with("wrong result"))
+    matches!(verdict(contest, name), EntryVerdict::Failed { why } if why.starts_with("wrong result"))
 }
 
 #[test]
@@ -65,12 +65,14 @@ fn bench_compare_fails_entries_with_wrong_verdicts() {
     for contest in &run.contests[..10] {
         let is_equal = contest.differ == Differ::None;
         for right in ["compare/sync,block=4K", "compare/mmap,differ=linewise", "command/cmp"] {
-            assert_eq!(*status(contest, right), Status::Measured, "{right}: {contest:?}");
+            assert!(verdict(contest, right).is_measured(), "{right}: {contest:?}");
         }
         assert_eq!(is_wrong(contest, "command/always equal"), !is_equal);
         assert_eq!(is_wrong(contest, "command/always different"), is_equal);
-        assert!(matches!(status(contest, "command/failing"), Status::Failed { why } if why.contains("exit status: 2")));
-        assert_eq!(*status(contest, "command/reads what was made before"), Status::Measured);
+        assert!(
+            matches!(verdict(contest, "command/failing"), EntryVerdict::Failed { why } if why.contains("exit status: 2"))
+        );
+        assert!(verdict(contest, "command/reads what was made before").is_measured());
     }
     let itself = &run.contests[10];
     assert_eq!(itself.differ, Differ::Itself);
@@ -111,7 +113,7 @@ fn bench_preload_2009_and_cmp_2012_run_with_small_files() {
         for run in place.saved() {
             let entries = run.contests.iter().flat_map(|contest| &contest.entries);
             let failed: Vec<_> = entries
-                .filter(|entry| matches!(entry.status, Status::Failed { .. }))
+                .filter(|entry| matches!(entry.verdict, EntryVerdict::Failed { .. }))
                 .collect();
             assert!(failed.is_empty(), "{name}: {failed:?}");
         }

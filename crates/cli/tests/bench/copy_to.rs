@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use seekless_record::{Entry, Status, Trial};
+use seekless_record::{Entry, EntryVerdict, Trial};
 
 use crate::common::place::{Place, assert_contains};
 
@@ -38,10 +38,10 @@ fn bench_copy_to_omits_methods_that_cannot_cross_storages() {
         let mut entries = contest.entries.iter();
         entries.find(|entry| entry.name().starts_with(name)).unwrap()
     };
-    let is_measured = |entry: &Entry| entry.status == Status::Measured;
+    let is_measured = |entry: &Entry| entry.verdict.is_measured();
     assert!(is_measured(entry("copy/sync,block=1M,fsync")) && is_measured(entry("copy/splice")));
-    let Status::Unavailable { why } = &entry("copy/reflink").status else {
-        panic!("{:?}", entry("copy/reflink").status)
+    let EntryVerdict::Unavailable { why } = &entry("copy/reflink").verdict else {
+        panic!("{:?}", entry("copy/reflink").verdict)
     };
     assert_contains(why, &["cannot share blocks between these two files"]);
     let is_sound = |trial: &Trial| trial.valid && trial.checked_bytes == Some(8 << 20);

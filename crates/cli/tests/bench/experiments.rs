@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use seekless_record::{Cache, Contest, Status};
+use seekless_record::{Cache, Contest, EntryVerdict};
 
 use crate::common::place::{Ended, Place, assert_contains, prepared};
 
@@ -37,15 +37,14 @@ fn bench_times_external_commands_beside_methods() {
     assert_eq!(run.experiments, ["cat-or-us"]);
     let status = |name: &str| {
         let entry = run.contests[0].entries.iter().find(|entry| entry.name() == name);
-        entry.unwrap_or_else(|| panic!("{name} is missing")).status.clone()
+        entry.unwrap_or_else(|| panic!("{name} is missing")).verdict.clone()
     };
-    assert_eq!(status("read/sync,block=128K"), Status::Measured);
-    assert_eq!(status("command/cat"), Status::Measured);
+    assert!(status("read/sync,block=128K").is_measured() && status("command/cat").is_measured());
     assert_eq!(
         status("command/absent"),
-        Status::unavailable("the program is not installed")
+        EntryVerdict::unavailable("the program is not installed")
     );
-    assert!(matches!(status("command/failing"), Status::Failed { why } if why.contains("exit status: 1")));
+    assert!(matches!(status("command/failing"), EntryVerdict::Failed { why } if why.contains("exit status: 1")));
 }
 
 const COUNTED: &str = r#"
@@ -101,9 +100,9 @@ fn bench_holes_2003_runs_with_small_files() {
     }
     for contest in &run.contests {
         for entry in &contest.entries {
-            match &entry.status {
-                Status::Failed { why } => panic!("{}: {why}", entry.name()),
-                Status::Unavailable { why } if contest.cache == Cache::Over => {
+            match &entry.verdict {
+                EntryVerdict::Failed { why } => panic!("{}: {why}", entry.name()),
+                EntryVerdict::Unavailable { why } if contest.cache == Cache::Over => {
                     assert_contains(why, &["do not exceed the memory allowed"]);
                 }
                 _ => {}
@@ -206,9 +205,9 @@ fn bench_peers_run_with_small_files() {
         let (ended, run) = place.measured(&text, ("--rounds 1 --size 64K", dropping));
         assert_contains(&ended.stdout, &["memory"]);
         for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
-            match &entry.status {
-                Status::Failed { why } => panic!("{}: {why}", entry.name()),
-                Status::Unavailable { why } => eprintln!("skipped: {}: {why}", entry.name()),
+            match &entry.verdict {
+                EntryVerdict::Failed { why } => panic!("{}: {why}", entry.name()),
+                EntryVerdict::Unavailable { why } => eprintln!("skipped: {}: {why}", entry.name()),
                 _ => {}
             }
         }
@@ -246,8 +245,9 @@ fn bench_same_output_fails_commands_that_print_something_else() {
     place.file("printing.toml", PRINTING.as_bytes());
     place.run("bench --tables --notes printing.toml --rounds 2");
     let run = place.only_run();
-    let differs = |status: &Status| matches!(status, Status::Failed { why } if why.contains("output differs"));
-    let failed = run.contests[0].entries.iter().filter(|entry| differs(&entry.status));
+    let differs =
+        |verdict: &EntryVerdict| matches!(verdict, EntryVerdict::Failed { why } if why.contains("output differs"));
+    let failed = run.contests[0].entries.iter().filter(|entry| differs(&entry.verdict));
     let failed: Vec<_> = failed.map(|entry| entry.name()).collect();
     // Whoever comes first in the first round is right.
     assert!(
@@ -379,6 +379,6 @@ fn bench_tree_that_cannot_be_measured_is_unavailable() {
     let other = "[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"1M\"]\n";
     let (_, run) = place.measured(&format!("{TREE}{other}"), "--rounds 1");
     let contests = run.contests.into_iter();
-    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].status, Status::Unavailable { .. }));
+    let is_unavailable = contests.map(|contest| matches!(contest.entries[0].verdict, EntryVerdict::Unavailable { .. }));
     assert_eq!(is_unavailable.collect::<Vec<_>>(), [true, true, false]);
 }

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
-use seekless_record::{Ended as EndedHow, Status};
+use seekless_record::Ended as EndedHow;
 
 use crate::common::place::{Ended, Place, SMALL_BENCH, assert_contains, is_long, wait_for, words};
 
@@ -100,10 +100,7 @@ fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io:
     assert_eq!(run.ended, EndedHow::Interrupted);
     assert!(run.trials.len() >= 2, "{} trials", run.trials.len());
     let entries = &run.contests[0].entries;
-    assert!(
-        entries.iter().all(|entry| entry.status == Status::Measured),
-        "{entries:?}"
-    );
+    assert!(entries.iter().all(|entry| entry.verdict.is_measured()), "{entries:?}");
     wait_for("the external command ends with the run", || {
         test_kill_process(stuck.sleeper).is_err()
     });

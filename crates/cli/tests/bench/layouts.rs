@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use seekless_record::{Cache, Contest, Entry, Run, Status, Trial};
+use seekless_record::{Cache, Contest, Entry, EntryVerdict, Run, Trial};
 
 use crate::common::place::{Place, assert_contains};
 
@@ -37,7 +37,7 @@ fn layout_fragmented_has_many_extents_or_is_unavailable() {
     let (ended, run) = place.measured(FRAGMENTED, "--rounds 2");
     let (dense, of_dense) = contest(&run, None, Cache::Cold);
     let (fragmented, of_fragmented) = contest(&run, Some("fragmented"), Cache::Cold);
-    if let Status::Unavailable { why } = &fragmented.entries[0].status {
+    if let EntryVerdict::Unavailable { why } = &fragmented.entries[0].verdict {
         println!("skipped: {why}");
         return;
     }
@@ -88,10 +88,7 @@ fn layout_holes_are_cached_and_come_from_no_device() {
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
     for trial in trials {
         assert!(trial.valid, "{:?}", trial.invalid);
-        if let Some(read) = trial
-            .source_bytes
-            .filter(|_| cold.entries[0].status == Status::Measured)
-        {
+        if let Some(read) = trial.source_bytes.filter(|_| cold.entries[0].verdict.is_measured()) {
             assert!((1 << 20..3 << 20).contains(&read), "{read} bytes for one megabyte");
             // What was a hole is in memory now.
             assert!(trial.resident_after.unwrap_or(1.0) > 0.9, "{trial:?}");
@@ -119,7 +116,8 @@ fn layout_ranks_methods_that_skip_holes_apart() {
         assert!(is_sparse || !contest.holes_skipped, "{contest:?}");
         for entry in &contest.entries {
             let skips = entry.name().contains("holes=skip");
-            let is_elsewhere = matches!(&entry.status, Status::Unavailable { why } if why.contains("ranked apart"));
+            let is_elsewhere =
+                matches!(&entry.verdict, EntryVerdict::Unavailable { why } if why.contains("ranked apart"));
             assert_eq!(is_elsewhere, is_sparse && skips && !contest.holes_skipped, "{entry:?}");
         }
         for trial in valid(run.trials.iter().filter(|trial| trial.contest == index)) {
@@ -156,7 +154,7 @@ fn layout_and_memory_scale_with_the_size() {
     let sparse = run.contests.iter().find(|contest| contest.layout.is_some()).unwrap();
     assert_eq!(sparse.layout.as_deref(), Some("98208K hole, 96K data"));
     assert_eq!((sparse.size_bytes, sparse.memory_bytes), (96 << 20, Some(48 << 20)));
-    let is_lacking = |entry: &Entry| matches!(entry.status, Status::Unavailable { .. });
+    let is_lacking = |entry: &Entry| matches!(entry.verdict, EntryVerdict::Unavailable { .. });
     if sparse.entries.iter().any(is_lacking) {
         println!("skipped: {}", ended.stdout);
         return;
@@ -189,7 +187,8 @@ fn layout_sparse_on_tmpfs_is_never_cold() {
     assert!(trials.is_empty());
     let (over, _) = contest(&run, Some("7M hole, 1M data"), Cache::Over);
     for (contest, reason) in [(cold, "so nothing is cold"), (over, "no file exceeds")] {
-        let is_said = |entry: &Entry| matches!(&entry.status, Status::Unavailable { why } if why.contains(reason));
+        let is_said =
+            |entry: &Entry| matches!(&entry.verdict, EntryVerdict::Unavailable { why } if why.contains(reason));
         assert!(contest.entries.iter().all(is_said), "{:?}", contest.entries);
     }
     let (_, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Warm);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use seekless_record::{Ended as EndedHow, Run, Status, Trial};
+use seekless_record::{Ended as EndedHow, EntryVerdict, Run, Trial};
 
 use crate::common::place::{Ended, Place, assert_contains, wait_for};
 
@@ -40,7 +40,9 @@ fn begun(place: &Place) -> Run {
 
 fn waiting(run: &Run) -> usize {
     let entries = run.contests.iter().flat_map(|contest| &contest.entries);
-    entries.filter(|entry| entry.status == Status::Unmeasured).count()
+    entries
+        .filter(|entry| entry.verdict == EntryVerdict::Unmeasured(None))
+        .count()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
-use seekless_record::{Run, Status, Trial};
+use seekless_record::{EntryVerdict, Run, Trial};
 
 use crate::common::place::{Ended, Mount, Place, assert_contains, assert_lacks, wait_for};
 
@@ -14,7 +14,7 @@ const SLOW: &str = "bench --tables --notes sustained --size 64M --work 50000";
 
 /// The trial, if direct I/O is to be had here.
 fn trial(run: &Run) -> Option<&Trial> {
-    if let Status::Unavailable { why } = &run.contests[0].entries[0].status {
+    if let EntryVerdict::Unavailable { why } = &run.contests[0].entries[0].verdict {
         println!("skipped: {why}");
         return None;
     }

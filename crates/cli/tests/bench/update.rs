@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use seekless_record::{Draw, Status, Subject};
+use seekless_record::{Draw, EntryVerdict, Subject};
 
 use crate::common::place::{Place, assert_contains};
 
@@ -93,10 +93,10 @@ fn bench_update_checks_every_draw_and_shows_predictions() {
     }
     let entries = run.contests.iter().flat_map(|contest| &contest.entries);
     for entry in entries {
-        match &entry.status {
-            Status::Measured => assert!(entry.summary.is_some(), "{}", entry.name()),
+        match &entry.verdict {
+            verdict if verdict.is_measured() => assert!(entry.summary.is_some(), "{}", entry.name()),
             // What a machine lacks, or tmpfs.
-            Status::Unavailable { .. } => {}
+            EntryVerdict::Unavailable { .. } => {}
             other => panic!("{}: {other:?}", entry.name()),
         }
     }
@@ -114,14 +114,14 @@ fn bench_update_fails_runs_that_were_changed_by_hand() {
         .unwrap();
     let entry = &mut run.contests[0].entries[0];
     entry.subject = Subject::Method("compare/sync".to_owned());
-    entry.status = Status::Unmeasured;
+    entry.verdict = EntryVerdict::Unmeasured(None);
     run.trials.retain(|trial| (trial.contest, trial.entry) != (0, 0));
     fs::write(&path, seekless_record::to_json(&run).unwrap()).unwrap();
     place.succeeds("bench --resume latest --budget 5s");
-    let status = &place.only_run().contests[0].entries[0].status;
+    let verdict = &place.only_run().contests[0].entries[0].verdict;
     assert!(
-        matches!(status, Status::Failed { why } if why.contains("does not update, but its contest requires that")),
-        "{status:?}"
+        matches!(verdict, EntryVerdict::Failed { why } if why.contains("does not update, but its contest requires that")),
+        "{verdict:?}"
     );
     // Nor does a contest say that it updates without saying what.
     run.contests[0].updates = None;

@@ -3,7 +3,7 @@
 use std::fs::{self};
 use std::os::unix::fs::MetadataExt;
 
-use seekless_record::Status;
+use seekless_record::EntryVerdict;
 
 use crate::common::disks::{attribute, list_with_mask};
 use crate::common::place::{SMALL_BENCH, is_root, set_mode};
@@ -99,5 +99,5 @@ fn bench_without_root_says_what_it_cannot_do() {
     let ahead = common.run("bench read-ahead --size 1M --rounds 1 --dir open --json");
     let run = seekless_record::from_json(ahead.succeeded().stdout.as_bytes()).unwrap();
     let mut entries = run.contests.iter().flat_map(|contest| &contest.entries);
-    assert!(entries.any(|entry| matches!(entry.status, Status::Unavailable { .. })));
+    assert!(entries.any(|entry| matches!(entry.verdict, EntryVerdict::Unavailable { .. })));
 }

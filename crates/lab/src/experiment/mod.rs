@@ -30,7 +30,7 @@ pub use known::KNOWN;
 pub use requests::Requests;
 use seekless_engine::Operation;
 use seekless_engine::method::Choice;
-use seekless_record::{Cache, Column, Contest, Differ, Entry, Published, Status, Subject};
+use seekless_record::{Cache, Column, Contest, Differ, Entry, EntryVerdict, Published, Subject};
 pub use words::{Checked, FormatProblem, one_of, problem};
 
 use crate::kernel::Kernel;
@@ -110,9 +110,8 @@ pub(crate) fn entry(subject: Subject, label: Option<String>) -> Entry {
     Entry {
         subject,
         label,
-        status: Status::Measured,
+        verdict: EntryVerdict::Measured,
         summary: None,
-        standing: None,
     }
 }
 

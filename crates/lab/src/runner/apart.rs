@@ -1,7 +1,7 @@
 //! Entries that turn out, when they are measured, to do other work than the rest of their contest, and are ranked
 //! apart.
 
-use seekless_record::{Contest, Run, Status, Trial};
+use seekless_record::{Contest, EntryVerdict, Run, Trial};
 use seekless_results::Turn;
 
 use super::skip::Skip;
@@ -58,7 +58,7 @@ pub(super) fn move_apart(run: &mut Run, group: &mut Vec<usize>, turn: Turn, mut 
     } else {
         Skip::SharesBlocks
     };
-    run.contests[turn.contest].entries[turn.entry].status = Status::unavailable(why.to_string());
+    run.contests[turn.contest].entries[turn.entry].verdict = EntryVerdict::unavailable(why.to_string());
     let entries = &mut run.contests[apart].entries;
     entries.push(from.entries[turn.entry].clone());
     (trial.contest, trial.entry) = (apart, entries.len() - 1);

@@ -18,7 +18,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use seekless_record::{Cache, DropScope, Phase, Revision, Run, Status};
+use seekless_record::{Cache, DropScope, EntryVerdict, Phase, Revision, Run};
 use seekless_results::{bytes, why_missing};
 
 pub use self::existing::FileChange;
@@ -259,10 +259,10 @@ pub fn run(bench: &Bench, stop: &LaunchStop, watch: &mut dyn RunWatch) -> Result
 
 /// Why a run has no trial.
 fn nothing_measured(run: &Run, bench: &Bench) -> BenchError {
-    let mut reasons: Vec<(&Status, String)> = Vec::new();
+    let mut reasons: Vec<(&EntryVerdict, String)> = Vec::new();
     for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
-        match &entry.status {
-            Status::Unmeasured => return BenchError::NoTime(bench.budget),
+        match &entry.verdict {
+            EntryVerdict::Unmeasured(_) => return BenchError::NoTime(bench.budget),
             status if reasons.iter().any(|(known, _)| *known == status) => {}
             status => reasons.push((status, format!("{}: {}", entry.name(), why_missing(entry, "")))),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless_engine::Method;
 use seekless_engine::method::{AccessPattern, Choice, Durability, Operation, Options};
-use seekless_record::{Cache, Contest, DropScope, Entry, RandomAccess, Run, Status, Target};
+use seekless_record::{Cache, Contest, DropScope, Entry, EntryVerdict, RandomAccess, Run, Target};
 use seekless_results::{chosen_size, contending_time, deciding_trials, has_small_files};
 
 use super::Bench;
@@ -276,7 +276,7 @@ impl Planner<'_> {
             let skip = || Skip::of(choice.as_ref(), contest, &storages).map(|skip| skip.to_string());
             let why = no_tree.cloned().or_else(skip);
             entries.push(Entry {
-                status: why.map_or(Status::Measured, Status::unavailable),
+                verdict: why.map_or(EntryVerdict::Measured, EntryVerdict::unavailable),
                 ..entry.clone()
             });
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use seekless_engine::method::Operation;
-use seekless_record::{Contest, Ended, NoiseFloor, Run, Status};
+use seekless_record::{Contest, Ended, EntryVerdict, NoiseFloor, Run};
 use seekless_results::{Decider, Group, Next, bytes, conclude_now, other_io, planned_trials, warnings};
 
 use super::calibrate::Calibration;
@@ -254,11 +254,7 @@ impl<'a> BenchSession<'a> {
         // A copy to another storage is tried from the first.
         let other = contest.other_storage.filter(|_| contest.operation != Operation::Copy);
         let places = [Some(contest.storage), other];
-        for entry in contest
-            .entries
-            .iter_mut()
-            .filter(|entry| entry.status == Status::Measured)
-        {
+        for entry in contest.entries.iter_mut().filter(|entry| entry.verdict.is_measured()) {
             let choice = entry.choice();
             let method = choice.as_ref().and_then(seekless_engine::Choice::method);
             let facts = &self.storages[contest.storage].facts;
@@ -267,7 +263,7 @@ impl<'a> BenchSession<'a> {
             let refused =
                 no_window.or_else(|| storages.find_map(|index| self.storages[index].refuses(&layout, method)));
             if let Some(why) = refused {
-                entry.status = Status::unavailable(why);
+                entry.verdict = EntryVerdict::unavailable(why);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use seekless_engine::Visits;
-use seekless_record::{self as record, Contest, Entry, Status, Target};
+use seekless_record::{self as record, Contest, Entry, EntryVerdict, Target};
 
 use super::BenchError;
 use crate::testfile::TestFile;
@@ -84,7 +84,7 @@ pub(super) fn target_seed(seed: u64) -> u64 {
 #[derive(Debug)]
 pub(super) enum Unrecorded {
     /// Its entry is no longer measured.
-    Retired(Status),
+    Retired(EntryVerdict),
     /// The run is stopped, and its entry is still measured.
     Stopped,
     Failed(BenchError),
@@ -98,6 +98,6 @@ impl<E: Into<BenchError>> From<E> for Unrecorded {
 
 impl Unrecorded {
     pub fn unavailable(why: impl Into<String>) -> Self {
-        Self::Retired(Status::unavailable(why))
+        Self::Retired(EntryVerdict::unavailable(why))
     }
 }

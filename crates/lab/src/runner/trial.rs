@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seekless_engine::full_text;
 use seekless_engine::method::{Durability, Operation};
-use seekless_record::{self as record, Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
+use seekless_record::{self as record, Cache, Contest, Differ, Entry, EntryVerdict, Phase, Target, Trial};
 use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 
 use super::apart::{Apart, move_apart};
@@ -39,11 +39,11 @@ impl BenchSession<'_> {
         }
         match tried {
             Ok(()) | Err(Unrecorded::Stopped) => {}
-            Err(Unrecorded::Retired(status)) => self.retire(turn, status),
+            Err(Unrecorded::Retired(verdict)) => self.retire(turn, verdict),
             // The entry did not fail.
             Err(Unrecorded::Failed(_)) if self.stop.is_requested() => {}
             Err(Unrecorded::Failed(error)) if self.run.trials.is_empty() => return Err(error),
-            Err(Unrecorded::Failed(error)) => self.retire(turn, Status::failed(full_text(&error))),
+            Err(Unrecorded::Failed(error)) => self.retire(turn, EntryVerdict::failed(full_text(&error))),
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl BenchSession<'_> {
         if work == Apart::of(&contest) {
             self.run.trials.push(trial);
             if let Some(wrong @ Invalid::Result(_)) = invalid {
-                self.retire(turn, Status::failed(wrong.to_string()));
+                self.retire(turn, EntryVerdict::failed(wrong.to_string()));
             }
         } else {
             move_apart(
@@ -190,8 +190,8 @@ impl BenchSession<'_> {
     }
 
     /// Ends the measuring of an entry.
-    fn retire(&mut self, turn: Turn, status: Status) {
-        self.run.contests[turn.contest].entries[turn.entry].status = status;
+    fn retire(&mut self, turn: Turn, verdict: EntryVerdict) {
+        self.run.contests[turn.contest].entries[turn.entry].verdict = verdict;
     }
 
     /// A trial with its files: existing sources, and future targets.
@@ -319,7 +319,9 @@ impl BenchSession<'_> {
         match error {
             // Ended with the run.
             _ if self.stop.is_requested() => Unrecorded::Stopped,
-            LaunchError::Ended(_) | LaunchError::TooLong(_) => Unrecorded::Retired(Status::failed(full_text(&error))),
+            LaunchError::Ended(_) | LaunchError::TooLong(_) => {
+                Unrecorded::Retired(EntryVerdict::failed(full_text(&error)))
+            }
             other => other.into(),
         }
     }

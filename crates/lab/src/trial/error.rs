@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 
 use seekless_engine::full_text;
-use seekless_record::Status;
+use seekless_record::EntryVerdict;
 
 /// An error of the engine, or of running a command.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +26,12 @@ pub(super) enum TrialError {
 }
 
 /// What an error makes of its entry.
-pub(super) fn status_of(error: &TrialError) -> Status {
+pub(super) fn status_of(error: &TrialError) -> EntryVerdict {
     match error {
-        TrialError::Engine(seekless_engine::Error::Unavailable { reason, .. }) => Status::unavailable(reason),
+        TrialError::Engine(seekless_engine::Error::Unavailable { reason, .. }) => EntryVerdict::unavailable(reason),
         TrialError::Command(_, cause) if cause.kind() == io::ErrorKind::NotFound => {
-            Status::unavailable("the program is not installed")
+            EntryVerdict::unavailable("the program is not installed")
         }
-        other => Status::failed(full_text(other)),
+        other => EntryVerdict::failed(full_text(other)),
     }
 }

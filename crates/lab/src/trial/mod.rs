@@ -16,7 +16,7 @@ mod update;
 use std::ffi::OsString;
 
 use seekless_engine::{Operation, Visits};
-use seekless_record::{Contest, Entry, Status, Target, Trial};
+use seekless_record::{Contest, Entry, EntryVerdict, Target, Trial};
 use serde::{Deserialize, Serialize};
 
 pub use launch::{Child, LaunchError, LaunchStop};
@@ -136,4 +136,4 @@ pub enum ComparedVerdict {
 }
 
 /// The final answer of a child: its report, or the new status of its entry.
-pub type TrialReply = Result<Report, Status>;
+pub type TrialReply = Result<Report, EntryVerdict>;

@@ -1,8 +1,8 @@
 //! Rates over time: the reference and the best of a contest, to see whether the machine stayed the same.
 
 use maud::{Markup, html};
-use seekless_record::{Entry, Status, Trial};
-use seekless_results::{ContestView, Position, View, duration, short_name, sound};
+use seekless_record::{Entry, EntryVerdict, Trial};
+use seekless_results::{ContestView, View, duration, short_name, sound};
 
 use super::plot::{Scale, WIDTH, at, axis, level_lines, path, picture, short};
 use super::words::{clipped, unit_in};
@@ -67,9 +67,9 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
 
 fn series(contest: &ContestView<'_>) -> Vec<Series> {
     let entries = &contest.contest.entries;
-    let is_reference = |entry: &Entry| entry.status == Status::Measured && entry.command().is_none();
+    let is_reference = |entry: &Entry| entry.verdict.is_measured() && entry.command().is_none();
     let reference = entries.iter().position(is_reference);
-    let is_best = |entry: &Entry| Position::of(entry, contest.contest).leads();
+    let is_best = |entry: &Entry| matches!(entry.verdict, EntryVerdict::Best(_));
     let best = entries.iter().position(is_best);
     let make = |class, word: &str, entry: Option<usize>| {
         let name = short_name(&entries[entry?].name(), contest.contest);

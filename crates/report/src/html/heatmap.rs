@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use seekless_record::{Contest, Run};
+use seekless_record::{Contest, EntryVerdict, Run};
 use seekless_results::{
-    ContestRegret, ContestView, Position, RATES, chosen_size, family, rate, rate_of, regret_in_words, regret_row,
+    ContestRegret, ContestView, RATES, ShownVerdict, chosen_size, family, rate, rate_of, regret_in_words, regret_row,
     three_digits, unit, why_missing,
 };
 
@@ -23,7 +23,7 @@ const COLOURS: [f64; 7] = [0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.97];
 
 struct Cell {
     rate: Option<f64>,
-    position: Position,
+    verdict: ShownVerdict,
     about: String,
 }
 
@@ -128,16 +128,16 @@ impl Grid {
         for entry in &contest.entries {
             let name = entry.name();
             let place = (family(&name, contest), column(&name));
-            let (rate_here, position) = (rate_of(entry), Position::of(entry, contest));
-            let gives_way = |old: &Cell| position.leads() || !old.position.leads() && rate_here > old.rate;
+            let (rate_here, verdict) = (rate_of(entry), ShownVerdict::of(entry, contest));
+            let gives_way = |old: &Cell| verdict.leads() || !old.verdict.leads() && rate_here > old.rate;
             if !self.cells.get(&place).is_none_or(gives_way) {
                 continue;
             }
-            let measured = rate_here.map(|rate_here| format!("{}, {}", rate(rate_here), position.word()));
+            let measured = rate_here.map(|rate_here| format!("{}, {}", rate(rate_here), verdict.word()));
             let told = why_missing(entry, measured.as_deref().unwrap_or("no valid trial"));
             let cell = Cell {
                 rate: rate_here,
-                position,
+                verdict,
                 about: clipped(&format!("{}: {told}", called(&name)), 200),
             };
             self.cells.insert(place, cell);
@@ -217,10 +217,6 @@ impl Grid {
     }
 }
 
-fn is_framed(position: Position) -> bool {
-    position.leads() || matches!(position, Position::Tie | Position::Open)
-}
-
 fn draw_cell(cell: &Cell, fastest: f64, unit: f64, x: f64, y: f64, width: f64) -> Markup {
     let (class, figure) = match cell.rate {
         Some(rate) => {
@@ -230,15 +226,15 @@ fn draw_cell(cell: &Cell, fastest: f64, unit: f64, x: f64, y: f64, width: f64) -
         }
         None => ("none".to_owned(), "·".to_owned()),
     };
-    let position = cell.rate.map(|_| cell.position);
+    let verdict = cell.rate.map(|_| &cell.verdict.verdict);
     html! {
         g class=(class) {
             title { (cell.about) }
             rect x=(at(x + 1.0)) y=(at(y + 1.0)) width=(at(width - 2.0)) height=(at(ROW - 2.0)) rx="3" {}
-            @if position.is_some_and(is_framed) {
+            @if matches!(verdict, Some(EntryVerdict::Best(_) | EntryVerdict::Tie(_))) {
                 rect.frame x=(at(x + 2.5)) y=(at(y + 2.5)) width=(at(width - 5.0)) height=(at(ROW - 5.0)) rx="2" {}
             }
-            text x=(at(x + width / 2.0)) y=(at(y + 17.0)) text-anchor="middle" { @if position.is_some_and(Position::leads) { "◆" } (figure) }
+            text x=(at(x + width / 2.0)) y=(at(y + 17.0)) text-anchor="middle" { @if matches!(verdict, Some(EntryVerdict::Best(_))) { "◆" } (figure) }
         }
     }
 }

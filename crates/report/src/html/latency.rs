@@ -48,7 +48,7 @@ pub(super) fn latency(contest: &ContestView<'_>) -> Markup {
 }
 
 fn percentiles(row: &Row<'_>, latency: &Latency, scale: &Scale, y: f64) -> Markup {
-    let (class, _) = look(row.position);
+    let (class, _) = look(&row.verdict.verdict);
     let percentiles = latency.percentiles();
     let told = percentiles.map(|(name, ns)| format!("{name} {}", seconds(ns as f64 / 1e9)));
     let places = percentiles.map(|(_, ns)| scale.place(ns as f64));

@@ -155,7 +155,7 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Option<Markup> {
     Some(html! {
         li.card.open[!answer.is_decided && contest.sustained.is_none()] {
             a.task href={"#contest-" (contest.index)} { (contest.title) }
-            @if let Some(certainty) = answer.certainty {
+            @if let Some(certainty) = &answer.certainty {
                 p.use {
                     span.m { (breaking(&answer.method)) }
                     @if let Some((_, rate)) = answer.figures.first() { span.at { (rate) } }

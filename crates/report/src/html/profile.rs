@@ -148,7 +148,7 @@ fn sheet(lines: &[MethodLine<'_>]) -> Sheet {
         SheetRow {
             cells: [name].into_iter().chain(cells).collect(),
             remarks: Vec::new(),
-            position: None,
+            verdict: None,
         }
     };
     Sheet {

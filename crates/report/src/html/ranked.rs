@@ -52,7 +52,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
 }
 
 fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl Fn(f64) -> f64, y: f64) -> Markup {
-    let (class, sign) = look(row.position);
+    let (class, sign) = look(&row.verdict.verdict);
     let (zero, median) = (place(0.0), place(rates.median));
     let (low, high) = (place(rates.low), place(rates.high));
     html! {
@@ -65,7 +65,7 @@ fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl F
             path.whisker.range[rates.coverage.is_none()] d={"M" (at(low)) " " (at(y)) "H" (at(high))} {}
             (mark(class, median, y))
             text.figure x=(at(WIDTH - FIGURES + 88.0)) y=(at(y + 4.0)) text-anchor="end" { (contest.speed(rates.median)) }
-            text class={"figure " (class)} x=(at(WIDTH - FIGURES + 102.0)) y=(at(y + 4.0)) { (sign) " " (row.position.word()) }
+            text class={"figure " (class)} x=(at(WIDTH - FIGURES + 102.0)) y=(at(y + 4.0)) { (sign) " " (row.verdict.word()) }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Tables and lists. The page's script turns headings of tables into buttons that sort.
 
 use maud::{Markup, html};
-use seekless_results::{ColumnKind, Position, Sheet, SheetRow};
+use seekless_results::{ColumnKind, Sheet, SheetRow};
 
 use super::words::{breaking, look};
 
@@ -33,7 +33,7 @@ pub fn table(sheet: &Sheet, ranked: bool) -> Markup {
 
 fn cell(row: &SheetRow, column: usize) -> Markup {
     let cell = &row.cells[column];
-    let (class, sign) = look(row.position.unwrap_or(Position::Unranked));
+    let (class, sign) = row.verdict.as_ref().map_or(("slow", ""), |shown| look(&shown.verdict));
     html! {
         @match cell.kind {
             ColumnKind::Method => { td.m {

@@ -10,8 +10,8 @@ use flate2::read::GzDecoder;
 use proptest::prelude::*;
 use seekless_method::{Durability, Operation};
 use seekless_record::{
-    Cache, Column, Conclusion, Contest, Differ, Finding, FindingKind, Interval, OptionEffect, Published, Run, Sittings,
-    Status, Trial,
+    Cache, Column, Conclusion, Contest, Differ, EntryVerdict, Finding, FindingKind, Interval, OptionEffect, Published,
+    Run, Sittings, Trial,
 };
 use seekless_results::compare;
 use seekless_results::simulation::{concluded, contest, run, trial};
@@ -284,14 +284,14 @@ prop_compose! {
         for (number, contest) in run.contests.iter_mut().enumerate() {
             contest.operation = Operation::ALL[number % Operation::ALL.len()];
             contest.cache = [Cache::Cold, Cache::Warm, Cache::Over, Cache::None][number % 4];
-            contest.entries[0].status = Status::unavailable(texts[6].clone());
+            contest.entries[0].verdict = EntryVerdict::unavailable(texts[6].clone());
             contest.entries[1].label = Some(texts[3].clone());
             contest.differ = Differ::ALL[number % Differ::ALL.len()];
             if let Some(summary) = contest.entries.last_mut().and_then(|entry| entry.summary.as_mut()) {
                 (summary.seconds, summary.bytes_per_second) = (intervals[0], rate);
             }
-            if let Some(standing) = &mut contest.entries[1].standing {
-                standing.ratio = intervals[1];
+            if let EntryVerdict::Best(result) | EntryVerdict::Tie(result) | EntryVerdict::Slower(result) = &mut contest.entries[1].verdict {
+                result.ratio = intervals[1];
             }
             contest.conclusion = Some(Conclusion {
                 recommended: Some(texts[7].clone()),

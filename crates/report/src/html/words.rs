@@ -1,8 +1,8 @@
 //! Units, names and verdicts as the report writes them.
 
 use maud::{Markup, html};
-use seekless_record::Contest;
-use seekless_results::{Position, RATES, Unit, request_units, unit};
+use seekless_record::{Contest, EntryVerdict};
+use seekless_results::{RATES, Unit, request_units, unit};
 
 /// The start of a text, if it is longer than this many characters.
 pub(super) fn clipped(text: &str, longest: usize) -> String {
@@ -44,12 +44,12 @@ pub fn heading(words: &str) -> String {
 }
 
 /// The class of a verdict, for its colour, and its sign, which is a shape.
-pub(super) fn look(position: Position) -> (&'static str, &'static str) {
-    match position {
-        Position::Best | Position::Leading => ("best", "◆"),
-        Position::Tie | Position::Open => ("tie", "○"),
-        Position::Failed => ("slow", "×"),
-        Position::Slower(_) | Position::Unranked => ("slow", ""),
+pub(super) fn look(verdict: &EntryVerdict) -> (&'static str, &'static str) {
+    match verdict {
+        EntryVerdict::Best(_) => ("best", "◆"),
+        EntryVerdict::Tie(_) => ("tie", "○"),
+        EntryVerdict::Failed { .. } => ("slow", "×"),
+        _ => ("slow", ""),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless_record::{Contest, Storage, Trial};
 
-use seekless_record::{Command, ExitCode, Status, Subject};
+use seekless_record::{Command, EntryVerdict, ExitCode, Subject};
 
 use super::*;
 use crate::same::objections;
@@ -154,7 +154,7 @@ fn compare_in_a_slower_hour_keeps_what_stands_by_the_reference() {
 fn compare_tells_why_what_became_available_was_not() {
     let mut before = noisy(1, &[("read/mmap", 0.1), ("read/sync,dontcache,block=1M", 0.1)], 6);
     before.trials.retain(|trial| trial.entry == 0);
-    before.contests[0].entries[1].status = Status::unavailable("not in this kernel");
+    before.contests[0].entries[1].verdict = EntryVerdict::unavailable("not in this kernel");
     let mut now = noisy(2, &[("read/mmap", 0.1), ("read/sync,dontcache,block=1M", 0.1)], 6);
     now.machine.kernel = "6.14".to_owned();
     let contest = only(&before, &now);

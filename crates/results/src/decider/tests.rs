@@ -81,7 +81,7 @@ fn decider_groups_take_turns_and_winners_are_measured_again() {
 #[test]
 fn decider_of_one_method_has_rounds_for_its_figure() {
     let (mut run, groups) = contests(1, Duration::ZERO);
-    run.contests[0].entries[1].status = Status::unavailable("not here");
+    run.contests[0].entries[1].verdict = EntryVerdict::unavailable("not here");
     let mut decider = decider_for(&run, groups, 1000);
     measure(&mut run, &mut decider, |_, _| 1.0, f64::MAX);
     assert_eq!([0, 1].map(|entry| count(&run, 0, entry)), [DECIDING_ROUNDS as usize, 0]);
@@ -147,7 +147,7 @@ fn decider_drops_what_is_beaten_and_ends_settled_contests() {
     // The reference runs in every round, so the slower one is the other.
     measure(&mut run, &mut decider, |_, entry| [1.0, 2.0][entry], f64::MAX);
     assert_eq!(count(&run, 0, 1), 3);
-    assert_eq!(run.contests[0].entries[1].status, Status::Dropped);
+    assert_eq!(run.contests[0].entries[1].verdict, EntryVerdict::Dropped(None));
     assert_eq!(count(&run, 0, 0), (DECIDING_ROUNDS + CONFIRMING_ROUNDS) as usize);
     assert!(Group::remaining(&mut run).is_empty(), "nothing is left to resume");
     // A stop leaves none in the running, either. Three rounds of both take 9 s.
@@ -155,7 +155,7 @@ fn decider_drops_what_is_beaten_and_ends_settled_contests() {
     let mut decider = decider_for(&run, groups, 1000);
     measure(&mut run, &mut decider, |_, entry| [1.0, 2.0][entry], 8.9);
     assert_eq!(count(&run, 0, 1), 3);
-    assert_eq!(run.contests[0].entries[1].status, Status::Dropped);
+    assert_eq!(run.contests[0].entries[1].verdict, EntryVerdict::Dropped(None));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn decider_in_order_settles_each_before_the_next() {
     assert_eq!(rounds, [12, 12, 0, 0], "after two of them, less than 40 s are left");
     conclude_now(&mut run);
     assert!(run.contests[1].conclusion.as_ref().unwrap().recommended.is_some());
-    assert_eq!(run.contests[2].entries[0].status, Status::Unmeasured);
+    assert_eq!(run.contests[2].entries[0].verdict, EntryVerdict::Unmeasured(None));
     let left = Group::remaining(&mut run);
     assert!(left.iter().map(|group| group.contests[0]).eq([2, 3]));
 }

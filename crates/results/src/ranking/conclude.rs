@@ -1,8 +1,8 @@
-//! The conclusion of a contest: the figures and standing of each entry, and the method to use.
+//! The conclusion of a contest: the figures of each entry and the verdict on it, and the method to use.
 
 use std::collections::HashMap;
 
-use seekless_record::{Conclusion, Contest, Run, Standing, Summary};
+use seekless_record::{Conclusion, Contest, EntryVerdict, Run, Summary};
 
 use super::judged::{JudgedContest, PickReason};
 use super::{effects, sentence, stand, summarize};
@@ -10,8 +10,8 @@ use crate::samples::sorted;
 use crate::statistics::mean;
 use crate::words::task;
 
-/// The figures and standing of an entry.
-pub type Judgement = (Option<Summary>, Option<Standing>);
+/// The figures of an entry, and the verdict on it if it was compared.
+pub type Judgement = (Option<Summary>, Option<EntryVerdict>);
 
 /// Judges a contest.
 ///
@@ -108,8 +108,9 @@ pub fn conclude_all(run: &mut Run) {
 
 /// Records the conclusion of a contest.
 pub(crate) fn write_down(contest: &mut Contest, judgements: Vec<Judgement>, conclusion: Conclusion) {
-    for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
-        (entry.summary, entry.standing) = (summary, standing);
+    for (entry, (summary, verdict)) in contest.entries.iter_mut().zip(judgements) {
+        entry.summary = summary;
+        entry.verdict.conclude(verdict);
     }
     contest.conclusion = Some(conclusion);
 }

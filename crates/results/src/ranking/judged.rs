@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use seekless_method::Choice;
-use seekless_record::{Contest, Entry, Interval, Phase, Run, Sittings, Status, Trial};
+use seekless_record::{Contest, Entry, Interval, Phase, Run, Sittings, Trial};
 
 use super::{Samples, cpu_seconds, is_sound, only};
 use crate::between::{Pooled, Sitting, fit};
@@ -139,7 +139,7 @@ impl<'a> JudgedContest<'a> {
     /// The leader of the overlapping methods, or of the synchronous ones; a dropped one only if all were dropped.
     pub fn leader_where(&self, overlapping: bool) -> Option<usize> {
         let is_kind = |entry: usize| self.methods[entry].is_some_and(|method| method.is_overlapping() == overlapping);
-        let is_kept = |entry: usize| is_kind(entry) && self.contest.entries[entry].status == Status::Measured;
+        let is_kept = |entry: usize| is_kind(entry) && self.contest.entries[entry].verdict.is_measured();
         let field = self.field()?;
         field
             .leader_of(&self.samples, is_kept)

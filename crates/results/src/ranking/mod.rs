@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub use conclude::{Judgement, conclude_all};
 pub(crate) use conclude::{conclude_judged, tell_other_sizes, write_down};
 pub(crate) use judged::JudgedContest;
-use seekless_record::{DeviceCounters, Latency, RankVerdict, Standing, Summary, SystemUse, Trial};
+use seekless_record::{DeviceCounters, EntryVerdict, Latency, RelativeResult, Summary, SystemUse, Trial};
 
 use crate::model::ModelField;
 use crate::samples::is_sound;
@@ -25,24 +25,23 @@ use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval
 /// Nothing is dropped before this many rounds.
 pub const FEWEST_ROUNDS_TO_DROP: usize = 3;
 
-/// The standing of each entry relative to the leader, from all rounds together; `None` without a common round. With fewer than 6
+/// The verdict on each entry relative to the leader, from all rounds together; `None` without a common round. With fewer than 6
 /// common rounds, the ratio is that of these rounds alone.
-pub(crate) fn stand(samples: &[Samples], field: Option<&ModelField>) -> Vec<Option<Standing>> {
+pub(crate) fn stand(samples: &[Samples], field: Option<&ModelField>) -> Vec<Option<EntryVerdict>> {
     let stand = |(entry, own): (usize, &Samples)| {
         let field = field?;
-        let verdict = if entry == field.leader {
-            RankVerdict::Best
-        } else if field.slower[entry] {
-            RankVerdict::Slower
-        } else {
-            RankVerdict::Tie
-        };
         let PairedRatio { ratio, pairs } = own.over(&samples[field.leader])?;
         let of_all = field.ratio(entry, field.leader).filter(|_| pairs >= FEWEST_SAMPLES);
-        Some(Standing {
+        let result = RelativeResult {
             ratio: of_all.unwrap_or(ratio),
             pairs: pairs as u32,
-            verdict,
+        };
+        Some(if entry == field.leader {
+            EntryVerdict::Best(result)
+        } else if field.slower[entry] {
+            EntryVerdict::Slower(result)
+        } else {
+            EntryVerdict::Tie(result)
         })
     };
     samples.iter().enumerate().map(stand).collect()
@@ -183,25 +182,27 @@ mod tests {
         }
     }
 
-    fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
+    fn verdicts(samples: &[Samples]) -> Vec<Option<EntryVerdict>> {
         stand(samples, ModelField::of(samples, |_| true).as_ref())
     }
 
-    fn verdicts(samples: &[Samples]) -> Vec<Option<RankVerdict>> {
-        standings(samples)
-            .into_iter()
-            .map(|standing| standing.map(|standing| standing.verdict))
-            .collect()
+    fn words(samples: &[Samples]) -> Vec<&'static str> {
+        let word = |verdict: &Option<EntryVerdict>| match verdict {
+            Some(EntryVerdict::Best(_)) => "best",
+            Some(EntryVerdict::Tie(_)) => "tie",
+            Some(EntryVerdict::Slower(_)) => "slower",
+            _ => "",
+        };
+        verdicts(samples).iter().map(word).collect()
     }
 
     #[test]
     fn the_fastest_leads_and_what_is_within_a_tie_of_it_ties() {
         let measured = [1.05, 1.0, 1.03].map(|seconds| samples(&[seconds; 8]));
         let entries = [&measured[..], &[Samples::default()]].concat();
-        let expected = [RankVerdict::Slower, RankVerdict::Best, RankVerdict::Tie].map(Some);
-        assert_eq!(verdicts(&entries), [&expected[..], &[None]].concat());
-        let standing = standings(&entries)[1].clone().unwrap();
-        assert_eq!((standing.pairs, standing.ratio.low, standing.ratio.high), (8, 1.0, 1.0));
+        assert_eq!(words(&entries), ["slower", "best", "tie", ""]);
+        let RelativeResult { ratio, pairs } = verdicts(&entries)[1].as_ref().unwrap().relative().unwrap();
+        assert_eq!((pairs, ratio.low, ratio.high), (8, 1.0, 1.0));
     }
 
     #[test]
@@ -209,23 +210,20 @@ mod tests {
         // The device is throttled from round 3 on.
         let dropped = samples(&[1.2; 3]);
         let fast = samples(&[1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0]);
-        assert_eq!(
-            verdicts(&[dropped, fast]),
-            [Some(RankVerdict::Slower), Some(RankVerdict::Best)]
-        );
+        assert_eq!(words(&[dropped, fast]), ["slower", "best"]);
     }
 
     #[test]
     fn a_lost_round_neither_loses_the_title_nor_wins_it() {
         let mut fast = samples(&[1.0; 8]);
         fast.by_round.remove(&4);
-        let found = verdicts(&[samples(&[1.2; 8]), fast]);
-        assert_eq!(found, [Some(RankVerdict::Slower), Some(RankVerdict::Best)]);
+        let found = words(&[samples(&[1.2; 8]), fast]);
+        assert_eq!(found, ["slower", "best"]);
         // Without its one slow round the second has the smaller median, but not on the rounds that both have.
         let first = samples(&[1.0, 1.0, 3.0, 3.0]);
         let mut second = samples(&[1.1, 1.1, 3.1, 3.1]);
         second.by_round.remove(&3);
-        assert_eq!(verdicts(&[second, first])[1], Some(RankVerdict::Best));
+        assert_eq!(words(&[second, first])[1], "best");
     }
 
     #[test]

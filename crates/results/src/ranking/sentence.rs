@@ -75,7 +75,7 @@ fn too_few(judged: &JudgedContest<'_>, best: Option<usize>) -> String {
 /// Why there is no trial: methods that work wait for their turn, or none works.
 fn unmeasured(judged: &JudgedContest<'_>) -> String {
     let entries = judged.contest.entries.iter();
-    let reasons: Option<Vec<&str>> = entries.map(|entry| entry.status.why_excluded()).collect();
+    let reasons: Option<Vec<&str>> = entries.map(|entry| entry.verdict.why_excluded()).collect();
     match reasons.and_then(|reasons| reasons.into_iter().next()) {
         Some(why) => format!("Not measured: every method is unavailable or failed; the first: {why}."),
         None => NOT_MEASURED.to_owned(),

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use seekless_method::{Durability, Operation};
-use seekless_record::{Entry, Interval, Latency, OptionEffect, Status};
+use seekless_record::{Entry, EntryVerdict, Interval, Latency, OptionEffect};
 
 use super::{ContestView, Row};
 use crate::compare::Change;
-use crate::position::Position;
 use crate::sheet::{Sheet, SheetCell};
 use crate::units::{part, rate, seconds, signed, size, spread, times, times_with_bounds};
-use crate::words::{short_name, why_missing};
+use crate::verdict::{ShownVerdict, why_missing};
+use crate::words::short_name;
 
 /// How much of a table is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,10 +47,10 @@ impl ContestView<'_> {
             let figures = figures.filter(|(least, ..)| *least <= detail);
             let figures = figures.map(|(_, head, cell)| (head, cell));
             let is_told = detail == Full && row.is_dropped();
-            let verdict = row.position.word() + if is_told { ", dropped" } else { "" };
+            let verdict = row.verdict.word() + if is_told { ", dropped" } else { "" };
             let name = [("method", SheetCell::method(row.name()))].into_iter();
             let cells = name.chain(figures).chain([("verdict", SheetCell::verdict(verdict))]);
-            sheet.push(Some(row.position), cells).remarks = row.remarks();
+            sheet.push(Some(row.verdict.clone()), cells).remarks = row.remarks();
         }
         if detail == Full {
             sheet.omit_empty_columns();
@@ -87,7 +87,8 @@ impl ContestView<'_> {
     #[must_use]
     pub fn left_out(&self) -> Sheet {
         let mut reasons: BTreeMap<String, Vec<&Entry>> = BTreeMap::new();
-        let is_left_out = |entry: &&Entry| entry.summary.is_none() || matches!(entry.status, Status::Failed { .. });
+        let is_left_out =
+            |entry: &&Entry| entry.summary.is_none() || matches!(entry.verdict, EntryVerdict::Failed { .. });
         for entry in self.contest.entries.iter().filter(is_left_out) {
             reasons.entry(why_missing(entry, NOT_VALID)).or_default().push(entry);
         }
@@ -97,9 +98,9 @@ impl ContestView<'_> {
             let mut names: Vec<String> = first.map(|entry| short_name(&entry.name(), self.contest)).collect();
             let more = entries.len() - names.len();
             names.extend((more > 0).then(|| format!("{more} more")));
-            let position = Position::of(entries[0], self.contest);
+            let verdict = ShownVerdict::of(entries[0], self.contest);
             let methods = ("methods", SheetCell::method(names.join("; ")));
-            sheet.push(Some(position), [methods, ("why", SheetCell::words(reason))]);
+            sheet.push(Some(verdict), [methods, ("why", SheetCell::words(reason))]);
         }
         sheet
     }

@@ -20,7 +20,7 @@ pub use facts::{rotation_claim, storage_words};
 pub use figures::Detail;
 use published::{findings, published};
 use seekless_method::Operation;
-use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial};
+use seekless_record::{Contest, Entry, Interval, Run, Summary, Trial};
 pub use sittings::sittings;
 use storages::storages;
 pub use system::mode_words;
@@ -29,12 +29,12 @@ pub use visible::{Visible, visible};
 
 use crate::answer::ContestAnswer;
 use crate::columns::{Table, tables};
-use crate::position::Position;
 use crate::ranking::{PairedRatio, Samples};
 use crate::samples::sorted;
 use crate::sheet::Sheet;
 use crate::sustained::Sustained;
 use crate::units::{bounds, seconds, sound, times_with_bounds};
+use crate::verdict::ShownVerdict;
 use crate::words::{is_told_in_times, place, rate_in, short_name, speed_in, title, title_in};
 
 /// A run to show.
@@ -86,7 +86,7 @@ pub struct ContestView<'a> {
 }
 
 /// An entry with its figures.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Row<'a> {
     /// Its contest.
     pub contest: &'a Contest,
@@ -97,7 +97,7 @@ pub struct Row<'a> {
     /// The most memory that it took in a trial.
     pub peak_memory_bytes: u64,
     /// Its verdict.
-    pub position: Position,
+    pub verdict: ShownVerdict,
 }
 
 impl<'a> View<'a> {
@@ -187,11 +187,11 @@ impl<'a> ContestView<'a> {
         self.contest.entries.iter().find(|entry| entry.name() == method)
     }
 
-    /// Where the entry with this method stands.
+    /// The word for the verdict on the entry with this method; empty without one.
     #[must_use]
-    pub fn position(&self, method: &str) -> Position {
+    pub fn verdict_word(&self, method: &str) -> String {
         let entry = self.entry(method);
-        entry.map_or(Position::Unranked, |entry| Position::of(entry, self.contest))
+        entry.map_or_else(String::new, |entry| ShownVerdict::of(entry, self.contest).word())
     }
 
     /// The method to use, where it is decided.
@@ -243,11 +243,11 @@ fn rows<'a>(contest: &'a Contest, trials: &[Vec<&Trial>]) -> Vec<Row<'a>> {
             contest,
             entry,
             summary: entry.summary.as_ref()?,
-            position: Position::of(entry, contest),
+            verdict: ShownVerdict::of(entry, contest),
         })
     });
     let mut rows: Vec<Row<'_>> = with_figures.collect();
-    let class = |row: &Row<'_>| (row.is_dropped(), !row.position.leads());
+    let class = |row: &Row<'_>| (row.is_dropped(), !row.verdict.leads());
     // What has no ratio was not ranked, and comes after what was.
     let ratio = |row: &Row<'_>| row.ratio().map_or(f64::INFINITY, |ratio| ratio.median);
     let seconds = |row: &Row<'_>| row.summary.seconds.median;
@@ -269,13 +269,13 @@ impl Row<'_> {
     /// Whether it was not measured to the end.
     #[must_use]
     pub fn is_dropped(&self) -> bool {
-        self.entry.status != Status::Measured
+        !self.entry.verdict.is_measured()
     }
 
     /// Its time over that of the best.
     #[must_use]
     pub fn ratio(&self) -> Option<Interval> {
-        self.entry.standing.as_ref().map(|standing| standing.ratio)
+        self.entry.verdict.relative().map(|result| result.ratio)
     }
 
     /// The interval of its rate, that of its seconds turned round, where it can be drawn.
@@ -333,6 +333,8 @@ impl Row<'_> {
 
 #[cfg(test)]
 mod tests {
+    use seekless_record::EntryVerdict;
+
     use super::*;
     use crate::simulation::{concluded, run};
 
@@ -346,35 +348,33 @@ mod tests {
         ];
         let methods: Vec<_> = names.into_iter().zip([3.0, 1.2, 1.1, 1.0]).collect();
         let mut run = concluded(run(&methods, 8));
-        run.contests[0].entries[1].standing = None;
-        run.contests[0].entries[3].status = Status::Dropped;
+        run.contests[0].entries[1].verdict = EntryVerdict::Measured;
+        let entry = &mut run.contests[0].entries[3];
+        entry.verdict = EntryVerdict::Dropped(entry.verdict.relative());
         let shown = Visible::of(&run);
         let contest = &View::of(&shown).contests[0];
         let names: Vec<String> = contest.rows.iter().map(Row::name).collect();
         assert_eq!(names, ["sync block=1M", "mmap", "sync block=4K", "posix-aio"]);
-        assert_eq!(contest.rows[2].position, Position::Unranked);
+        assert_eq!(contest.rows[2].verdict.word(), "");
     }
 
-    fn positions(run: &Run) -> Vec<Position> {
+    fn words(run: &Run) -> Vec<String> {
         let contest = &run.contests[0];
         let entries = contest.entries.iter();
-        entries.map(|entry| Position::of(entry, contest)).collect()
+        entries.map(|entry| ShownVerdict::of(entry, contest).word()).collect()
     }
 
     #[test]
     fn view_of_dropped_or_undecided_methods_has_no_ties() {
         let mut run = concluded(run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.01)], 8));
-        assert_eq!(positions(&run), [Position::Best, Position::Tie]);
-        run.contests[0].entries[1].status = Status::Dropped;
-        assert!(matches!(positions(&run)[1], Position::Slower(_)));
+        assert_eq!(words(&run), ["best", "tie"]);
+        let entry = &mut run.contests[0].entries[1];
+        entry.verdict = EntryVerdict::Dropped(entry.verdict.relative());
+        assert_eq!(words(&run)[1], "1.01x");
         for names in [["read/mmap", "read/sync,block=4K"], ["command/one", "command/other"]] {
             let mut run = crate::simulation::run(&names.map(|name| (name, 1.0)), 3);
             run.trials[3].seconds = 1.4;
-            assert_eq!(
-                positions(&concluded(run)),
-                [Position::Leading, Position::Open],
-                "three rounds"
-            );
+            assert_eq!(words(&concluded(run)), ["leads", "undecided"], "three rounds");
         }
         let mut noisy = crate::simulation::run(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 8);
         let seconds = [1.0, 1.5, 2.0, 1.1, 0.9, 3.0].into_iter().cycle();
@@ -384,15 +384,15 @@ mod tests {
         let noisy = concluded(noisy);
         let conclusion = noisy.contests[0].conclusion.clone().unwrap();
         assert!(conclusion.sentence.starts_with("Undecided"), "{}", conclusion.sentence);
-        let found = positions(&noisy);
-        for position in [Position::Leading, Position::Open] {
-            assert!(found.contains(&position), "{found:?}");
+        let found = words(&noisy);
+        for word in ["leads", "undecided"] {
+            assert!(found.iter().any(|found| found == word), "{found:?}");
         }
         let slower = concluded(crate::simulation::run(
             &[("read/mmap", 1.0), ("read/sync,block=4K", 2.0)],
             3,
         ));
-        let found = positions(&slower);
-        assert!(matches!(found[1], Position::Slower(_)), "three rounds may show that");
+        let found = words(&slower);
+        assert_eq!(found[1], "2.00x", "three rounds may show that");
     }
 }

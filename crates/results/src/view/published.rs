@@ -2,15 +2,15 @@
 
 use seekless_method::differing_options;
 use seekless_method::{Choice, Method};
-use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Run};
+use seekless_record::{Contest, Entry, EntryVerdict, Finding, FindingKind, Published, RelativeResult, Run};
 
 use super::figures::NOT_VALID;
 use super::{ContestView, Row};
-use crate::position::{Position, is_range};
 use crate::ranking::{PairedRatio, TIE_RATIO};
 use crate::sheet::{Sheet, SheetCell};
 use crate::units::{rate, seconds};
-use crate::words::{ends_early, why_missing};
+use crate::verdict::{ShownVerdict, why_missing};
+use crate::words::ends_early;
 
 /// More than any experiment has for the files of one contest; a run from elsewhere may have more.
 const MOST_ROWS: usize = 100;
@@ -40,7 +40,7 @@ pub(super) fn published(view: &ContestView<'_>, findings: &[(&Published, &Findin
             Ok(row) => [
                 row.entry.name().into_owned(),
                 as_measured(finding, row),
-                row.position.word(),
+                row.verdict.word(),
             ],
             Err(why) => [String::new(), String::new(), why.clone()],
         };
@@ -52,7 +52,7 @@ pub(super) fn published(view: &ContestView<'_>, findings: &[(&Published, &Findin
             ("figures here", SheetCell::words(figures)),
             ("vs the best", SheetCell::verdict(verdict)),
         ];
-        sheet.push(here.ok().map(|row| row.position), cells);
+        sheet.push(here.ok().map(|row| row.verdict), cells);
     }
     sheet
 }
@@ -130,13 +130,20 @@ fn here<'a>(view: &ContestView<'a>, finding: &Finding) -> Result<Row<'a>, String
     let is_best = |row: &&Row<'_>| best == Some(&*row.entry.name());
     let mut same = view.rows.iter().filter(|row| is_meant(row.entry));
     if let Some(row) = same.clone().find(is_best).or_else(|| same.next()) {
-        let position = match view.compare(&row.entry.name(), best.unwrap_or_default()) {
-            None => Position::Unranked,
-            Some(PairedRatio { ratio, .. }) if is_best(&row) => Position::leading(is_range(&ratio)),
-            Some(PairedRatio { ratio, .. }) if ratio.low > TIE_RATIO => Position::Slower(ratio),
-            Some(PairedRatio { ratio, .. }) => Position::level(is_range(&ratio)),
-        };
-        return Ok(Row { position, ..*row });
+        let compared = view.compare(&row.entry.name(), best.unwrap_or_default());
+        let verdict = compared.map_or(EntryVerdict::Measured, |PairedRatio { ratio, pairs }| {
+            let pairs = pairs as u32;
+            let result = RelativeResult { ratio, pairs };
+            match () {
+                () if is_best(&row) => EntryVerdict::Best(result),
+                () if ratio.low > TIE_RATIO => EntryVerdict::Slower(result),
+                () => EntryVerdict::Tie(result),
+            }
+        });
+        return Ok(Row {
+            verdict: ShownVerdict::new(verdict, true),
+            ..row.clone()
+        });
     }
     let left_out = view.contest.entries.iter().find(|entry| is_meant(entry));
     Err(left_out.map_or_else(

@@ -5,10 +5,10 @@ use seekless_record::{Contest, Finding, Mode, Published, Run, SystemUse, Trial};
 
 use super::ContestView;
 use super::published::short_machine;
-use crate::position::Position;
 use crate::sheet::{Sheet, SheetCell};
 use crate::statistics::median;
 use crate::units::{counted, part};
+use crate::verdict::ShownVerdict;
 use crate::words::short_name;
 
 /// Whether the contest's experiment quotes published figures of this kind.
@@ -20,7 +20,7 @@ pub(super) fn asks_for_system(run: &Run, contest: &Contest) -> bool {
 }
 
 /// The table of a contest: medians over each entry's valid trials, then what was published of the same files, which has no
-/// position. Without rows where nothing was measured.
+/// verdict. Without rows where nothing was measured.
 pub(super) fn system(view: &ContestView<'_>, findings: &[(&Published, &Finding)]) -> Sheet {
     let mut sheet = Sheet::new("The whole system meanwhile");
     for (entry, trials) in view.contest.entries.iter().zip(&view.trials) {
@@ -33,7 +33,10 @@ pub(super) fn system(view: &ContestView<'_>, findings: &[(&Published, &Finding)]
         };
         let resident = [part(|trial| trial.resident_before), part(|trial| trial.resident_after)];
         let name = short_name(&entry.name(), view.contest);
-        sheet.push(Some(Position::of(entry, view.contest)), cells(name, &system, resident));
+        sheet.push(
+            Some(ShownVerdict::of(entry, view.contest)),
+            cells(name, &system, resident),
+        );
     }
     if !sheet.rows.is_empty() {
         for (source, finding) in findings {
@@ -147,7 +150,7 @@ mod tests {
         };
         assert_eq!(texts(&rows[0]), ["sync block=4K", "62 %", "40", "+12M", "0 %", "100 %"]);
         assert_eq!(texts(&rows[1]), ["2003, read/sync,block=4K", "62 %", "40", "0"]);
-        assert_eq!(rows[1].position, None);
+        assert_eq!(rows[1].verdict, None);
         assert!(rows.iter().all(|row| row.cells.len() == sheet.columns.len()));
         assert!(asks_for_system(&run, &run.contests[0]));
     }

@@ -12,7 +12,7 @@ use std::fmt;
 
 use anyhow::Result;
 use clap::Args;
-use seekless_record::{Contest, Entry, Phase, RankVerdict, Revision, Run, Status, StorageId, Trial};
+use seekless_record::{Contest, Entry, EntryVerdict, Phase, RelativeResult, Revision, Run, StorageId, Trial};
 use seekless_results::pool;
 use seekless_results::ranking::Samples;
 use seekless_results::statistics::{median, median_interval};
@@ -172,14 +172,14 @@ impl Score {
             self.best_false.count(hour[leader] > fastest);
         }
         for entry in others {
-            let Some(standing) = &contest.entries[entry].standing else {
+            let verdict = &contest.entries[entry].verdict;
+            let Some(RelativeResult { ratio, .. }) = verdict.relative() else {
                 continue;
             };
-            let ratio = standing.ratio;
             if ratio.coverage.is_some() {
                 let truth = hour[entry] / hour[leader];
                 self.covering.count(ratio.low <= truth && truth <= ratio.high);
-                if standing.verdict == RankVerdict::Tie {
+                if matches!(verdict, EntryVerdict::Tie(_)) {
                     self.widths.push((ratio.high / ratio.low).ln());
                 }
             }
@@ -254,10 +254,7 @@ fn said_slower(contest: &Contest) -> Vec<usize> {
     let Some(leader) = leader(contest) else {
         return Vec::new();
     };
-    let is_slower = |entry: &Entry| {
-        let standing = entry.standing.as_ref();
-        entry.status == Status::Dropped || standing.is_some_and(|one| one.verdict == RankVerdict::Slower)
-    };
+    let is_slower = |entry: &Entry| matches!(entry.verdict, EntryVerdict::Dropped(_) | EntryVerdict::Slower(_));
     let others = (0..contest.entries.len()).filter(|&entry| entry != leader);
     others.filter(|&entry| is_slower(&contest.entries[entry])).collect()
 }

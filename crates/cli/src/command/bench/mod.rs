@@ -16,7 +16,7 @@ use seekless_lab::experiment::Experiment;
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_lab::{Bench, stored_otherwise};
-use seekless_record::{Cache, Contest, DropScope, Entry, Run, Status};
+use seekless_record::{Cache, Contest, DropScope, Entry, EntryVerdict, Run};
 use seekless_results::{Origin, visible};
 #[cfg(feature = "sim")]
 use seekless_sim::models::DiskModel;
@@ -373,7 +373,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &CaughtSignal) -> R
 /// Whether a contest has no results, because something failed.
 fn has_failed(contest: &Contest) -> bool {
     let mut entries = contest.entries.iter();
-    let is_failed = |entry: &Entry| matches!(entry.status, Status::Failed { .. });
+    let is_failed = |entry: &Entry| matches!(entry.verdict, EntryVerdict::Failed { .. });
     entries.clone().all(|entry| entry.summary.is_none()) && entries.any(is_failed)
 }
 

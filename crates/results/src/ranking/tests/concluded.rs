@@ -1,17 +1,13 @@
 //! What is concluded from runs whose figures are known.
 
 use proptest::prelude::*;
-use seekless_record::{Conclusion, Contest, Phase, Run, Status};
+use seekless_record::{Conclusion, Contest, EntryVerdict, Phase, Run};
 
 use super::super::*;
 use crate::simulation::{run, trial};
 
 fn concluded(run: &Run) -> (Vec<Judgement>, Conclusion) {
     conclude_judged(&JudgedContest::new(run, 0))
-}
-
-fn verdict(judgement: &Judgement) -> Option<RankVerdict> {
-    judgement.1.as_ref().map(|standing| standing.verdict)
 }
 
 fn sentence(run: &Run) -> String {
@@ -27,7 +23,7 @@ fn ranking_recommends_the_simplest_of_ties() {
     assert_eq!(conclusion.recommended.as_deref(), Some(simplest));
     assert_eq!(conclusion.best_overlapping, conclusion.best);
     assert_eq!(conclusion.best_synchronous.as_deref(), Some(simplest));
-    assert_eq!(verdict(&judgements[3]), Some(RankVerdict::Slower));
+    assert!(matches!(judgements[3].1, Some(EntryVerdict::Slower(_))));
     let expected = "Use read/sync,direct,block=4M: at most 2 % slower than the best, and the simplest of 3 methods known to be within 5 % of the best. \
      Overlapping saves at most 3 % here.";
     assert_eq!(conclusion.sentence, expected);
@@ -69,9 +65,9 @@ fn ranking_of_few_rounds_is_undecided() {
 fn ranking_without_valid_trials_says_why() {
     let mut none = run(&[("read/mmap", 1.0), ("read/sync", 1.0)], 0);
     assert_eq!(sentence(&none), "Not measured yet.");
-    none.contests[0].entries[0].status = Status::unavailable("no ring");
+    none.contests[0].entries[0].verdict = EntryVerdict::unavailable("no ring");
     assert_eq!(sentence(&none), "Not measured yet.");
-    none.contests[0].entries[1].status = Status::failed("Input/output error");
+    none.contests[0].entries[1].verdict = EntryVerdict::failed("Input/output error");
     let failed = "Not measured: every method is unavailable or failed; the first: no ring.";
     assert_eq!(sentence(&none), failed);
     let mut invalid = run(&[("read/mmap", 1.0)], 3);
@@ -160,7 +156,7 @@ fn ranking_omits_null_failed_invalid_and_unclocked_figures() {
     ];
     let methods: Vec<_> = names.into_iter().zip([1e-6, 0.1, 1.0, 0.2]).collect();
     let mut all = run(&methods, 7);
-    all.contests[0].entries[1].status = Status::failed("a wrong answer");
+    all.contests[0].entries[1].verdict = EntryVerdict::failed("a wrong answer");
     for trial in all.trials.iter_mut().filter(|trial| trial.entry == 3) {
         trial.valid = false;
     }
@@ -190,7 +186,7 @@ fn ranking_counts_fresh_rounds_and_agrees_with_rates() {
     let (judgements, _) = concluded(&with_fresh_rounds(run(&methods, 6), &[1.1, 1.5]));
     let [one, other] = [0, 1].map(|entry| judgements[entry].0.as_ref().unwrap());
     assert_eq!([one.rounds, one.invalid, other.rounds], [12, 0, 12]);
-    let ratio = judgements[1].1.as_ref().unwrap().ratio.median;
+    let ratio = judgements[1].1.as_ref().unwrap().relative().unwrap().ratio.median;
     assert!((other.seconds.median / one.seconds.median - ratio).abs() < 1e-9);
     assert!((one.bytes_per_second / other.bytes_per_second - ratio).abs() < 1e-9);
 }
@@ -258,7 +254,7 @@ fn ranking_tells_a_faster_command_and_recommends_a_method() {
     let both = run(&methods, 6);
     let (judgements, conclusion) = concluded(&both);
     assert_eq!(conclusion.best.as_deref(), Some("command/cat"));
-    assert_eq!(verdict(&judgements[0]), Some(RankVerdict::Best));
+    assert!(matches!(judgements[0].1, Some(EntryVerdict::Best(_))));
     assert_eq!(conclusion.best_synchronous.as_deref(), Some("read/sync,block=1M"));
     let expected = "Use read/sync,block=1M: the best; the next best, read/mmap, takes 1.50x as long. The command cat is faster: it takes 0.50x the \
      time.";

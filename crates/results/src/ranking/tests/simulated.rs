@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::*;
-use super::standings;
+use super::verdicts;
 use crate::model::tests::measured;
 use crate::simulation::Simulation;
 
@@ -38,9 +38,9 @@ fn any_samples() -> impl Strategy<Value = Vec<Samples>> {
 proptest! {
     #[test]
     fn ranking_has_one_best_and_drops_nobody_without_reason(samples in any_samples()) {
-        let standings = standings(&samples);
+        let found = verdicts(&samples);
         let best: Vec<usize> = (0..samples.len())
-            .filter(|&entry| standings[entry].as_ref().is_some_and(|standing| standing.verdict == RankVerdict::Best))
+            .filter(|&entry| matches!(found[entry], Some(EntryVerdict::Best(_))))
             .collect();
         prop_assert_eq!(best.len(), usize::from(samples.iter().any(|own| own.rounds() > 0)));
         for entry in clearly_beaten(&samples, &vec![true; samples.len()], None) {
