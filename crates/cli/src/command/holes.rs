@@ -219,7 +219,10 @@ fn dig(arguments: &DigArguments) -> Result<(), Failure> {
     let done = (!how.dry_run).then_some("dug");
     let work = |file: &FileAt, watch: &dyn JobWatch| holes::dig(file, how, watch);
     let reads = if how.verify { ("verifying", 3) } else { ("digging", 1) };
-    let sum = HolesSum::Dug(Dug::default(), how);
+    let sum = HolesSum::Dug {
+        sum: Dug::default(),
+        how,
+    };
     let (which, explain) = (&arguments.which, arguments.explain);
     each(which, Some(reads), sum, done, explain, work, |lines, dug| {
         lines.dug(&dug, how)

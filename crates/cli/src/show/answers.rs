@@ -184,7 +184,7 @@ mod tests {
             (Certainty::Equal(0.12), "equal within 12 %"),
         ] {
             let answers = [
-                commit("sync direct,preallocate=allocate,write-through", certainty),
+                commit("sync direct,preallocate=allocate,write-through", certainty.clone()),
                 commit("threads=4 fdatasync-each", certainty),
             ];
             let mut out = Vec::new();

@@ -6,6 +6,7 @@ use std::path::Path;
 use seekless_results::bytes;
 use seekless_tools::holes::{Dig, Dug, Filled, HoleStretch, Punched, RunKind, Shown};
 use seekless_tools::walk::Left;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::escape::{json_line, object, reason_behind, visible_path};
@@ -31,11 +32,20 @@ pub struct HoleLines<'a> {
 }
 
 /// The sum over all files of a job.
+#[derive(Serialize)]
+#[serde(untagged)]
 pub enum HolesSum {
     /// Of showing.
     Shown(Shown),
     /// Of digging.
-    Dug(Dug, Dig),
+    Dug {
+        /// The sum.
+        #[serde(flatten)]
+        sum: Dug,
+        /// How it is dug.
+        #[serde(skip)]
+        how: Dig,
+    },
     /// Of filling.
     Filled(Filled),
 }
@@ -44,19 +54,23 @@ impl HolesSum {
     fn words(&self) -> String {
         match self {
             Self::Shown(shown) => shown_words(shown),
-            Self::Dug(dug, how) => dug_words(dug, *how),
+            Self::Dug { sum, how } => dug_words(sum, *how),
             Self::Filled(filled) => filled_words(filled),
         }
     }
+}
 
-    /// The figures as JSON.
-    fn json(&self) -> Value {
-        match self {
-            Self::Shown(shown) => json!(shown),
-            Self::Dug(dug, _) => json!(dug),
-            Self::Filled(filled) => json!(filled),
-        }
-    }
+/// The summary of a job as JSON.
+#[derive(Serialize)]
+struct HolesSummary<'a> {
+    kind: &'static str,
+    files: u64,
+    failed: u64,
+    stopped: bool,
+    #[serde(flatten)]
+    sum: &'a HolesSum,
+    #[serde(flatten)]
+    left: &'a Left,
 }
 
 /// The picture of a file, and its stretches if they are to be listed.
@@ -156,7 +170,7 @@ impl<'a> HoleLines<'a> {
         }
         if self.objects.are_wanted() {
             let mut object = object("file", shown, Some(&shown.path));
-            object["stretches"] = json!(picture.map.map(|map| map.iter().map(stretch_json).collect::<Vec<_>>()));
+            object["stretches"] = json!(picture.map);
             return self.objects.write(&mut self.page, &object);
         }
         writeln!(self.page, "{BOLD}{}{BOLD:#}", visible_path(&shown.path))?;
@@ -179,7 +193,7 @@ impl<'a> HoleLines<'a> {
     /// Writes what was dug in a file.
     pub fn dug(&mut self, dug: &Dug, how: Dig) -> io::Result<()> {
         self.scanned_bytes += dug.allocated_before_bytes.min(dug.bytes);
-        if let HolesSum::Dug(sum, _) = &mut self.sum {
+        if let HolesSum::Dug { sum, .. } = &mut self.sum {
             sum.add(dug);
         }
         let mut object = object("dug", dug, Some(&dug.path));
@@ -226,12 +240,15 @@ impl<'a> HoleLines<'a> {
     /// Writes the sum over several files, and what was left out.
     pub fn finish(&mut self, left: &Left, is_stopped: bool) -> io::Result<()> {
         if self.objects.are_wanted() {
-            let mut summary = self.sum.json();
-            let counts = json!({"kind": "summary", "files": self.files, "failed": self.failed, "stopped": is_stopped});
-            for (name, count) in [counts, json!(left)].iter().filter_map(Value::as_object).flatten() {
-                summary[name] = count.clone();
-            }
-            self.objects.finish(&mut self.page, &summary)?;
+            let summary = HolesSummary {
+                kind: "summary",
+                files: self.files,
+                failed: self.failed,
+                stopped: is_stopped,
+                sum: &self.sum,
+                left,
+            };
+            self.objects.finish(&mut self.page, &json!(summary))?;
         } else {
             if self.files > 1 {
                 let words = format!("{} files: {}.", self.files, self.sum.words());
@@ -310,10 +327,6 @@ fn filled_words(filled: &Filled) -> String {
     let after = filled.allocated_bytes;
     let more = bytes(after.saturating_sub(filled.allocated_before_bytes));
     format!("{more} allocated, it takes {}", bytes(after))
-}
-
-fn stretch_json(HoleStretch { kind, range }: &HoleStretch) -> Value {
-    json!({"kind": kind.name(), "offset": range.start, "length": range.end - range.start})
 }
 
 #[cfg(test)]

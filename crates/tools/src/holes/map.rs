@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use seekless_sys::{Extent, ExtentFlags};
+use serde::{Serialize, Serializer};
 
 /// The kind of a stretch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RunKind {
     /// Bytes that were written.
     Data,
@@ -14,6 +16,7 @@ pub enum RunKind {
     /// Blocks that were allocated and not written; reads as zeros.
     Reserved,
     /// Blocks that were allocated behind the end of the file.
+    #[serde(rename = "past end")]
     PastEnd,
 }
 
@@ -31,12 +34,17 @@ impl RunKind {
 }
 
 /// A stretch of a file, as long as it is of one kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HoleStretch {
     /// What it is.
     pub kind: RunKind,
     /// The bytes.
+    #[serde(flatten, serialize_with = "serialize_range")]
     pub range: Range<u64>,
+}
+
+fn serialize_range<S: Serializer>(range: &Range<u64>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map([("offset", range.start), ("length", range.end - range.start)])
 }
 
 /// The range of the blocks past the end of a file whose blocks end there, in whole blocks; empty if there are none.
