@@ -27,7 +27,7 @@ impl CacheState {
 
 /// Which files must be in the intended state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judged {
+pub enum JudgedFiles {
     /// Each file.
     Each,
     /// All bytes together, except for a small part: some files of an existing directory are mapped by running programs, which keeps them in memory.
@@ -45,7 +45,7 @@ pub fn bring<'a>(
     files: impl Iterator<Item = &'a Path> + Clone,
     state: Cache,
     drop: DropScope,
-    judged: Judged,
+    judged: JudgedFiles,
     is_stopped: &dyn Fn() -> bool,
 ) -> seekless_engine::Result<CacheState> {
     let goes_on = |_| go_on(is_stopped);
@@ -68,7 +68,7 @@ pub fn bring<'a>(
     if state == Cache::Cold && drop == DropScope::System {
         cache::drop_system()?;
         // Opening a file again would bring its metadata back.
-        if judged == Judged::Each && found.iter().any(|resident| resident.part() != Some(0.0)) {
+        if judged == JudgedFiles::Each && found.iter().any(|resident| resident.part() != Some(0.0)) {
             found = files.map(cache::resident).collect::<seekless_engine::Result<_>>()?;
         }
     }
@@ -90,7 +90,7 @@ pub fn bring_part(
         std::iter::once(&*part.path),
         Cache::Cold,
         drop,
-        Judged::Each,
+        JudgedFiles::Each,
         is_stopped,
     )?;
     if state != Cache::Warm {
@@ -190,10 +190,10 @@ fn together(found: &[Resident]) -> Option<(u64, f64)> {
     Some((held, held as f64 / all.max(1) as f64))
 }
 
-fn judge(found: &[Resident], state: Cache, judged: Judged) -> CacheState {
+fn judge(found: &[Resident], state: Cache, judged: JudgedFiles) -> CacheState {
     let (parts, most_astray, of): (Option<Vec<f64>>, _, _) = match judged {
-        Judged::Each => (found.iter().map(Resident::part).collect(), f64::EPSILON, "file"),
-        Judged::Together => (together(found).map(|(_, part)| vec![part]), ASTRAY_PART, "files"),
+        JudgedFiles::Each => (found.iter().map(Resident::part).collect(), f64::EPSILON, "file"),
+        JudgedFiles::Together => (together(found).map(|(_, part)| vec![part]), ASTRAY_PART, "files"),
     };
     let Some(parts) = parts else {
         return CacheState::UNKNOWN;
@@ -223,11 +223,14 @@ mod tests {
             [resident(mapped_bytes, mapped_bytes), resident(0, 1000 - mapped_bytes)]
         };
         let wrong = |bytes, judged| judge(&found(bytes), Cache::Cold, judged).wrong;
-        assert_eq!(wrong(20, Judged::Together), None);
+        assert_eq!(wrong(20, JudgedFiles::Together), None);
         let words = "2.1 % of the files was resident before the trial";
-        assert_eq!(wrong(21, Judged::Together).as_deref(), Some(words));
-        assert!(wrong(20, Judged::Each).is_some());
-        assert!(judge(&found(20), Cache::Warm, Judged::Together).wrong.is_some());
-        assert_eq!(judge(&found(980), Cache::Warm, Judged::Together).resident, Some(0.98));
+        assert_eq!(wrong(21, JudgedFiles::Together).as_deref(), Some(words));
+        assert!(wrong(20, JudgedFiles::Each).is_some());
+        assert!(judge(&found(20), Cache::Warm, JudgedFiles::Together).wrong.is_some());
+        assert_eq!(
+            judge(&found(980), Cache::Warm, JudgedFiles::Together).resident,
+            Some(0.98)
+        );
     }
 }

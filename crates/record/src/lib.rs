@@ -7,13 +7,14 @@
 mod visit;
 
 mod check;
+mod labels;
 mod profile;
 mod run;
 mod verdict;
 mod versions;
-mod words;
 
 pub use check::Problem;
+pub use labels::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, Target};
 pub use profile::{
     Conditions, Curve, CurvePoint, CurveTime, DEVIATION_BETWEEN_STORAGES, ERRORS_OF_BOUNDS, MAX_PROFILE_BYTES,
     PROFILE_VERSION, Profile, ProfileCosts, ProfileHead,
@@ -27,7 +28,6 @@ pub use seekless_method::words;
 pub use verdict::{EntryVerdict, RelativeResult};
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};
 pub use visit::{Bounds, Text, Visitor};
-pub use words::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, Target};
 
 /// Increased whenever trials are made, timed or checked in another way, so that times from before are no longer
 /// comparable.

@@ -6,9 +6,9 @@ use std::fmt;
 use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Device, Entry, Run, Sittings};
 
+use crate::labels::{short_name, speed_in, title_in};
 use crate::units::{counted, duration, percent, seconds, slower, sound, times};
 use crate::verdict::ShownVerdict;
-use crate::words::{short_name, speed_in, title_in};
 
 /// The sentence of a contest that had no turn.
 pub const NOT_MEASURED: &str = "Not measured yet.";

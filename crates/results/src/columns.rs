@@ -32,7 +32,7 @@ pub struct Table<'a> {
     /// What was measured, by size; then what was published for the same columns, durability and buffer.
     pub lines: Vec<Line<'a>>,
     durability: Durability,
-    way: Way,
+    way: TableKey,
 }
 
 /// The times of one file size.
@@ -56,7 +56,7 @@ pub struct Cell {
 }
 
 /// What distinguishes tables: buffer, preallocation and cache state; `None` for what does not.
-type Way = [Option<Trait>; 3];
+type TableKey = [Option<Trait>; 3];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Trait {
@@ -70,14 +70,14 @@ struct Point {
     column: usize,
     storage: usize,
     durability: Durability,
-    way: Way,
+    way: TableKey,
     size_bytes: u64,
     cell: Cell,
 }
 
 impl Point {
     /// Whether it is in the table of a way.
-    fn is_in(&self, table: &Way) -> bool {
+    fn is_in(&self, table: &TableKey) -> bool {
         let mut traits = self.way.iter().zip(table);
         traits.all(|(own, table)| own.is_none() || own == table)
     }
@@ -193,7 +193,7 @@ fn published<'a>(
     run: &'a Run,
     experiment: &str,
     durability: Durability,
-    way: Way,
+    way: TableKey,
     columns: &[&Column],
 ) -> Vec<Line<'a>> {
     let is_here = |finding: &Finding| {
@@ -274,7 +274,7 @@ fn points_of(run: &Run, trials: &[Vec<Vec<&Trial>>], index: usize, column: &Colu
     points
 }
 
-fn way_of(contest: &Contest, entry: &Entry) -> Option<Way> {
+fn way_of(contest: &Contest, entry: &Entry) -> Option<TableKey> {
     let options = match entry.choice()? {
         Choice::Method(method) => *method.options(),
         Choice::Plan(_) => Options::default(),
@@ -292,15 +292,15 @@ fn extents(trials: &[&Trial]) -> Option<f64> {
 }
 
 /// The ways that have a table: all combinations of what points differ in, if anything was measured for them.
-fn ways(points: &[&Point]) -> Vec<Way> {
-    let anywhere: Way = [None; 3];
+fn ways(points: &[&Point]) -> Vec<TableKey> {
+    let anywhere: TableKey = [None; 3];
     let mut ways = vec![anywhere];
     for place in 0..3 {
         let known: BTreeSet<Trait> = points.iter().filter_map(|point| point.way[place]).collect();
         if known.is_empty() {
             continue;
         }
-        let with = |way: &Way, own: Trait| {
+        let with = |way: &TableKey, own: Trait| {
             let mut way = *way;
             way[place] = Some(own);
             way
@@ -308,13 +308,13 @@ fn ways(points: &[&Point]) -> Vec<Way> {
         let combined = ways.iter().flat_map(|way| known.iter().map(move |&own| with(way, own)));
         ways = combined.collect();
     }
-    let tells = |way: &Way| points.iter().any(|point| point.way != anywhere && point.is_in(way));
+    let tells = |way: &TableKey| points.iter().any(|point| point.way != anywhere && point.is_in(way));
     ways.retain(|way| *way == anywhere || tells(way));
     ways.truncate(MOST_TABLES);
     ways
 }
 
-fn lines<'a>(points: &[&Point], way: &Way, columns: usize) -> Vec<Line<'a>> {
+fn lines<'a>(points: &[&Point], way: &TableKey, columns: usize) -> Vec<Line<'a>> {
     let mut lines: BTreeMap<u64, Vec<Option<Cell>>> = BTreeMap::new();
     for point in points.iter().filter(|point| point.is_in(way)) {
         let cells = lines.entry(point.size_bytes).or_insert_with(|| vec![None; columns]);

@@ -5,16 +5,17 @@
 //! machine varies from day to day. Therefore the change relative to a reference method, which ran in the same rounds of each
 //! run, is given as well.
 
-mod words;
+mod labels;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+pub use labels::short;
 use seekless_record::{Conclusion, Contest, Interval, LabCost, NoiseFloor, Run, Trial};
 use serde::Serialize;
-pub use words::short;
 
 use crate::kind::DeviceKind;
+use crate::labels::title;
 use crate::ranking::{JudgedContest, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::samples::sorted;
@@ -23,7 +24,6 @@ use crate::statistics::{median, paired_ratios, unpaired_ratio};
 use crate::units::sound;
 use crate::verdict::why_missing;
 use crate::warnings::{OTHER_IO, OTHERS, STOLEN};
-use crate::words::title;
 
 /// What changed.
 #[derive(Clone, Debug, Serialize)]
@@ -31,7 +31,7 @@ pub struct RunComparison {
     /// The IDs of both runs.
     pub runs: [String; 2],
     /// The result in short.
-    pub answer: Answer,
+    pub answer: ComparisonAnswer,
     /// Differences of machine, system and storages, as in `kernel: 6.12.1, now 6.18.2`.
     pub changed: Vec<String>,
     /// Why absolute times of the two runs must not be compared; empty if they may be.
@@ -47,7 +47,7 @@ pub struct RunComparison {
 /// The result over all contests, each by its reference method, which was not chosen for its time, so neither run is favoured; a contest
 /// of commands only, by all of them.
 #[derive(Clone, Debug, Serialize)]
-pub struct Answer {
+pub struct ComparisonAnswer {
     /// Seconds of the second run over those of the first: geometric means of the contests' ratios and of their bounds, so the
     /// interval is valid even if the contests of a run vary together. `None` if no contest has 6 rounds in both runs.
     pub time: Option<Interval>,
@@ -61,7 +61,7 @@ pub struct Answer {
     pub too_few_rounds: usize,
 }
 
-impl Answer {
+impl ComparisonAnswer {
     fn of(contests: &[ContestChange]) -> Self {
         let times: Vec<Interval> = contests.iter().filter_map(ContestChange::time).collect();
         let count = |change: Change| times.iter().filter(|time| Change::of(time) == change).count();
@@ -210,7 +210,7 @@ pub fn compare(first: &Run, second: &Run) -> Result<RunComparison, NotComparable
         runs: [first.id.clone(), second.id.clone()],
         changed: changed(first, second),
         cautions: cautions(first, second),
-        answer: Answer::of(&contests),
+        answer: ComparisonAnswer::of(&contests),
         contests,
         only_first: rest.only_first,
         only_second: rest.only_second,

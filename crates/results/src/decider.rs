@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use seekless_record::{Contest, Entry, EntryVerdict, Phase, Run, Trial};
 
+use crate::labels::description;
 use crate::ranking::{JudgedContest, clearly_beaten, conclude_all};
-use crate::words::description;
 
 /// Rounds before anything is dropped.
 const SCREENING_ROUNDS: u32 = 3;

@@ -19,6 +19,7 @@ mod columns;
 mod compare;
 mod decider;
 mod kind;
+mod labels;
 mod model;
 mod pool;
 mod prediction;
@@ -35,17 +36,22 @@ mod verdict;
 mod view;
 mod warnings;
 mod windows;
-mod words;
 
 pub use anonymous::{Given, Known, PSEUDONYM, anonymous};
 pub use answer::{Certainty, ContestAnswer, NOT_MEASURED, VS_PLAIN};
 pub use columns::{Cell, Line, Table, document_size};
-pub use compare::{Answer, Change, ContestChange, MethodChange, MissingMethod, RunComparison, compare, short};
+pub use compare::{
+    Change, ComparisonAnswer, ContestChange, MethodChange, MissingMethod, RunComparison, compare, short,
+};
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
 };
 pub use digest::digest;
 pub use kind::{DeviceKind, NoSuchKind};
+pub use labels::{
+    description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,
+    series_title, short_name, state_words, task, title,
+};
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, is_one_sitting, pool, pool_newest};
 pub use regret::{ContestRegret, Regrets, regret_in_words, regret_row};
 pub use same::{NotComparable, fingerprint, objections};
@@ -68,10 +74,6 @@ pub use view::{
 };
 pub use warnings::{busy, other_io, warnings};
 pub use windows::{WindowGain, window_gain};
-pub use words::{
-    description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,
-    series_title, short_name, state_words, task, title,
-};
 
 /// Whether tests try everything, however long it takes.
 #[cfg(test)]

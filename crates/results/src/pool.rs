@@ -13,10 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 use seekless_record::{Contest, Entry, EntryVerdict, Run, Storage, StorageId, Trial};
 
 use crate::between::Sitting;
+use crate::labels::title;
 use crate::ranking::{JudgedContest, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
 use crate::statistics::median;
-use crate::words::title;
 
 /// A sitting's weight halves after this many days.
 pub const HALF_LIFE_DAYS: f64 = 30.0;

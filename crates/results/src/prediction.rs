@@ -2,7 +2,7 @@
 
 use seekless_record::{Contest, Run};
 
-use crate::words::title_in;
+use crate::labels::title_in;
 
 /// A prediction is wrong if it is off by more than this factor. On a shared disk, equal calls vary by that much from
 /// minute to minute, but the orders among which the planner chooses differ by far more.

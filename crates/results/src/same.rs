@@ -7,7 +7,7 @@ use std::hash::Hash;
 use seekless_record::{Contest, Machine, Run, Storage, is_same_memory};
 
 use crate::kind::DeviceKind;
-use crate::words::{description, title};
+use crate::labels::{description, title};
 
 /// Why two runs cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

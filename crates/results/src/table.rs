@@ -7,11 +7,11 @@ use seekless_record::{Cache, Contest, Device, EntryVerdict, Machine, Run, Storag
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
+use crate::labels::pair_words;
 use crate::ranking::{JudgedContest, stand};
 use crate::same::fingerprint;
 use crate::samples::sorted;
 use crate::statistics::median;
-use crate::words::pair_words;
 
 /// Whose run it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -2,11 +2,11 @@
 
 use seekless_record::{Cache, Contest, Device, Machine, Run, Trial};
 
+use crate::labels::{has_small_files, has_target, title_in};
 use crate::prediction::mispredicted;
 use crate::samples::sorted;
 use crate::statistics::median;
 use crate::throttle::throttled;
-use crate::words::{has_small_files, has_target, title_in};
 
 /// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
 /// themselves, as when all is in memory.

@@ -8,14 +8,14 @@ use super::skip::Skip;
 
 /// Why an entry is ranked apart from the rest of its contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Apart {
+pub(super) struct ContestWork {
     /// Its copies share blocks with their source: no data was moved.
     pub shared_blocks: bool,
     /// It skipped holes: not every byte was read.
     pub holes_skipped: bool,
 }
 
-impl Apart {
+impl ContestWork {
     /// The work of a contest.
     pub fn of(contest: &Contest) -> Self {
         Self {
@@ -35,11 +35,11 @@ impl Apart {
 
 /// Moves an entry that does other work than the rest into a contest of those that do the same; `group` has the contests of
 /// its group.
-pub(super) fn move_apart(run: &mut Run, group: &mut Vec<usize>, turn: Turn, mut trial: Trial, work: Apart) {
+pub(super) fn move_apart(run: &mut Run, group: &mut Vec<usize>, turn: Turn, mut trial: Trial, work: ContestWork) {
     let from = run.contests[turn.contest].clone();
     let is_alike = |other: &usize| {
         let other = &run.contests[*other];
-        Apart::of(other) == work && other.storage == from.storage
+        ContestWork::of(other) == work && other.storage == from.storage
     };
     let apart = group.iter().copied().find(is_alike).unwrap_or_else(|| {
         run.contests.push(Contest {
@@ -77,7 +77,9 @@ mod tests {
             hole_bytes: Some(1),
             ..Trial::default()
         };
-        let is_apart = |contest: &Contest, trial, shares| Apart::of_trial(contest, trial, shares) != Apart::of(contest);
+        let is_apart = |contest: &Contest, trial, shares| {
+            ContestWork::of_trial(contest, trial, shares) != ContestWork::of(contest)
+        };
         assert!(is_apart(&contest, &skipping, false) && !is_apart(&contest, &whole, false));
         contest.holes_skipped = true;
         assert!(!is_apart(&contest, &skipping, false) && !is_apart(&contest, &whole, false));

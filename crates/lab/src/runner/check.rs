@@ -8,7 +8,7 @@ use seekless_engine::{Method, Visits};
 use seekless_record::{Cache, Contest, Mode, Phase, Target, Trial};
 use seekless_results::{has_target, may_read_less};
 
-use super::apart::Apart;
+use super::apart::ContestWork;
 use super::setup::{TrialSetup, target_seed};
 use super::size::all_bytes;
 use super::storage::{MeasuredStorage, read_by};
@@ -16,7 +16,7 @@ use crate::cache_state::{self, CacheState};
 use crate::kernel::{Kernel, KernelAnswer};
 use crate::testfile::{TestFile, TestFileSet, TestPart, check_copy, check_updated};
 use crate::trial::account;
-use crate::trial::{Compared, ComparedVerdict, LaunchStop, Report, updates_seed};
+use crate::trial::{Compared, ComparedVerdict, LaunchStop, TrialReport, updates_seed};
 use crate::updates;
 
 /// Why a trial is left out of the ranking.
@@ -39,13 +39,13 @@ pub(super) struct TrialCheck<'a> {
     /// The number of trials before it.
     pub trials: usize,
     pub setup: &'a TrialSetup,
-    pub report: &'a Report,
+    pub report: &'a TrialReport,
 }
 
 impl TrialCheck<'_> {
     /// Checks the result of a trial, whose files were in this state before. Returns why it is invalid, and the kind of
     /// work that it did.
-    pub fn run(&self, before: CacheState, trial: &mut Trial) -> (Option<Invalid>, Apart) {
+    pub fn run(&self, before: CacheState, trial: &mut Trial) -> (Option<Invalid>, ContestWork) {
         let (setup, report) = (self.setup, self.report);
         let contest = &setup.contest;
         let choice = setup.entry.choice();
@@ -84,7 +84,7 @@ impl TrialCheck<'_> {
         };
         let invalid = checked.err().map(Invalid::Result);
         let invalid = invalid.or_else(|| wrong_state().map(Invalid::State));
-        (invalid, Apart::of_trial(contest, trial, shared))
+        (invalid, ContestWork::of_trial(contest, trial, shared))
     }
 
     /// How much of what a trial wrote is checked: everything in the first rounds and for the winners, otherwise a
@@ -153,7 +153,7 @@ impl TrialCheck<'_> {
 const ROUNDS_CHECKED_WHOLLY: u32 = 3;
 
 /// What is wrong with the answers of a kernel, if anything.
-fn wrong_reading(files: &TrialSetup, report: &Report, is_stopped: &dyn Fn() -> bool) -> Option<String> {
+fn wrong_reading(files: &TrialSetup, report: &TrialReport, is_stopped: &dyn Fn() -> bool) -> Option<String> {
     let kernel = Kernel::named(&files.contest.kernel)?;
     let is_command = report.trial.calls.is_none();
     if !is_command && report.answers.len() != files.sources.len() {
@@ -179,7 +179,7 @@ fn wrong_reading(files: &TrialSetup, report: &Report, is_stopped: &dyn Fn() -> b
 }
 
 /// What is wrong with the results of a comparison, if anything. Commands without a verdict are not checked.
-fn wrong_comparison(files: &TrialSetup, report: &Report) -> Option<String> {
+fn wrong_comparison(files: &TrialSetup, report: &TrialReport) -> Option<String> {
     let is_command = report.trial.calls.is_none();
     // A command gives one of each pair, or of a tree, or none.
     if !is_command && report.compared.len() != files.others.len() {

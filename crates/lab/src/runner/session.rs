@@ -11,7 +11,7 @@ use seekless_results::{Decider, Group, Next, bytes, conclude_now, other_io, plan
 use super::calibrate::Calibration;
 use super::needs::{Needs, check_most_written, turn_bytes};
 use super::plan::{Planner, plans};
-use super::setup::Unrecorded;
+use super::setup::UnrecordedTrial;
 use super::size::{Speeds, expected};
 use super::storage::MeasuredStorage;
 use super::{Bench, BenchError, Event, RunWatch, new_run, resume};
@@ -366,7 +366,8 @@ impl<'a> BenchSession<'a> {
                 bytes: wanted.iter().map(|(_, files)| files.written_bytes()).sum(),
             });
             for (storage, files) in wanted {
-                if let Err(Unrecorded::Failed(error)) = self.storages[storage].files(&files, self.bench.seed, self.stop)
+                if let Err(UnrecordedTrial::Failed(error)) =
+                    self.storages[storage].files(&files, self.bench.seed, self.stop)
                 {
                     return Err(error);
                 }

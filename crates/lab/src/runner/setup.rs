@@ -82,7 +82,7 @@ pub(super) fn target_seed(seed: u64) -> u64 {
 
 /// Why a trial is not recorded.
 #[derive(Debug)]
-pub(super) enum Unrecorded {
+pub(super) enum UnrecordedTrial {
     /// Its entry is no longer measured.
     Retired(EntryVerdict),
     /// The run is stopped, and its entry is still measured.
@@ -90,13 +90,13 @@ pub(super) enum Unrecorded {
     Failed(BenchError),
 }
 
-impl<E: Into<BenchError>> From<E> for Unrecorded {
+impl<E: Into<BenchError>> From<E> for UnrecordedTrial {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl Unrecorded {
+impl UnrecordedTrial {
     pub fn unavailable(why: impl Into<String>) -> Self {
         Self::Retired(EntryVerdict::unavailable(why))
     }

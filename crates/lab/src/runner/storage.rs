@@ -16,7 +16,7 @@ use seekless_results::DeviceKind;
 use seekless_sys::FileSystemTrait;
 
 use super::existing::{FileChange, Tree, find_tree};
-use super::setup::Unrecorded;
+use super::setup::UnrecordedTrial;
 use super::{Bench, BenchError};
 use crate::layout::{self, Layout};
 use crate::scratch::Scratch;
@@ -147,15 +147,15 @@ impl MeasuredStorage {
         wanted: &TestFileSet,
         seed: u64,
         stop: &LaunchStop,
-    ) -> Result<&mut Vec<TestFile>, Unrecorded> {
+    ) -> Result<&mut Vec<TestFile>, UnrecordedTrial> {
         self.forget_changed(wanted);
         if !self.files.contains_key(wanted) {
             if self.scratch.is_none() {
                 let why = "it needs test files, and here only existing files are read";
-                return Err(Unrecorded::unavailable(why));
+                return Err(UnrecordedTrial::unavailable(why));
             }
             if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
-                return Err(Unrecorded::unavailable(why));
+                return Err(UnrecordedTrial::unavailable(why));
             }
             self.times_made += 1;
             let prefix = format!("test-{}-{}", wanted.bytes, self.times_made);
@@ -173,7 +173,7 @@ impl MeasuredStorage {
                     Err(why) => {
                         // Earlier files of this set do no harm.
                         self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
-                        return Err(Unrecorded::unavailable(why));
+                        return Err(UnrecordedTrial::unavailable(why));
                     }
                 }
             }

@@ -9,22 +9,22 @@ use seekless_engine::method::{Durability, Operation};
 use seekless_record::{self as record, Cache, Contest, Differ, Entry, EntryVerdict, Phase, Target, Trial};
 use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 
-use super::apart::{Apart, move_apart};
+use super::apart::{ContestWork, move_apart};
 use super::check::{Invalid, STRAY_PART, TrialCheck, mode_of, wrong_output};
 use super::needs::{trial_bytes, trial_wrote, writes};
-use super::setup::{TrialSetup, Unrecorded, target_seed};
+use super::setup::{TrialSetup, UnrecordedTrial, target_seed};
 use super::size::is_small_and_warm;
 use super::storage::{MeasuredStorage, of_contest, read_by};
 use super::{BenchError, BenchSession, Event};
-use crate::cache_state::{self, CacheState, Judged};
+use crate::cache_state::{self, CacheState, JudgedFiles};
 use crate::cgroup::MemoryGroup;
 use crate::read_ahead::ReadAhead;
 use crate::testfile::{TestFileRole, TestFileSet, write_stream};
 use crate::trial::account;
-use crate::trial::{Child, LaunchError, Report, Spec, TrialPaths, visits};
+use crate::trial::{Child, LaunchError, TrialPaths, TrialReport, TrialRequest, visits};
 
 /// What the child reports, and the cache state before.
-type Measured = Result<(Report, CacheState), Unrecorded>;
+type Measured = Result<(TrialReport, CacheState), UnrecordedTrial>;
 
 impl BenchSession<'_> {
     /// Runs one trial and records it, or the failure of its entry. After the first measurement, an error ends only its
@@ -38,17 +38,17 @@ impl BenchSession<'_> {
             self.storages[storage].require_given()?;
         }
         match tried {
-            Ok(()) | Err(Unrecorded::Stopped) => {}
-            Err(Unrecorded::Retired(verdict)) => self.retire(turn, verdict),
+            Ok(()) | Err(UnrecordedTrial::Stopped) => {}
+            Err(UnrecordedTrial::Retired(verdict)) => self.retire(turn, verdict),
             // The entry did not fail.
-            Err(Unrecorded::Failed(_)) if self.stop.is_requested() => {}
-            Err(Unrecorded::Failed(error)) if self.run.trials.is_empty() => return Err(error),
-            Err(Unrecorded::Failed(error)) => self.retire(turn, EntryVerdict::failed(full_text(&error))),
+            Err(UnrecordedTrial::Failed(_)) if self.stop.is_requested() => {}
+            Err(UnrecordedTrial::Failed(error)) if self.run.trials.is_empty() => return Err(error),
+            Err(UnrecordedTrial::Failed(error)) => self.retire(turn, EntryVerdict::failed(full_text(&error))),
         }
         Ok(())
     }
 
-    fn try_trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), Unrecorded> {
+    fn try_trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), UnrecordedTrial> {
         let contest = self.run.contests[turn.contest].clone();
         let entry = &contest.entries[turn.entry];
         self.watch.event(&Event::Trial {
@@ -83,7 +83,7 @@ impl BenchSession<'_> {
         let (mut invalid, work) = check.run(state, &mut trial);
         if invalid.is_some() && self.stop.is_requested() {
             // What was to be checked was not read to its end.
-            return Err(Unrecorded::Stopped);
+            return Err(UnrecordedTrial::Stopped);
         }
         if let Some(printed) = report.printed {
             let first = *self.before.printed.entry(turn.contest).or_insert(printed);
@@ -91,7 +91,7 @@ impl BenchSession<'_> {
         }
         trial.valid = invalid.is_none();
         trial.invalid = invalid.as_ref().map(ToString::to_string);
-        if work == Apart::of(&contest) {
+        if work == ContestWork::of(&contest) {
             self.run.trials.push(trial);
             if let Some(wrong @ Invalid::Result(_)) = invalid {
                 self.retire(turn, EntryVerdict::failed(wrong.to_string()));
@@ -120,7 +120,7 @@ impl BenchSession<'_> {
     }
 
     /// Sets a trial up and runs it; what it writes is counted.
-    fn run_once(&mut self, turn: Turn, contest: &Contest) -> Result<(TrialSetup, Measured), Unrecorded> {
+    fn run_once(&mut self, turn: Turn, contest: &Contest) -> Result<(TrialSetup, Measured), UnrecordedTrial> {
         let entry = &contest.entries[turn.entry];
         if writes(contest, entry) {
             self.written_bytes += trial_bytes(contest);
@@ -167,7 +167,7 @@ impl BenchSession<'_> {
     }
 
     /// Records the most frequent byte that the last trial found.
-    fn tell_mode(&mut self, report: &Report) {
+    fn tell_mode(&mut self, report: &TrialReport) {
         if let Some(trial) = self.run.trials.last().filter(|trial| trial.valid) {
             let mode = &mut self.run.contests[trial.contest].mode;
             *mode = mode.or_else(|| report.answers.first().and_then(mode_of));
@@ -195,7 +195,7 @@ impl BenchSession<'_> {
     }
 
     /// A trial with its files: existing sources, and future targets.
-    fn set_up(&mut self, turn: Turn, contest: &Contest) -> Result<TrialSetup, Unrecorded> {
+    fn set_up(&mut self, turn: Turn, contest: &Contest) -> Result<TrialSetup, UnrecordedTrial> {
         let storage = &mut self.storages[contest.storage];
         let mut files = TrialSetup {
             entry: contest.entries[turn.entry].clone(),
@@ -208,10 +208,10 @@ impl BenchSession<'_> {
             seed: self.bench.seed,
         };
         if let Some(path) = &contest.tree {
-            let tree = storage.tree(path, self.stop).map_err(Unrecorded::unavailable)?;
+            let tree = storage.tree(path, self.stop).map_err(UnrecordedTrial::unavailable)?;
             if tree.size() != (contest.files, contest.size_bytes) {
                 let why = format!("{path}: its files have changed since the run began");
-                return Err(Unrecorded::unavailable(why));
+                return Err(UnrecordedTrial::unavailable(why));
             }
             files.sources.clone_from(&tree.files);
         }
@@ -242,7 +242,7 @@ impl BenchSession<'_> {
     }
 
     /// Names the targets that a trial writes, and makes those that it writes over.
-    fn make_targets(&self, contest: &Contest, files: &mut TrialSetup) -> Result<(), Unrecorded> {
+    fn make_targets(&self, contest: &Contest, files: &mut TrialSetup) -> Result<(), UnrecordedTrial> {
         let may_write =
             !matches!(contest.operation, Operation::Read | Operation::Scan) || files.entry.command().is_some();
         if !files.targets.is_empty() || !may_write {
@@ -277,21 +277,21 @@ impl BenchSession<'_> {
             contest.memory_bytes.unwrap_or(half)
         });
         let group = memory_bytes.map(MemoryGroup::new).transpose();
-        let group = group.map_err(Unrecorded::unavailable)?;
+        let group = group.map_err(UnrecordedTrial::unavailable)?;
         self.settle();
         let set = |kib| ReadAhead::set(&storage.facts, kib);
         let read_ahead = contest.read_ahead_kib.map(set).transpose();
-        let _read_ahead = read_ahead.map_err(Unrecorded::unavailable)?;
+        let _read_ahead = read_ahead.map_err(UnrecordedTrial::unavailable)?;
         if contest.cache == Cache::Over {
             cache_state::bring(
                 setup.held(contest.target),
                 Cache::Over,
                 self.run.drop,
-                Judged::Each,
+                JudgedFiles::Each,
                 &|| self.stop.is_requested(),
             )?;
         }
-        let spec = Spec {
+        let spec = TrialRequest {
             contest: Some(Contest {
                 entries: vec![setup.entry.clone()],
                 ..contest.clone()
@@ -312,15 +312,15 @@ impl BenchSession<'_> {
         // A trial may take half a minute longer than the budget; then it is ended, because it may hang.
         let limit = self.left().map_or(Duration::MAX, |left| left + PATIENCE);
         let outcome = child.run(limit).map_err(|error| self.unlaunched(error))?;
-        Ok((outcome.map_err(Unrecorded::Retired)?, state))
+        Ok((outcome.map_err(UnrecordedTrial::Retired)?, state))
     }
 
-    fn unlaunched(&self, error: LaunchError) -> Unrecorded {
+    fn unlaunched(&self, error: LaunchError) -> UnrecordedTrial {
         match error {
             // Ended with the run.
-            _ if self.stop.is_requested() => Unrecorded::Stopped,
+            _ if self.stop.is_requested() => UnrecordedTrial::Stopped,
             LaunchError::Ended(_) | LaunchError::TooLong(_) => {
-                Unrecorded::Retired(EntryVerdict::failed(full_text(&error)))
+                UnrecordedTrial::Retired(EntryVerdict::failed(full_text(&error)))
             }
             other => other.into(),
         }
@@ -348,9 +348,9 @@ impl BenchSession<'_> {
             self.run.drop
         };
         let judged = if contest.tree.is_some() {
-            Judged::Together
+            JudgedFiles::Together
         } else {
-            Judged::Each
+            JudgedFiles::Each
         };
         if let [part] = setup.sources.as_slice()
             && part.part_start().is_some()
@@ -368,7 +368,7 @@ impl BenchSession<'_> {
         if cache == Cache::Cold
             && let Some(backing) = storage.backing_file()
         {
-            let behind = cache_state::bring(std::iter::once(backing), cache, drop, Judged::Each, &|| {
+            let behind = cache_state::bring(std::iter::once(backing), cache, drop, JudgedFiles::Each, &|| {
                 self.stop.is_requested()
             })?;
             let wrong = behind.resident.filter(|part| *part > STRAY_PART).map(|part| {
@@ -402,10 +402,10 @@ impl BenchSession<'_> {
 
     /// A trial that does nothing: the seconds inside its clock.
     pub(super) fn null_trial(&self) -> Result<Option<f64>, BenchError> {
-        let spec = Spec {
+        let spec = TrialRequest {
             jobs: vec![TrialPaths::default()],
             device_directories: self.storages.first().and_then(device_directory).into_iter().collect(),
-            ..Spec::default()
+            ..TrialRequest::default()
         };
         let measured = Child::start(&self.bench.program, &spec, self.stop)?.run(Duration::MAX)?;
         Ok(measured.ok().map(|report| report.trial.seconds))
@@ -413,7 +413,7 @@ impl BenchSession<'_> {
 }
 
 /// A trial as it is recorded, before it is checked.
-fn reported(turn: Turn, at_seconds: f64, report: &Report) -> Trial {
+fn reported(turn: Turn, at_seconds: f64, report: &TrialReport) -> Trial {
     let mut trial = Trial {
         contest: turn.contest,
         entry: turn.entry,

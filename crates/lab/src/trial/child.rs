@@ -24,18 +24,18 @@ use super::counters::{Counters, combined};
 use super::error::{TrialError, status_of};
 use super::launch::{GO, READY};
 use super::update::{Updating, updates_seed};
-use super::{Compared, ComparedVerdict, Report, Spec, TrialPaths, TrialReply, visits};
+use super::{Compared, ComparedVerdict, TrialPaths, TrialReply, TrialReport, TrialRequest, visits};
 use crate::generator::Generator;
 use crate::kernel::{Busy, Kernel, KernelAnswer, Tally};
 
-/// Reads a [`Spec`] from `input`, runs it, and writes the [`TrialReply`] to `output`.
+/// Reads a [`TrialRequest`] from `input`, runs it, and writes the [`TrialReply`] to `output`.
 ///
 /// # Errors
 /// If the other end of a pipe is closed, or the input is not a spec.
 pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     let mut line = String::new();
     input.read_line(&mut line)?;
-    let spec: Spec = serde_json::from_str(&line)?;
+    let spec: TrialRequest = serde_json::from_str(&line)?;
     let report = run(&spec, || {
         writeln!(output, "{READY}")?;
         output.flush()?;
@@ -58,7 +58,7 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
     output.flush()
 }
 
-fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Report, TrialError> {
+fn run(spec: &TrialRequest, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<TrialReport, TrialError> {
     // If the parent is killed, the trial must not continue to write.
     sys::die_with_parent()?;
     if let Some(group) = &spec.cgroup {
@@ -70,12 +70,12 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Repo
     let mut prepared = prepare(spec)?;
     let setup = start.elapsed();
     if contest.is_some_and(|contest| contest.cache == Cache::Over) {
-        prepared.look(spec)?;
+        prepared.estimate(spec)?;
         prepared.run_all(spec, &visits)?;
         remove_fresh_targets(spec)?;
     }
     wait_for_go()?;
-    let setup = setup + prepared.look(spec)?;
+    let setup = setup + prepared.estimate(spec)?;
     measure(spec, &mut prepared, &visits, setup)
 }
 
@@ -90,7 +90,7 @@ enum Prepared<'a> {
 /// The work on a job, or on all of a scan; for random access and appends, with the blocks to visit.
 type Work<'a> = Box<dyn FnMut(&[TrialPaths], Option<&Visits>, &mut TrialCounters) -> Result<Transfer, TrialError> + 'a>;
 
-fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
+fn prepare(spec: &TrialRequest) -> Result<Prepared<'_>, TrialError> {
     let Some((contest, entry)) = spec.measured() else {
         return Ok(Prepared::Other(Box::new(|_, _, _| Ok(Transfer::default()))));
     };
@@ -118,7 +118,7 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
     })
 }
 
-fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> Result<Work<'a>, TrialError> {
+fn prepare_method<'a>(spec: &'a TrialRequest, contest: &'a Contest, method: &Method) -> Result<Work<'a>, TrialError> {
     let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
     let destination = match contest.target {
         Target::Fresh | Target::Append => Destination::New,
@@ -163,7 +163,7 @@ fn prepare_reading<'a>(contest: &'a Contest, method: &Method, longest: u64) -> R
 }
 
 fn prepare_writing<'a>(
-    spec: &'a Spec,
+    spec: &'a TrialRequest,
     contest: &'a Contest,
     method: &Method,
     longest: u64,
@@ -225,7 +225,7 @@ fn prepare_comparing<'a>(method: &Method, longest: u64) -> Result<Work<'a>, Tria
     }))
 }
 
-fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> Result<Work<'a>, TrialError> {
+fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &TrialRequest) -> Result<Work<'a>, TrialError> {
     if let Some(pattern) = &contest.updates {
         for (index, job) in (0..).zip(&spec.jobs) {
             write_updates(pattern, updates_seed(spec.seed, index), job)?;
@@ -272,11 +272,11 @@ struct TrialCounters {
 
 impl<'a> Prepared<'a> {
     /// Measures and plans just before the clock starts; returns the time that took, which is part of the set-up.
-    fn look(&mut self, spec: &'a Spec) -> Result<Duration, TrialError> {
+    fn estimate(&mut self, spec: &'a TrialRequest) -> Result<Duration, TrialError> {
         let start = Instant::now();
         match self {
             Self::Update(updating) => {
-                updating.look(&spec.jobs);
+                updating.estimate(&spec.jobs);
                 if !updating.plans() {
                     return Ok(Duration::ZERO);
                 }
@@ -299,7 +299,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn run_all(&mut self, spec: &Spec, visits: &[Visits]) -> Result<TrialCounters, TrialError> {
+    fn run_all(&mut self, spec: &TrialRequest, visits: &[Visits]) -> Result<TrialCounters, TrialError> {
         let mut done = TrialCounters {
             answers: Vec::with_capacity(spec.jobs.len()),
             compared: Vec::with_capacity(spec.jobs.len()),
@@ -330,7 +330,7 @@ impl<'a> Prepared<'a> {
 }
 
 /// The plan for the files of a trial: the plan of the first file, with its time multiplied by their number.
-fn planned_for(spec: &Spec, plan: PlannedChoice) -> Result<(Method, f64), TrialError> {
+fn planned_for(spec: &TrialRequest, plan: PlannedChoice) -> Result<(Method, f64), TrialError> {
     let nothing = io::Error::other("there are no files to plan for");
     let job = spec.jobs.first().ok_or(nothing)?;
     let [source, other, target] = [&job.source, &job.other, &job.target].map(Path::new);
@@ -360,7 +360,7 @@ fn planned_for(spec: &Spec, plan: PlannedChoice) -> Result<(Method, f64), TrialE
 }
 
 /// Whether a sustained write ends before this job, given the seconds of each file so far, and the elapsed time.
-fn is_over(spec: &Spec, so_far: &[f64], elapsed: f64, next: &TrialPaths) -> io::Result<bool> {
+fn is_over(spec: &TrialRequest, so_far: &[f64], elapsed: f64, next: &TrialPaths) -> io::Result<bool> {
     let Some(last) = so_far.last() else { return Ok(false) };
     let directory = Path::new(&next.target).parent().unwrap_or(Path::new("."));
     let left_bytes = sys::file_system(directory)?.free_bytes.saturating_sub(next.bytes);
@@ -371,7 +371,7 @@ fn is_over(spec: &Spec, so_far: &[f64], elapsed: f64, next: &TrialPaths) -> io::
 }
 
 /// Removes the targets of a rehearsal that the trial creates again.
-fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
+fn remove_fresh_targets(spec: &TrialRequest) -> io::Result<()> {
     let writes = |contest: &Contest| has_target(contest) && contest.target != Target::Overwrite;
     if spec.is_of_command() || !spec.contest.as_ref().is_some_and(writes) {
         return Ok(());
@@ -379,7 +379,12 @@ fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
     spec.jobs.iter().try_for_each(|job| fs::remove_file(&job.target))
 }
 
-fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: Duration) -> Result<Report, TrialError> {
+fn measure(
+    spec: &TrialRequest,
+    prepared: &mut Prepared<'_>,
+    visits: &[Visits],
+    setup: Duration,
+) -> Result<TrialReport, TrialError> {
     let before = Counters::now(spec);
     let start = Instant::now();
     let done = prepared.run_all(spec, visits)?;
@@ -420,7 +425,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
         segment_seconds: spec.is_sustained().then_some(done.segment_seconds),
         ..Trial::default()
     };
-    Ok(Report {
+    Ok(TrialReport {
         trial,
         answers: done.answers,
         compared: done.compared,

@@ -7,7 +7,7 @@ use std::path::Path;
 use seekless_record::{DeviceCounters, SystemUse};
 use seekless_sys::{self as sys, ProcessIo, Usage, Whose};
 
-use super::Spec;
+use super::TrialRequest;
 use crate::noise::CpuTime;
 
 /// The counters that are read before and after.
@@ -19,7 +19,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub fn now(spec: &Spec) -> Self {
+    pub fn now(spec: &TrialRequest) -> Self {
         let whose = if spec.is_of_command() {
             Whose::Children
         } else {
@@ -36,7 +36,7 @@ impl Counters {
 }
 
 /// The sum of the counters of all devices of a trial; `None` if one of them has none.
-fn devices_use(spec: &Spec) -> Option<DeviceCounters> {
+fn devices_use(spec: &TrialRequest) -> Option<DeviceCounters> {
     let mut devices = spec
         .device_directories
         .iter()

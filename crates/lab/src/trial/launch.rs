@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use seekless_sys::lock_mutex;
 
-use super::{Spec, TrialReply};
+use super::{TrialReply, TrialRequest};
 
 /// Stops a run from another thread: no further trial starts, and the current one is ended.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +75,7 @@ impl<'a> Child<'a> {
     ///
     /// # Errors
     /// [`LaunchError`] if it cannot be started, or ends without an answer.
-    pub fn start(program: &Path, spec: &Spec, stop: &'a LaunchStop) -> Result<Self, LaunchError> {
+    pub fn start(program: &Path, spec: &TrialRequest, stop: &'a LaunchStop) -> Result<Self, LaunchError> {
         let mut child = Command::new(program)
             .arg("trial")
             .process_group(0)

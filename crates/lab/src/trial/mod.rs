@@ -1,8 +1,8 @@
 //! One timed execution, in a process of its own.
 //!
-//! The parent starts the same binary again and hands it a [`Spec`]; the child makes its buffers, rings and threads and
+//! The parent starts the same binary again and hands it a [`TrialRequest`]; the child makes its buffers, rings and threads and
 //! says that it is ready; the parent brings the page cache into the state asked for, verifies it, and says go; the
-//! child runs the method between two readings of the clock and answers with a [`Report`]. What the parent checks
+//! child runs the method between two readings of the clock and answers with a [`TrialReport`]. What the parent checks
 //! afterwards is outside the clock.
 
 pub(crate) mod account;
@@ -26,7 +26,7 @@ use crate::kernel::KernelAnswer;
 
 /// The task of a child.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Spec {
+pub struct TrialRequest {
     /// The contest, with the measured entry as its only one; `None` for a trial that does nothing, to measure its cost.
     pub contest: Option<Contest>,
     /// The files, one after the other inside the clock.
@@ -46,7 +46,7 @@ pub struct Spec {
     pub spare_bytes: u64,
 }
 
-impl Spec {
+impl TrialRequest {
     /// The contest and the measured entry.
     fn measured(&self) -> Option<(&Contest, &Entry)> {
         let contest = self.contest.as_ref()?;
@@ -102,7 +102,7 @@ pub struct TrialPaths {
 
 /// The measurements of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct TrialReport {
     /// The trial for the run. The parent fills in what it was a trial of, its cache state, and whether it is valid.
     pub trial: Trial,
     /// The answer of the kernel, for each job.
@@ -136,4 +136,4 @@ pub enum ComparedVerdict {
 }
 
 /// The final answer of a child: its report, or the new status of its entry.
-pub type TrialReply = Result<Report, EntryVerdict>;
+pub type TrialReply = Result<TrialReport, EntryVerdict>;

@@ -11,7 +11,7 @@ use seekless_engine::{Method, Transfer};
 use seekless_record::{UpdateAccount, UpdatePattern};
 
 use super::error::TrialError;
-use super::{Spec, TrialPaths};
+use super::{TrialPaths, TrialRequest};
 use crate::updates;
 
 /// The updates of a file. For a method that writes in the given order, they are resolved before the trial, because the
@@ -38,7 +38,7 @@ pub(super) struct Updating {
 
 impl Updating {
     /// Prepares the batches, buffers and rings.
-    pub fn prepare(choice: &Choice, pattern: &UpdatePattern, spec: &Spec) -> Result<Self, TrialError> {
+    pub fn prepare(choice: &Choice, pattern: &UpdatePattern, spec: &TrialRequest) -> Result<Self, TrialError> {
         let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
         let method = choice.method();
         let prepared = method.map(|method| Updater::prepare_for(method, longest)).transpose()?;
@@ -67,7 +67,7 @@ impl Updating {
     }
 
     /// Measures the costs of writing, just before the clock starts, when the files are in their cache state.
-    pub fn look(&mut self, jobs: &[TrialPaths]) {
+    pub fn estimate(&mut self, jobs: &[TrialPaths]) {
         self.look = jobs
             .first()
             .and_then(|job| UpdateEstimate::measured(Path::new(&job.target), &self.limits()).ok());

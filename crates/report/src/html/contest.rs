@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use seekless_method::Operation;
 use seekless_results::{ContestView, Detail, View, mode_words, series, series_title};
 
-use super::words::{breaking, heading};
+use super::labels::{breaking, heading};
 use super::{drift, heatmap, latency, pairs, ranked, sustained, tables};
 
 /// An operation with at most this many contests has them all unfolded.

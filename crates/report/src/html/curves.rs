@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use seekless_results::{RATES, document_size, unit};
 
 use super::columns::{LOOKS, mark};
+use super::labels::heading;
 use super::plot::{Scale, WIDTH, at, level_lines, path, picture, short};
-use super::words::heading;
 
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 76.0;

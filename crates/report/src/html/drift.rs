@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use seekless_record::{Entry, EntryVerdict, Trial};
 use seekless_results::{ContestView, View, duration, short_name, sound};
 
+use super::labels::{clipped, unit_in};
 use super::plot::{Scale, WIDTH, at, axis, level_lines, path, picture, short};
-use super::words::{clipped, unit_in};
 
 /// The most points of a line; more would not be visible.
 const MOST_POINTS: usize = 300;

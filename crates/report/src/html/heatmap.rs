@@ -9,8 +9,8 @@ use seekless_results::{
     three_digits, unit, why_missing,
 };
 
+use super::labels::{block_of, clipped};
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
-use super::words::{block_of, clipped};
 
 /// More rows or columns are only in the tables.
 const MOST_ROWS: usize = 40;

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use seekless_record::Latency;
 use seekless_results::{ContestView, Row, seconds, sound, unit};
 
+use super::labels::{clipped, verdict_style};
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, key, label_width, picture};
-use super::words::{clipped, look};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;
@@ -48,7 +48,7 @@ pub(super) fn latency(contest: &ContestView<'_>) -> Markup {
 }
 
 fn percentiles(row: &Row<'_>, latency: &Latency, scale: &Scale, y: f64) -> Markup {
-    let (class, _) = look(&row.verdict.verdict);
+    let (class, _) = verdict_style(&row.verdict.verdict);
     let percentiles = latency.percentiles();
     let told = percentiles.map(|(name, ns)| format!("{name} {}", seconds(ns as f64 / 1e9)));
     let places = percentiles.map(|(_, ns)| scale.place(ns as f64));

@@ -12,6 +12,7 @@ pub(crate) mod curves;
 mod download;
 mod drift;
 mod heatmap;
+pub(crate) mod labels;
 mod latency;
 pub(crate) mod page;
 mod pairs;
@@ -20,7 +21,6 @@ mod profile;
 mod ranked;
 mod sustained;
 pub(crate) mod tables;
-pub(crate) mod words;
 
 use maud::Markup;
 use seekless_record::{DocumentError, Run};

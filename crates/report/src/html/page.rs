@@ -8,8 +8,8 @@ use seekless_record::{Published, Run, Storage};
 use seekless_results::{ContestRegret, ContestView, View, operations, storage_setup, storage_words};
 use sha2::{Digest, Sha256};
 
+use super::labels::{breaking, heading};
 use super::tables::list;
-use super::words::{breaking, heading};
 use super::{across, columns, contest, heatmap};
 
 /// The style of all pages, also of those of a site.

@@ -5,8 +5,8 @@ use seekless_method::Operation;
 use seekless_record::{Cache, Contest};
 use seekless_results::{ContestView, RATES, Row, View, rate, rate_of, task, times, unit};
 
+use super::labels::clipped;
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, key, label_width, picture};
-use super::words::clipped;
 
 /// The most rows; more are in the tables.
 const MOST_ROWS: usize = 20;

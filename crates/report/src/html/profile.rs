@@ -9,10 +9,10 @@ use seekless_results::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow, docu
 
 use super::columns::mark;
 use super::curves::{RateLine, rate_plot};
+use super::labels::{breaking, heading};
 use super::page::{Frame, framed};
 use super::plot::key;
 use super::tables::folded;
-use super::words::{breaking, heading};
 
 /// The curves under the same conditions, and the methods to use: each with the size from which on, ascending.
 #[derive(Clone, Debug)]

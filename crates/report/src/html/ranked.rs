@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use seekless_record::Interval;
 use seekless_results::{ContestView, Row};
 
+use super::labels::{clipped, unit_in, verdict_style};
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, key, label_width, mark, picture};
-use super::words::{clipped, look, unit_in};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;
@@ -52,7 +52,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
 }
 
 fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl Fn(f64) -> f64, y: f64) -> Markup {
-    let (class, sign) = look(&row.verdict.verdict);
+    let (class, sign) = verdict_style(&row.verdict.verdict);
     let (zero, median) = (place(0.0), place(rates.median));
     let (low, high) = (place(rates.low), place(rates.high));
     html! {

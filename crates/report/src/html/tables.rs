@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use seekless_results::{ColumnKind, Sheet, SheetRow};
 
-use super::words::{breaking, look};
+use super::labels::{breaking, verdict_style};
 
 /// A sortable table; `ranked` gives the rows their ranks, by which they are sorted.
 #[must_use]
@@ -33,7 +33,10 @@ pub fn table(sheet: &Sheet, ranked: bool) -> Markup {
 
 fn cell(row: &SheetRow, column: usize) -> Markup {
     let cell = &row.cells[column];
-    let (class, sign) = row.verdict.as_ref().map_or(("slow", ""), |shown| look(&shown.verdict));
+    let (class, sign) = row
+        .verdict
+        .as_ref()
+        .map_or(("slow", ""), |shown| verdict_style(&shown.verdict));
     html! {
         @match cell.kind {
             ColumnKind::Method => { td.m {

@@ -6,9 +6,9 @@ use seekless_record::{Conclusion, Contest, EntryVerdict, Run, Summary};
 
 use super::judged::{JudgedContest, PickReason};
 use super::{effects, sentence, stand, summarize};
+use crate::labels::task;
 use crate::samples::sorted;
 use crate::statistics::mean;
-use crate::words::task;
 
 /// The figures of an entry, and the verdict on it if it was compared.
 pub type Judgement = (Option<Summary>, Option<EntryVerdict>);

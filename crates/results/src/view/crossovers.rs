@@ -3,10 +3,10 @@
 use seekless_record::Storage;
 
 use super::ContestView;
+use crate::labels::{series_title, task};
 use crate::ranking::PairedRatio;
 use crate::samples::is_slower;
 use crate::units::chosen_size;
-use crate::words::{series_title, task};
 
 /// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64 MiB,
 /// read/sync,block=1M from 128 MiB (where read/mmap takes 1.21x as long)`. The storages are given by their paths.

@@ -7,10 +7,10 @@ use seekless_record::{Entry, EntryVerdict, Interval, Latency, OptionEffect};
 
 use super::{ContestView, Row};
 use crate::compare::Change;
+use crate::labels::short_name;
 use crate::sheet::{Sheet, SheetCell};
 use crate::units::{part, rate, seconds, signed, size, spread, times, times_with_bounds};
 use crate::verdict::{ShownVerdict, why_missing};
-use crate::words::short_name;
 
 /// How much of a table is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,6 +4,7 @@
 //! Not here: how a figure is printed, and which columns a renderer shows.
 
 mod crossovers;
+mod escape;
 mod facts;
 mod figures;
 mod options;
@@ -11,10 +12,10 @@ mod published;
 mod sittings;
 mod storages;
 mod system;
-mod visible;
 
 use crossovers::crossovers;
 pub use crossovers::series;
+pub use escape::{Visible, visible};
 use facts::facts;
 pub use facts::{rotation_claim, storage_words};
 pub use figures::Detail;
@@ -25,17 +26,16 @@ pub use sittings::sittings;
 use storages::storages;
 pub use system::mode_words;
 use system::{asks_for_system, system};
-pub use visible::{Visible, visible};
 
 use crate::answer::ContestAnswer;
 use crate::columns::{Table, tables};
+use crate::labels::{is_told_in_times, place, rate_in, short_name, speed_in, title, title_in};
 use crate::ranking::{PairedRatio, Samples};
 use crate::samples::sorted;
 use crate::sheet::Sheet;
 use crate::sustained::Sustained;
 use crate::units::{bounds, seconds, sound, times_with_bounds};
 use crate::verdict::ShownVerdict;
-use crate::words::{is_told_in_times, place, rate_in, short_name, speed_in, title, title_in};
 
 /// A run to show.
 #[derive(Debug)]

@@ -6,11 +6,11 @@ use seekless_record::{Contest, Entry, EntryVerdict, Finding, FindingKind, Publis
 
 use super::figures::NOT_VALID;
 use super::{ContestView, Row};
+use crate::labels::ends_early;
 use crate::ranking::{PairedRatio, TIE_RATIO};
 use crate::sheet::{Sheet, SheetCell};
 use crate::units::{rate, seconds};
 use crate::verdict::{ShownVerdict, why_missing};
-use crate::words::ends_early;
 
 /// More than any experiment has for the files of one contest; a run from elsewhere may have more.
 const MOST_ROWS: usize = 100;

@@ -5,11 +5,11 @@ use seekless_record::{Contest, Finding, Mode, Published, Run, SystemUse, Trial};
 
 use super::ContestView;
 use super::published::short_machine;
+use crate::labels::short_name;
 use crate::sheet::{Sheet, SheetCell};
 use crate::statistics::median;
 use crate::units::{counted, part};
 use crate::verdict::ShownVerdict;
-use crate::words::short_name;
 
 /// Whether the contest's experiment quotes published figures of this kind.
 pub(super) fn asks_for_system(run: &Run, contest: &Contest) -> bool {

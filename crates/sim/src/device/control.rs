@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::pace::{DeviceReport, HostTime, Pacer};
-use super::{DeviceError, DeviceName, Result, failed};
+use super::{DeviceError, DeviceName, Result, io_error};
 use crate::faults::DeviceFault;
 use crate::medium::Medium;
 use crate::power::PowerLoss;
@@ -77,13 +77,13 @@ pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: &ControlReque
         BufReader::new(stream).read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
     };
-    asked().map_err(failed("ask the server", &path))
+    asked().map_err(io_error("ask the server", &path))
 }
 
 /// Listens, and answers in threads of its own until the process ends.
 pub(super) fn listen(name: &DeviceName, pacer: &Arc<Pacer>, medium: &Arc<Medium>) -> Result<()> {
     let path = name.path("control");
-    let listener = UnixListener::bind(&path).map_err(failed("listen", &path))?;
+    let listener = UnixListener::bind(&path).map_err(io_error("listen", &path))?;
     let (pacer, medium) = (pacer.clone(), medium.clone());
     let listening = move || {
         for stream in listener.incoming().flatten() {
@@ -92,7 +92,7 @@ pub(super) fn listen(name: &DeviceName, pacer: &Arc<Pacer>, medium: &Arc<Medium>
         }
     };
     let started = thread::Builder::new().name("control".to_owned()).spawn(listening);
-    started.map(drop).map_err(failed("start a thread", &path))
+    started.map(drop).map_err(io_error("start a thread", &path))
 }
 
 fn answer(stream: &UnixStream, pacer: &Pacer, medium: &Medium) -> io::Result<()> {

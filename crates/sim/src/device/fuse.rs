@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::process::{getgid, getuid};
 
-use super::{DeviceError, failed};
+use super::{DeviceError, io_error};
 
 const DEVICE: &str = "/dev/fuse";
 /// The version of the protocol. Later kernels also speak it.
@@ -78,19 +78,19 @@ impl Connection {
     /// Mounts a file system with this source, and agrees with the kernel on how to serve it.
     pub fn mount(source: &str, point: &Path) -> Result<Self, DeviceError> {
         let device = OpenOptions::new().read(true).write(true).open(DEVICE);
-        let device = device.map_err(failed("open", Path::new(DEVICE)))?;
+        let device = device.map_err(io_error("open", Path::new(DEVICE)))?;
         let options = format!(
             "fd={},rootmode=40000,user_id={},group_id={},subtype=seekless-sim",
             device.as_raw_fd(),
             getuid().as_raw(),
             getgid().as_raw()
         );
-        let options = CString::new(options).map_err(|error| failed("mount", point)(error.into()))?;
+        let options = CString::new(options).map_err(|error| io_error("mount", point)(error.into()))?;
         let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
         let mounted = rustix::mount::mount(source, point, "fuse", flags, options.as_c_str());
-        mounted.map_err(|errno| failed("mount", point)(errno.into()))?;
+        mounted.map_err(|errno| io_error("mount", point)(errno.into()))?;
         let connection = Self(Arc::new(device));
-        connection.agree().map_err(failed("serve", point))?;
+        connection.agree().map_err(io_error("serve", point))?;
         Ok(connection)
     }
 

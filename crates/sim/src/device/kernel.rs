@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::{DeviceError, DeviceName, DeviceState, Result, failed};
+use super::{DeviceError, DeviceName, DeviceState, Result, io_error};
 use crate::models::Claims;
 
 /// Programs that look at new devices use them for a moment.
@@ -87,10 +87,10 @@ pub(super) fn mount(state: &DeviceState, device: &Path) -> Result<()> {
         _ => None,
     };
     let mounted = rustix::mount::mount(device, point, file_system.as_str(), MountFlags::empty(), options);
-    mounted.map_err(|errno| failed("mount", point)(errno.into()))?;
+    mounted.map_err(|errno| io_error("mount", point)(errno.into()))?;
     // What making it or recovery left in memory is no work of the disk.
-    let root = File::open(point).map_err(failed("open", point))?;
-    rustix::fs::syncfs(&root).map_err(|errno| failed("sync", point)(errno.into()))
+    let root = File::open(point).map_err(io_error("open", point))?;
+    rustix::fs::syncfs(&root).map_err(|errno| io_error("sync", point)(errno.into()))
 }
 
 /// Covers the mount point of a device with an empty read-only file system: while the power is off,
@@ -101,7 +101,7 @@ pub(super) fn cover(name: &DeviceName, state: &DeviceState) -> Result<()> {
     };
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let covered = rustix::mount::mount(cover_of(name), point, "tmpfs", flags, Some(c"size=4k,mode=755"));
-    covered.map_err(|errno| failed("cover", point)(errno.into()))
+    covered.map_err(|errno| io_error("cover", point)(errno.into()))
 }
 
 /// The source by which the cover of a device is found among all mounts.
@@ -112,7 +112,7 @@ pub(super) fn cover_of(name: &DeviceName) -> PathBuf {
 /// Frees a loop device, or lets it end when it is closed.
 pub(super) fn detach(device: &Path) -> Result<()> {
     let detached = seekless_sys::detach_loop(device).map(drop);
-    super::unless_gone(detached).map_err(failed("free", device))
+    super::unless_gone(detached).map_err(io_error("free", device))
 }
 
 /// Unmounts all mounts of a device or another source. With `is_lazy`, a mount in use disappears now,
@@ -139,12 +139,12 @@ fn unmount(point: &Path, is_lazy: bool) -> Result<()> {
             Err(Errno::BUSY) if is_lazy => break,
             Err(Errno::BUSY) => sleep(RETRY_AFTER),
             Err(_) if is_lazy => break,
-            Err(errno) => return Err(failed("unmount", point)(errno.into())),
+            Err(errno) => return Err(io_error("unmount", point)(errno.into())),
         }
     }
     if is_lazy {
         let done = rustix::mount::unmount(point, flags | UnmountFlags::DETACH);
-        return done.map_err(|errno| failed("unmount", point)(errno.into()));
+        return done.map_err(|errno| io_error("unmount", point)(errno.into()));
     }
     Err(DeviceError::Busy {
         path: point.to_owned(),
@@ -190,10 +190,10 @@ pub(super) fn abort(point: &Path) -> Result<()> {
     let connections = Path::new("/sys/fs/fuse/connections");
     if fs::read_dir(connections).is_ok_and(|mut entries| entries.next().is_none()) {
         let mounted = rustix::mount::mount("fusectl", connections, "fusectl", MountFlags::empty(), None);
-        mounted.map_err(|errno| failed("mount", connections)(errno.into()))?;
+        mounted.map_err(|errno| io_error("mount", connections)(errno.into()))?;
     }
     let path = connections.join(minor).join("abort");
-    super::unless_gone(fs::write(&path, "1")).map_err(failed("write", &path))
+    super::unless_gone(fs::write(&path, "1")).map_err(io_error("write", &path))
 }
 
 /// Makes the kernel treat a loop device as it would treat the disk, and reads back what it took. Mounting changes some of it.
@@ -228,15 +228,15 @@ pub(super) fn set_queue(device: &Path, claims: &Claims) -> Result<()> {
 }
 
 fn set(path: &Path, wanted: &str) -> Result<()> {
-    fs::write(path, wanted).map_err(failed("write", path))?;
-    let text = fs::read_to_string(path).map_err(failed("read", path))?;
+    fs::write(path, wanted).map_err(io_error("write", path))?;
+    let text = fs::read_to_string(path).map_err(io_error("read", path))?;
     // Of several words, the brackets are around the one that counts.
     let chosen = text.split(['[', ']']).nth(1).unwrap_or(&text).trim();
     if chosen == wanted {
         return Ok(());
     }
     let reason = format!("is {chosen} after {wanted} was written to it");
-    Err(failed("set", path)(io::Error::other(reason)))
+    Err(io_error("set", path)(io::Error::other(reason)))
 }
 
 #[cfg(test)]

@@ -166,17 +166,17 @@ fn gib(bytes: u64) -> f64 {
 }
 
 /// Makes an error of a failed call.
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DeviceError {
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DeviceError {
     let path = path.to_owned();
     move |reason| DeviceError::Call { action, path, reason }
 }
 
 /// The same where only root may do it.
 fn needs_root(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DeviceError {
-    let failed = failed(action, path);
+    let error = io_error(action, path);
     |reason| match reason.kind() {
         ErrorKind::PermissionDenied => DeviceError::Missing(vec!["root privileges".to_owned()]),
-        _ => failed(reason),
+        _ => error(reason),
     }
 }
 
@@ -231,9 +231,9 @@ impl DeviceName {
     /// Says that this process lives for the device, until the file is closed.
     fn live(&self) -> Result<File> {
         let path = self.path("lock");
-        let lock = private(&path).map_err(failed("open", &path))?;
+        let lock = private(&path).map_err(io_error("open", &path))?;
         let locked = rustix::fs::flock(&lock, FlockOperation::LockShared);
-        locked.map_err(|errno| failed("lock", &path)(errno.into()))?;
+        locked.map_err(|errno| io_error("lock", &path)(errno.into()))?;
         Ok(lock)
     }
 
@@ -250,7 +250,7 @@ impl DeviceName {
         };
         while let Err(errno) = rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             if errno != Errno::WOULDBLOCK {
-                return Err(failed("lock", &path)(errno.into()));
+                return Err(io_error("lock", &path)(errno.into()));
             }
             if since.elapsed() > PATIENCE {
                 return Err(DeviceError::Busy {
@@ -272,7 +272,7 @@ impl DeviceName {
         let path = self.path("state.json");
         let text = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(DeviceError::Unknown(self.0.clone())),
-            other => other.map_err(failed("read", &path))?,
+            other => other.map_err(io_error("read", &path))?,
         };
         let state = serde_json::from_slice(&text).map_err(|error| error.to_string());
         state
@@ -287,7 +287,7 @@ impl DeviceName {
             reason: error.to_string(),
         })?;
         let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
-        written.map_err(failed("write", &path))
+        written.map_err(io_error("write", &path))
     }
 }
 
@@ -341,11 +341,11 @@ fn hold_devices() -> Result<File> {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             created => {
                 let given = created.and_then(|()| fs::set_permissions(made, Permissions::from_mode(mode)));
-                given.map_err(failed("create", made))?;
+                given.map_err(io_error("create", made))?;
             }
         }
     }
-    let found = fs::symlink_metadata(path).map_err(failed("stat", path))?;
+    let found = fs::symlink_metadata(path).map_err(io_error("stat", path))?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(DeviceError::Unfit {
             path: path.to_owned(),
@@ -353,9 +353,9 @@ fn hold_devices() -> Result<File> {
         });
     }
     let path = path.join("lock");
-    let lock = private(&path).map_err(failed("open", &path))?;
+    let lock = private(&path).map_err(io_error("open", &path))?;
     let locked = rustix::fs::flock(&lock, FlockOperation::LockExclusive);
-    locked.map_err(|errno| failed("lock", &path)(errno.into()))?;
+    locked.map_err(|errno| io_error("lock", &path)(errno.into()))?;
     Ok(lock)
 }
 

@@ -24,7 +24,7 @@ const WAKING_MIN: Duration = Duration::from_micros(5);
 const WAKING_MAX: Duration = Duration::from_micros(150);
 
 /// Sends the answer to a request.
-pub(super) type Answer = Box<dyn FnOnce() + Send>;
+pub(super) type AnswerCallback = Box<dyn FnOnce() + Send>;
 
 /// Where completed requests are written down; whether that was possible.
 pub(super) type Recorder = Box<dyn FnMut(TracedRequest) -> bool + Send>;
@@ -118,7 +118,7 @@ struct Shared {
 struct WaitingRequest {
     request: BlockRequest,
     arrived_ns: u64,
-    answer: Option<Answer>,
+    answer: Option<AnswerCallback>,
     /// When the answer should have been sent, if that was before there was one.
     due: Option<Instant>,
 }
@@ -255,7 +255,7 @@ impl Pacer {
     }
 
     /// The answer to a request that arrived is known: it is sent when it is due.
-    pub fn answer(&self, arrived: &Arrived, answer: Answer) {
+    pub fn answer(&self, arrived: &Arrived, answer: AnswerCallback) {
         let mut shared = self.lock();
         let Some(id) = arrived.id else {
             let unpaced = &mut shared.unpaced[usize::from(arrived.length_bytes > 64 << 10)];
@@ -335,7 +335,11 @@ impl Pacer {
     }
 
     /// Sends answers without the lock, and counts how late they were.
-    fn send<'a>(&'a self, shared: MutexGuard<'a, Shared>, answers: Vec<(Instant, Answer)>) -> MutexGuard<'a, Shared> {
+    fn send<'a>(
+        &'a self,
+        shared: MutexGuard<'a, Shared>,
+        answers: Vec<(Instant, AnswerCallback)>,
+    ) -> MutexGuard<'a, Shared> {
         if answers.is_empty() {
             return shared;
         }
@@ -368,7 +372,7 @@ impl Shared {
     }
 
     /// Completes what is due, and returns the answers that are known, each with the time when it is due.
-    fn take_due(&mut self, now: Instant) -> Vec<(Instant, Answer)> {
+    fn take_due(&mut self, now: Instant) -> Vec<(Instant, AnswerCallback)> {
         let mut answers = Vec::new();
         while let Some(due) = self.next_due().filter(|due| *due <= now) {
             let Some(completion) = self.drive.complete() else { break };

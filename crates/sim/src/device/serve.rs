@@ -22,7 +22,7 @@ use super::filesystem::DeviceFiles;
 use super::fuse::Connection;
 use super::identity::serial;
 use super::pace::{Pacer, Recorder};
-use super::{DeviceError, DeviceName, DeviceState, Result, control, failed, is_same_file};
+use super::{DeviceError, DeviceName, DeviceState, Result, control, io_error, is_same_file};
 use crate::drive::Drive;
 use crate::medium::Medium;
 use crate::power::{TORN_BYTES, WriteCache};
@@ -87,7 +87,7 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     let ended = ended
         .into_iter()
         .collect::<io::Result<()>>()
-        .map_err(failed("serve", &point));
+        .map_err(io_error("serve", &point));
     pacer.end();
     drop(running.join());
     trace.map(JoinHandle::join);
@@ -104,7 +104,7 @@ pub(super) fn take_down(stop: &mut Command) {
 
 fn prepare_process() -> Result<()> {
     let own = Path::new("/proc/self");
-    let call = |action| move |errno: Errno| failed(action, own)(errno.into());
+    let call = |action| move |errno: Errno| io_error(action, own)(errno.into());
     // Signals of the terminal are for whoever started it.
     rustix::process::setsid().map_err(call("make a session"))?;
     rustix::process::chdir("/").map_err(call("leave the directory"))?;
@@ -143,14 +143,14 @@ fn open_backing(state: &DeviceState) -> Result<File> {
         Some(path) => open_alone(path)?,
         None => open((CWD, unnamed), path, OFlags::TMPFILE)?,
     };
-    let found = file.metadata().map_err(failed("stat", path))?;
+    let found = file.metadata().map_err(io_error("stat", path))?;
     if found.len() != 0 && (state.has_new_backing || found.len() != state.size_bytes) {
         return Err(DeviceError::Unfit {
             path: path.to_owned(),
             reason: "changed while the device started; try again".to_owned(),
         });
     }
-    file.set_len(state.size_bytes).map_err(failed("extend", path))?;
+    file.set_len(state.size_bytes).map_err(io_error("extend", path))?;
     Ok(file)
 }
 
@@ -159,14 +159,14 @@ fn open((directory, name): (impl AsFd, &Path), path: &Path, flags: OFlags) -> Re
     let opened = retry_on_intr(|| openat(&directory, name, flags, Mode::RUSR | Mode::WUSR));
     opened
         .map(File::from)
-        .map_err(|errno| failed("open", path)(errno.into()))
+        .map_err(|errno| io_error("open", path)(errno.into()))
 }
 
 /// Opens a file that a user named, or makes it. It must be a regular file that nobody else has open: no loop device, no program,
 /// no other device, and not as another file of this device.
 fn open_alone(path: &Path) -> Result<File> {
     let above = PathWalk::protected(path.parent().unwrap_or(path)).and_then(PathWalk::into_directory);
-    let above = above.map_err(failed("open the directory of", path))?;
+    let above = above.map_err(io_error("open the directory of", path))?;
     let name = Path::new(path.file_name().unwrap_or_default());
     // A FIFO would wait for somebody who reads it.
     let file = open(
@@ -178,11 +178,11 @@ fn open_alone(path: &Path) -> Result<File> {
         path: path.to_owned(),
         reason: reason.to_owned(),
     };
-    let found = file.metadata().map_err(failed("stat", path))?;
+    let found = file.metadata().map_err(io_error("stat", path))?;
     if !found.is_file() {
         return Err(unfit("is not a regular file"));
     }
-    refuse_planted(&above, found.uid()).map_err(failed("write to", path))?;
+    refuse_planted(&above, found.uid()).map_err(io_error("write to", path))?;
     // Where there are no leases, there are still locks: those of other devices.
     let lease = seekless_sys::take_lease(&file, LeaseKind::Exclusive).map(drop);
     let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
@@ -190,7 +190,7 @@ fn open_alone(path: &Path) -> Result<File> {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             return Err(unfit("is in use by another program or device, or is named twice"));
         }
-        other => other.map_err(failed("lock", path))?,
+        other => other.map_err(io_error("lock", path))?,
     }
     seekless_sys::end_lease(&file);
     // Another start, which failed, may have removed it before it was locked.
@@ -206,7 +206,7 @@ fn record_to(path: &Path) -> Result<(Recorder, JoinHandle<()>)> {
     let mut file = open_alone(path)?;
     let mut begins = Vec::new();
     let read = (&file).take(TRACE_BEGINS.len() as u64).read_to_end(&mut begins);
-    read.map_err(failed("read", path))?;
+    read.map_err(io_error("read", path))?;
     if !begins.is_empty() && begins != TRACE_BEGINS.as_bytes() {
         return Err(DeviceError::Unfit {
             path: path.to_owned(),
@@ -214,9 +214,9 @@ fn record_to(path: &Path) -> Result<(Recorder, JoinHandle<()>)> {
         });
     }
     let emptied = file.set_len(0).and_then(|()| file.rewind());
-    emptied.map_err(failed("empty", path))?;
+    emptied.map_err(io_error("empty", path))?;
     let mut file = BufWriter::new(file);
-    writeln!(file, "{TRACE_HEADER}").map_err(failed("write", path))?;
+    writeln!(file, "{TRACE_HEADER}").map_err(io_error("write", path))?;
     let (rows, written) = mpsc::channel::<TracedRequest>();
     let thread = spawn("trace", move || {
         for row in written {
@@ -232,7 +232,7 @@ fn record_to(path: &Path) -> Result<(Recorder, JoinHandle<()>)> {
 
 fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map_err(failed("start a thread", Path::new("/proc/self")))
+    started.map_err(io_error("start a thread", Path::new("/proc/self")))
 }
 
 #[cfg(test)]

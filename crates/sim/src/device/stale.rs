@@ -15,7 +15,7 @@ use rustix::fs::FlockOperation;
 
 use super::control::{ControlRequest, ask};
 use super::kernel::{abort, cover_of, detach, loops_below, loops_mounted_at, unmount_all, unmount_at};
-use super::{DeviceError, DeviceName, DeviceState, PATIENCE, Result, devices, failed, hold_devices, unless_gone};
+use super::{DeviceError, DeviceName, DeviceState, PATIENCE, Result, devices, hold_devices, io_error, unless_gone};
 use crate::trace::TRACE_END;
 
 /// The files of a device's directory; the rest are mount points.
@@ -149,7 +149,7 @@ pub(super) fn remove(name: &DeviceName) -> Result<()> {
     }
     for file in FILES {
         let path = name.path(file);
-        unless_gone(fs::remove_file(&path)).map_err(failed("remove", &path))?;
+        unless_gone(fs::remove_file(&path)).map_err(io_error("remove", &path))?;
     }
     for point in MOUNT_POINTS {
         let path = name.path(point);
@@ -158,10 +158,10 @@ pub(super) fn remove(name: &DeviceName) -> Result<()> {
                 let reason = "has files that were written when nothing was mounted there; move them away".to_owned();
                 return Err(DeviceError::Unfit { path, reason });
             }
-            other => other.map_err(failed("remove", &path))?,
+            other => other.map_err(io_error("remove", &path))?,
         }
     }
-    unless_gone(fs::remove_dir(name.directory())).map_err(failed("remove", &name.directory()))
+    unless_gone(fs::remove_dir(name.directory())).map_err(io_error("remove", &name.directory()))
 }
 
 /// Removes the backing file of a device that was not started, unless it is that of another device by now, or has other bytes.

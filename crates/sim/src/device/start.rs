@@ -21,7 +21,7 @@ use super::identity::fixed_uuid;
 use super::kernel::{cover, is_mount_point, mount, set_queue};
 use super::pace::HostTime;
 use super::serve::UNNAMED_IN;
-use super::{DeviceError, DeviceName, DeviceState, Result, VERSION, failed, hold_devices, stale};
+use super::{DeviceError, DeviceName, DeviceState, Result, VERSION, hold_devices, io_error, stale};
 use crate::faults::DeviceFault;
 use crate::medium::RESERVE_BYTES;
 use crate::models::DiskModel;
@@ -205,7 +205,7 @@ fn plan_backing(options: &DeviceOptions) -> Result<(Option<PathBuf>, u64, bool)>
             Ok(found) if found.len() > 0 => return Ok((backing, found.len(), false)),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("stat", path)(error)),
+            Err(error) => return Err(io_error("stat", path)(error)),
         }
     }
     let size_bytes = options.size_bytes / MIB * MIB;
@@ -224,7 +224,7 @@ fn plan_backing(options: &DeviceOptions) -> Result<(Option<PathBuf>, u64, bool)>
 /// The directory of a backing file, and how many bytes a device can store there before its writes fail.
 pub fn room(backing: Option<&Path>) -> Result<(&Path, u64)> {
     let path = backing.and_then(Path::parent).unwrap_or(Path::new(UNNAMED_IN));
-    let space = rustix::fs::statvfs(path).map_err(|errno| failed("stat the file system", path)(errno.into()))?;
+    let space = rustix::fs::statvfs(path).map_err(|errno| io_error("stat the file system", path)(errno.into()))?;
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
     Ok((path, free_bytes.saturating_sub(RESERVE_BYTES)))
 }
@@ -237,7 +237,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
             reason: "is not UTF-8; choose another name".to_owned(),
         });
     }
-    std::path::absolute(path).map_err(failed("resolve", path))
+    std::path::absolute(path).map_err(io_error("resolve", path))
 }
 
 /// Makes the directory of a device with the first free name, and lives for it.
@@ -255,7 +255,7 @@ fn allocate(model: &str) -> Result<(DeviceName, File)> {
                 return Ok((name, alive));
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed("create", &path)(error)),
+            Err(error) => return Err(io_error("create", &path)(error)),
         }
     }
     Err(DeviceError::Server(format!(
@@ -267,10 +267,10 @@ fn allocate(model: &str) -> Result<(DeviceName, File)> {
 pub(super) fn attach(name: &DeviceName, generation: u64, model: &DiskModel) -> Result<PathBuf> {
     let path = name.path("fuse").join(file_of(generation));
     let file = OpenOptions::new().read(true).write(true).open(&path);
-    let file = file.map_err(failed("open", &path))?;
+    let file = file.map_err(io_error("open", &path))?;
     let attached = seekless_sys::attach_loop(&file, model.claims.logical_block_bytes);
     let device = attached.and_then(seekless_sys::Support::required);
-    device.map_err(failed("attach a loop device", &path))
+    device.map_err(io_error("attach a loop device", &path))
 }
 
 /// A device that is being made.
@@ -286,7 +286,7 @@ impl Starting<'_> {
     fn start(&mut self, server: impl FnOnce(&DeviceName) -> Command, options: &DeviceOptions) -> Result<()> {
         let model = options.model;
         let fuse = self.name.path("fuse");
-        fs::create_dir(&fuse).map_err(failed("create", &fuse))?;
+        fs::create_dir(&fuse).map_err(io_error("create", &fuse))?;
         self.prepare_mount_point()?;
         self.name.save(&self.state)?;
         cover(&self.name, &self.state)?;
@@ -319,7 +319,7 @@ impl Starting<'_> {
         // From here on, the server goes on without this process.
         let told = stdin.map(|mut stdin| stdin.write_all(b"\n")).transpose();
         told.map(drop)
-            .map_err(failed("reach the server", &self.name.directory()))
+            .map_err(io_error("reach the server", &self.name.directory()))
     }
 
     fn go_on(&self) -> Result<()> {
@@ -345,16 +345,16 @@ impl Starting<'_> {
                 if entries.next().is_some() {
                     return Err(unfit(point, "is not an empty directory"));
                 }
-                *point = fs::canonicalize(&point).map_err(failed("resolve", point))?;
+                *point = fs::canonicalize(&point).map_err(io_error("resolve", point))?;
                 if is_mount_point(point) {
                     return Err(unfit(point, "is a mount point already"));
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                fs::create_dir(&point).map_err(failed("create", point))?;
+                fs::create_dir(&point).map_err(io_error("create", point))?;
                 self.state.made_mount_point = true;
             }
-            Err(error) => return Err(failed("list", point)(error)),
+            Err(error) => return Err(io_error("list", point)(error)),
         }
         Ok(())
     }
@@ -363,17 +363,17 @@ impl Starting<'_> {
     fn start_server(&mut self, mut command: Command) -> Result<()> {
         let path = self.name.path("log");
         let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
-        let log = log.map_err(failed("create", &path))?;
+        let log = log.map_err(io_error("create", &path))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let program = PathBuf::from(command.get_program());
-        let mut child = command.spawn().map_err(failed("start", &program))?;
+        let mut child = command.spawn().map_err(io_error("start", &program))?;
         let output = child.stdout.take();
         self.server = Some(child);
         let mut line = String::new();
         if let Some(output) = output {
             BufReader::new(output.take(64))
                 .read_line(&mut line)
-                .map_err(failed("ask", &program))?;
+                .map_err(io_error("ask", &program))?;
         }
         if line == "ready\n" {
             return Ok(());
@@ -389,17 +389,17 @@ impl Starting<'_> {
     fn measure_way(&self, device: &Path) -> Result<HostTime> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
-        let file = options.open(device).map_err(failed("open", device))?;
+        let file = options.open(device).map_err(io_error("open", device))?;
         let mut fastest = [0; 2];
         for (fast, (reads, bytes)) in fastest.iter_mut().zip(WAY_READS) {
-            let mut buffer = Buffer::new(bytes, 4096).map_err(failed("read", device))?;
+            let mut buffer = Buffer::new(bytes, 4096).map_err(io_error("read", device))?;
             let mut times = Vec::with_capacity(reads);
             for read in 0..reads {
                 self.go_on()?;
                 let began = Instant::now();
                 let offset = (read * bytes) as u64 % (self.state.size_bytes - bytes as u64 + 1);
                 file.read_exact_at(&mut buffer, offset / 4096 * 4096)
-                    .map_err(failed("read", device))?;
+                    .map_err(io_error("read", device))?;
                 times.push(began.elapsed().as_nanos() as u64);
             }
             times.sort_unstable();
@@ -428,7 +428,7 @@ impl Starting<'_> {
                 .args(&uuid)
                 .arg(device)
                 .output();
-            let made = made.map_err(failed("run", Path::new(maker.program)))?;
+            let made = made.map_err(io_error("run", Path::new(maker.program)))?;
             if made.status.success() {
                 return Ok(());
             }

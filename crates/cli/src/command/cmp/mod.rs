@@ -22,7 +22,7 @@ use seekless_tools::cmp::{CmpProblem, CmpVerdict, Error, WantedDifferences, comp
 use seekless_tools::{JobProgress, JobWatch, Stop};
 use signal_hook::consts::SIGPIPE;
 
-use options::{Asked, Flag, TABLE, parse};
+use options::{CmpCommand, Flag, TABLE, parse};
 
 use super::Failure;
 use crate::show::{Amount, Cleared, PROGRESS, visible_path};
@@ -105,9 +105,9 @@ pub fn command_of_trees() -> Command {
 fn run(prefix: &OsStr, arguments: Vec<OsString>) -> u8 {
     let last = arguments.last().cloned().unwrap_or_else(|| prefix.to_owned());
     match parse(arguments, &last) {
-        Ok(Asked::Compare(arguments)) => run_comparison(&arguments, prefix),
-        Ok(Asked::Help) => print(&help(prefix), prefix).unwrap_or(0),
-        Ok(Asked::Version) => {
+        Ok(CmpCommand::Compare(arguments)) => run_comparison(&arguments, prefix),
+        Ok(CmpCommand::Help) => print(&help(prefix), prefix).unwrap_or(0),
+        Ok(CmpCommand::Version) => {
             let text = format!("cmp (seekless) {}\n", env!("CARGO_PKG_VERSION"));
             print(text.as_bytes(), prefix).unwrap_or(0)
         }

@@ -82,7 +82,7 @@ pub(super) const TABLE: &[OptionEntry] = table! {
 };
 
 /// What the command line asks for.
-pub(super) enum Asked {
+pub(super) enum CmpCommand {
     Help,
     Version,
     Compare(Box<Arguments>),
@@ -103,7 +103,7 @@ fn misused(before: &str, written: &[u8], after: &str) -> Misused {
 }
 
 /// Parses the arguments after the command's name; `last` is the last word of the whole command line.
-pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused> {
+pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<CmpCommand, Misused> {
     let mut parser = Parser::from_args(words);
     parser.set_short_equals(false);
     // POSIX ends the options at the first operand; GNU also accepts them after it.
@@ -131,16 +131,16 @@ pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused
             }
         };
         match entry.flag {
-            Flag::Help => return Ok(Asked::Help),
-            Flag::Version => return Ok(Asked::Version),
+            Flag::Help => return Ok(CmpCommand::Help),
+            Flag::Version => return Ok(CmpCommand::Version),
             _ => arguments.take(entry, &mut parser)?,
         }
     }
     if operands.is_empty() && arguments.given == [Flag::Links] {
-        return Ok(Asked::Help);
+        return Ok(CmpCommand::Help);
     }
     arguments.finish(operands, last)?;
-    Ok(Asked::Compare(arguments))
+    Ok(CmpCommand::Compare(arguments))
 }
 
 fn short(letter: char) -> Result<&'static OptionEntry, Misused> {

@@ -44,7 +44,7 @@ pub fn heading(words: &str) -> String {
 }
 
 /// The class of a verdict, for its colour, and its sign, which is a shape.
-pub(super) fn look(verdict: &EntryVerdict) -> (&'static str, &'static str) {
+pub(super) fn verdict_style(verdict: &EntryVerdict) -> (&'static str, &'static str) {
     match verdict {
         EntryVerdict::Best(_) => ("best", "◆"),
         EntryVerdict::Tie(_) => ("tie", "○"),
