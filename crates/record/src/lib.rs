@@ -7,6 +7,7 @@
 mod visit;
 
 mod check;
+mod interval;
 mod labels;
 mod profile;
 mod run;
@@ -14,15 +15,16 @@ mod verdict;
 mod versions;
 
 pub use check::Problem;
+pub use interval::Interval;
 pub use labels::{Cache, Differ, Draw, DropScope, Ended, ExitCode, FindingKind, Phase, Target};
 pub use profile::{
     Conditions, Curve, CurvePoint, CurveTime, DEVIATION_BETWEEN_STORAGES, ERRORS_OF_BOUNDS, MAX_PROFILE_BYTES,
     PROFILE_VERSION, Profile, ProfileCosts, ProfileHead,
 };
 pub use run::{
-    Column, Command, Conclusion, Contest, Device, DeviceCounters, DeviceId, Entry, Finding, Interval, LabCost, Latency,
-    Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, SIMULATED, Sittings, Storage,
-    StorageCosts, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver, is_same_memory,
+    Column, Command, Conclusion, Contest, Device, DeviceCounters, DeviceId, Entry, Finding, LabCost, Latency, Machine,
+    Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, SIMULATED, Sittings, Storage, StorageCosts,
+    StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver, is_same_memory,
 };
 pub use seekless_method::words;
 pub use verdict::{EntryVerdict, RelativeResult};

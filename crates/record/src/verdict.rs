@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bounds, Interval};
+use crate::Bounds;
+use crate::interval::Interval;
 
 documents! {
     /// The figures of an entry relative to the best of its contest.

@@ -13,8 +13,8 @@ use seekless_method::{
 use seekless_record::{Cache, Conditions, DEVIATION_BETWEEN_STORAGES, ERRORS_OF_BOUNDS, Target};
 
 use super::{
-    BUFFERS_PART, FILES_OF_SCAN, Plan, Predicted, Reason, SAME_REGRET, SPARE, Sittings, SizeTimes, Task, resident,
-    sizes, usual,
+    BUFFERS_PART, FILES_OF_SCAN, MeasuredSittings, Plan, Predicted, Reason, SAME_REGRET, SPARE, SizeTimes, Task,
+    resident, sizes, usual,
 };
 use crate::facts::{Costs, Facts, FileFacts, ProcessFacts};
 use crate::profile::{StorageProfile, time_since};
@@ -293,8 +293,8 @@ impl ProfileQuery<'_> {
 }
 
 /// The sittings that a plan by a profile rests on.
-fn sittings(profile: &StorageProfile, count: u32, newest_age: Option<Duration>) -> Sittings {
-    Sittings {
+fn sittings(profile: &StorageProfile, count: u32, newest_age: Option<Duration>) -> MeasuredSittings {
+    MeasuredSittings {
         count,
         newest_age,
         borrowed_from: profile.borrowed_from(),
@@ -302,7 +302,7 @@ fn sittings(profile: &StorageProfile, count: u32, newest_age: Option<Duration>) 
 }
 
 /// The costs of a storage by its profile, and the sittings that they rest on.
-pub(crate) fn costs(profile: &StorageProfile) -> Option<(Costs, Sittings)> {
+pub(crate) fn costs(profile: &StorageProfile) -> Option<(Costs, MeasuredSittings)> {
     let known = profile.head.costs.as_ref()?;
     let wider = if profile.is_borrowed() {
         (ERRORS_OF_BOUNDS * DEVIATION_BETWEEN_STORAGES).exp()

@@ -45,7 +45,7 @@ pub(crate) use gaps::BlockCount;
 pub use gaps::{Gaps, UpdateWork};
 pub use read::read;
 pub(crate) use read::read_into_memory;
-pub use reason::{GapLimit, Reason, Sittings};
+pub use reason::{GapLimit, MeasuredSittings, Reason};
 #[cfg(test)]
 pub(crate) use update::by_costs;
 pub use update::{PlanLimits, UpdateFacts, extremes, update};

@@ -89,7 +89,7 @@ pub enum Reason {
     /// The method has the least expected regret of those that were measured on the storage.
     Measured {
         /// The sittings that measured it.
-        sittings: Sittings,
+        sittings: MeasuredSittings,
         /// The simplest measured method, and the time of the chosen method as a multiple of its
         /// time; `None` if the simplest was chosen.
         plain: Option<(Method, f64)>,
@@ -124,7 +124,7 @@ pub enum Reason {
     /// The costs that decided are those of a profile.
     AtProfileCosts {
         /// The sittings that measured the costs.
-        sittings: Sittings,
+        sittings: MeasuredSittings,
         /// The reason that follows from these costs.
         reason: Box<Self>,
     },
@@ -167,7 +167,7 @@ pub enum GapLimit {
 /// The sittings of measuring that a choice rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Sittings {
+pub struct MeasuredSittings {
     /// The number of sittings.
     pub count: u32,
     /// The time since the newest of them began; `None` if it is dated in the future.
@@ -347,7 +347,7 @@ impl GapLimit {
     }
 }
 
-impl Display for Sittings {
+impl Display for MeasuredSittings {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let (plural, newest) = if self.count == 1 {
             ("", "")
@@ -413,7 +413,7 @@ mod tests {
             ),
         ] {
             let newest_age = seconds.map(Duration::from_secs);
-            let sittings = Sittings {
+            let sittings = MeasuredSittings {
                 count,
                 newest_age,
                 borrowed_from,
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn reason_text_follows_its_figures() {
         let method = Method::known("read/mmap");
-        let sittings = Sittings {
+        let sittings = MeasuredSittings {
             count: 1,
             newest_age: None,
             borrowed_from: None,

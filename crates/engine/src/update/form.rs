@@ -61,7 +61,7 @@ impl Header {
 
 /// What belongs to an offset, and what was there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ChangedPiece {
     pub offset: u64,
     pub bytes: Vec<u8>,
     pub before: Vec<u8>,
@@ -140,7 +140,7 @@ impl<R: io::Read + Seek> JournalReader<R> {
     }
 
     /// The next piece; none behind the end.
-    pub fn next_piece(&mut self) -> io::Result<Option<Piece>> {
+    pub fn next_piece(&mut self) -> io::Result<Option<ChangedPiece>> {
         let record = self.record()?;
         let mut rest = &record[..];
         let offset = u64::from_le_bytes(read(&mut rest)?);
@@ -153,7 +153,7 @@ impl<R: io::Read + Seek> JournalReader<R> {
         }
         self.pieces += 1;
         let [bytes, before] = [bytes, before].map(<[u8]>::to_vec);
-        Ok(Some(Piece { offset, bytes, before }))
+        Ok(Some(ChangedPiece { offset, bytes, before }))
     }
 }
 

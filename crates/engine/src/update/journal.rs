@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, FileSystemTrait, Support};
 
 use super::batch::Updates;
-use super::form::{Header, JournalReader, JournalWriter, Piece, empty_bytes, pieces_bytes};
+use super::form::{ChangedPiece, Header, JournalReader, JournalWriter, empty_bytes, pieces_bytes};
 use super::grown;
 use super::target::UpdateState;
 use super::writes::{Write, WriteLayout, Writes};
@@ -264,7 +264,7 @@ const NEAR_BYTES: usize = 256;
 
 /// The stretches of a piece that hold what the update wanted: where each begins, and what was there before. What others
 /// wrote since is in none of them.
-fn changed<'a>(found: &'a [u8], piece: &'a Piece) -> impl Iterator<Item = (usize, &'a [u8])> {
+fn changed<'a>(found: &'a [u8], piece: &'a ChangedPiece) -> impl Iterator<Item = (usize, &'a [u8])> {
     let is_changed = |at: usize| found[at] == piece.bytes[at] && found[at] != piece.before[at];
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -305,7 +305,7 @@ mod tests {
             // Few values, so that they are often the same.
             bytes in proptest::collection::vec((0u8..3, 0u8..3, 0u8..3), 0..700),
         ) {
-            let piece = Piece {
+            let piece = ChangedPiece {
                 offset: 0,
                 bytes: bytes.iter().map(|byte| byte.0).collect(),
                 before: bytes.iter().map(|byte| byte.1).collect(),

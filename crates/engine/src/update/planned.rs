@@ -17,7 +17,8 @@ use crate::facts::{Costs, FileFacts, MeasuredFacts, Reads, has_holes, shares_blo
 use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
 use crate::plan::{
-    self, Amounts, BlockCount, Gaps, Plan, PlanLimits, Predicted, Reason, Safety, Sittings, UpdateFacts, UpdateWork,
+    self, Amounts, BlockCount, Gaps, MeasuredSittings, Plan, PlanLimits, Predicted, Reason, Safety, UpdateFacts,
+    UpdateWork,
 };
 #[cfg(feature = "profile")]
 use crate::profile::StorageProfile;
@@ -54,7 +55,7 @@ pub struct UpdateEstimate {
     /// Why the costs could not be measured.
     pub doubt: Option<String>,
     /// The sittings that the costs are from, if they are those of a profile.
-    pub basis: Option<Sittings>,
+    pub basis: Option<MeasuredSittings>,
 }
 
 impl UpdateEstimate {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use seekless_sys::{self as sys, Access, FileSystemTrait};
 
-use super::form::{Header, JournalReader, Piece};
+use super::form::{ChangedPiece, Header, JournalReader};
 use super::in_place::{hold, refuse_second};
 use super::journal::{journal_name, read_or_zeros, remove};
 use super::replace::{NewFileName, WatchedState};
@@ -190,7 +190,7 @@ impl<'a> Interrupted<'a> {
         let path = &self.place.path;
         let unread = |error| Error::system(&self.journal_path, "read the journal", error);
         let (_, mut read) = JournalReader::new(&self.journal).map_err(unread)?;
-        while let Some(Piece { offset, bytes, .. }) = read.next_piece().map_err(unread)? {
+        while let Some(ChangedPiece { offset, bytes, .. }) = read.next_piece().map_err(unread)? {
             let step = WatchedStep {
                 offset,
                 bytes: bytes.len() as u64,
@@ -232,7 +232,7 @@ fn has_lasting_inode(path: &Path) -> Result<bool> {
 const COARSEST_SECONDS: i64 = 2;
 
 /// The first byte that is neither the old nor the new one. An interrupted write may end anywhere.
-fn foreign_byte(found: &[u8], piece: &Piece) -> Option<u64> {
+fn foreign_byte(found: &[u8], piece: &ChangedPiece) -> Option<u64> {
     let wanted = piece.before.iter().zip(&piece.bytes);
     let foreign = found
         .iter()

@@ -18,7 +18,7 @@ use crate::cgroup;
 use crate::experiment::{ContestPlan, Layout, Size};
 
 /// What the list follows from.
-pub(super) struct Planner<'a> {
+pub(super) struct TrialPlanner<'a> {
     pub bench: &'a Bench,
     /// With the directories of the user that the experiments name.
     pub storages: &'a [MeasuredStorage],
@@ -74,7 +74,7 @@ pub(super) fn plans(bench: &Bench, storages: &[MeasuredStorage]) -> Vec<ContestP
     plans
 }
 
-impl Planner<'_> {
+impl TrialPlanner<'_> {
     /// The contests of these plans.
     pub fn list(&self, plans: &[ContestPlan]) -> Planned {
         let mut choices = Vec::new();

@@ -10,7 +10,7 @@ use seekless_results::{Decider, Group, Next, bytes, conclude_now, other_io, plan
 
 use super::calibrate::Calibration;
 use super::needs::{Needs, check_most_written, turn_bytes};
-use super::plan::{Planner, plans};
+use super::plan::{TrialPlanner, plans};
 use super::setup::UnrecordedTrial;
 use super::size::{Speeds, expected};
 use super::storage::MeasuredStorage;
@@ -170,7 +170,7 @@ impl<'a> BenchSession<'a> {
         }
         let may_drop_system = seekless_engine::cache::may_drop_system().is_ok();
         let list = |session: &Self, speeds: &Speeds| {
-            let planner = Planner {
+            let planner = TrialPlanner {
                 bench: session.bench,
                 storages: &session.storages,
                 speeds,

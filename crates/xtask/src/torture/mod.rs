@@ -28,7 +28,7 @@ use self::draw::{FILE_SYSTEMS, TrialPlan, TrialSubject};
 use self::oracle::brief;
 use self::power::{NullDisk, ON_DISKS};
 use self::site::Site;
-use self::trial::TrialReport;
+use self::trial::TortureReport;
 use crate::built::{beside, cargo_command};
 use crate::filesystems::{self, Matrix, TestFileSystem};
 use crate::process::{check_interrupt, is_installed, run as run_program};
@@ -200,7 +200,7 @@ impl Campaign<'_> {
         Ok(matrix.skipped.clone())
     }
 
-    fn count(&self, seed: u64, plan: &TrialPlan, report: &TrialReport) {
+    fn count(&self, seed: u64, plan: &TrialPlan, report: &TortureReport) {
         let is_failed = report.counts[4] > 0;
         if is_failed || self.arguments.seed.is_some() {
             let verdict = if is_failed { "FAILED" } else { "passed" };

@@ -25,7 +25,7 @@ use super::tree::{make_tree, read_tree};
 const NOTHING: &str = "there is nothing to undo";
 
 /// What became of a trial.
-pub struct TrialReport {
+pub struct TortureReport {
     /// What is counted of it: see `COLUMNS` of the table.
     pub counts: [usize; 5],
     /// What was run, what others did, and the faults.
@@ -41,7 +41,7 @@ struct Trial<'a> {
 }
 
 /// Runs a trial. An error is one of the harness, not of seekless.
-pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
+pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TortureReport> {
     site.begin()?;
     make_tree(&plan.tree, plan.is_sparse, &site.directory).context("cannot make the tree")?;
     let mut updates = String::new();
@@ -82,7 +82,7 @@ pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
     let acts = trial.evidence.done().count();
     let [done, killed, failed] = [ended.status.success(), is_killed, !faults.is_empty()].map(usize::from);
     let counts = [1, done, killed, acts, failed];
-    Ok(TrialReport { counts, story })
+    Ok(TortureReport { counts, story })
 }
 
 impl Trial<'_> {
