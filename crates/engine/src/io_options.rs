@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::fs;
 use std::io;
 use std::mem;
 use std::ops::ControlFlow;
@@ -23,7 +24,7 @@ use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::facts::Planner;
 use crate::memory::ReadTarget;
 use crate::plan::outcome::Outcome;
-use crate::plan::{Plan, SMALL_BYTES, Safety};
+use crate::plan::{Plan, SMALL_BYTES, Safety, usual};
 use crate::update::{Batch, Commit, StepKind, Updated, Watch, WatchedStep, commit_done};
 use crate::{
     AsFileRange, Comparer, Comparison, Copier, Destination, Producer, Progress, Reader, Transfer, Writer, sequential,
@@ -170,8 +171,12 @@ impl<'a> IoOptions<'a> {
         take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
     ) -> Result<Outcome<Transfer>> {
         let (from, consumer) = (from.as_file_range(), sequential(take));
-        // Until a plan knows its size.
-        let longest_bytes = Cell::new(u64::MAX >> 1);
+        // Until a plan knows its size; a method that was named has no plan.
+        let named_bytes = match self.by {
+            Some(Choice::Method(_)) => fs::metadata(from.path_to_measure()).ok().map(|found| found.len()),
+            _ => None,
+        };
+        let longest_bytes = Cell::new(named_bytes.unwrap_or(u64::MAX >> 1));
         self.run(
             Operation::Read,
             from.path(),
@@ -239,6 +244,16 @@ impl<'a> IoOptions<'a> {
             });
         }
         let Plan { method, reason, .. } = Plan::little(Operation::Read);
+        if self
+            .progress
+            .is_some_and(|progress| progress.moved(0, bytes).is_break())
+        {
+            return Err(Error::Stopped {
+                path: from.path().to_owned(),
+                method,
+                done_bytes: 0,
+            });
+        }
         let mut memory = Vec::with_capacity(bytes as usize);
         while (memory.len() as u64) < bytes {
             let at = range.start + memory.len() as u64;
@@ -426,14 +441,11 @@ impl WatchToProgress<'_> {
                     | UpdateErrorKind::PartlyUpdated { source, .. },
                 ..
             }) => self.name(source),
-            Error::System {
-                path,
-                method: Some(method),
-                ..
-            } => {
+            Error::System { path, method, .. } => {
                 *error = Error::Stopped {
                     path: mem::take(path),
-                    method: *method,
+                    // Without one, the file was being copied.
+                    method: method.unwrap_or_else(|| usual(Operation::Copy)),
                     done_bytes: self.done_bytes.load(Relaxed),
                 };
             }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use seekless_engine::Planner;
 use seekless_engine::facts::MeasuredFacts;
@@ -11,7 +12,7 @@ use seekless_engine::profile::Profiles;
 
 /// What plans rest on besides the files: the profiles that `seekless bench` measured on the storage, and what plans measured
 /// within the last minute. A profile that was found is kept as long as the context. Calls without a context have one that
-/// all of them share, which finds profiles.
+/// all of them share, which finds profiles. A clone is the same context.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -22,8 +23,11 @@ use seekless_engine::profile::Profiles;
 /// # assert_eq!(read.value, b"bytes");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone, Default)]
+pub struct Context(Arc<Known>);
+
 #[derive(Default)]
-pub struct Context {
+struct Known {
     #[cfg(feature = "profile")]
     profiles: Profiles,
     measured: MeasuredFacts,
@@ -39,11 +43,11 @@ impl Context {
     /// Without profiles: plans measure what they need, in at most 100 ms.
     #[must_use]
     pub fn without_profiles() -> Self {
-        Self {
+        Self(Arc::new(Known {
             #[cfg(feature = "profile")]
             profiles: Profiles::none(),
             measured: MeasuredFacts::new(),
-        }
+        }))
     }
 
     /// With the profile in a file, for paths whose storage it fits; for others, plans measure what they need.
@@ -53,11 +57,11 @@ impl Context {
         expect(unused_variables, reason = "without profiles, none is read")
     )]
     pub fn with_profile(path: impl Into<PathBuf>) -> Self {
-        Self {
+        Self(Arc::new(Known {
             #[cfg(feature = "profile")]
             profiles: Profiles::of_file(path.into()),
             measured: MeasuredFacts::new(),
-        }
+        }))
     }
 
     /// Allows methods that map files, such as `read/mmap`. If a mapped file shrinks, the system sends SIGBUS; this installs
@@ -73,9 +77,9 @@ impl Context {
     pub(crate) fn planner(context: Option<&Self>, threads_max: usize) -> Planner<'_> {
         let usual = Planner::default().threads(threads_max);
         let Some(context) = context else { return usual };
-        let planner = usual.measured(&context.measured);
+        let planner = usual.measured(&context.0.measured);
         #[cfg(feature = "profile")]
-        let planner = planner.profiles(&context.profiles);
+        let planner = planner.profiles(&context.0.profiles);
         planner
     }
 }

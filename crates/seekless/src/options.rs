@@ -36,10 +36,10 @@ pub struct Options<'a> {
     pub(crate) overwrites: bool,
     pub(crate) safety: Safety,
     grows: bool,
-    threads_max: usize,
+    pub(crate) threads_max: usize,
     progress: Option<&'a (dyn Fn(u64, u64) + Sync)>,
     pub(crate) stop: Option<&'a Stop>,
-    context: Option<&'a Context>,
+    pub(crate) context: Option<&'a Context>,
 }
 
 impl Default for Options<'_> {
@@ -102,8 +102,8 @@ impl<'a> Options<'a> {
         Ok(Self { asked, ..self })
     }
 
-    /// What must be on the device at the end, of a call that writes. The default is nothing. A method that names another keeps
-    /// it.
+    /// What must be on the device at the end, of a call that writes; one that only reads refuses it. The default is nothing. A
+    /// method that names another keeps it.
     #[must_use]
     pub fn durability(self, durability: Durability) -> Self {
         Self { durability, ..self }

@@ -14,7 +14,8 @@ use crate::{Error, Method, Operation, Options, Reason, Result, Stop};
 /// Reads a file by the plan, as a `Read`, `BufRead` and `Seek`. By a method with requests in flight, or past the page cache, a thread
 /// reads ahead; by one that reads block after block through the page cache, the kernel does.
 ///
-/// Bytes that are appended after it was opened may be read or not; if the file shrinks below that size, a read is an error.
+/// It reads the file that was opened, also if another one has its name since. Bytes that are appended after it was opened may
+/// be read or not; if the file shrinks below that size, a read is an error.
 ///
 /// ```
 /// use std::io::BufRead;
@@ -37,11 +38,15 @@ pub struct Reader {
     block: Block,
     block_start: u64,
     used: usize,
+    /// Bytes that the thread reads before the position.
+    skipped: usize,
     ahead: Option<BlockStream>,
 }
 
 /// From this length on, a read goes straight to the caller's memory.
 const STRAIGHT_BYTES: usize = 64 << 10;
+/// Past the page cache, reads start at a multiple of this.
+const DIRECT_ALIGNMENT: u64 = 4096;
 /// The block of a method that has none.
 const BLOCK_BYTES: u64 = 1 << 20;
 
@@ -72,6 +77,7 @@ impl Options<'_> {
             block: Block::default(),
             block_start: 0,
             used: 0,
+            skipped: 0,
             ahead: None,
         })
     }
@@ -119,7 +125,9 @@ impl Reader {
     /// Reads once at the position, which is at the end of the block.
     fn read_at(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let at = self.position();
-        match self.file.read_at(buffer, at) {
+        // A read that would end past the largest size of a file is refused.
+        let room = (i64::MAX as u64).saturating_sub(at).min(buffer.len() as u64) as usize;
+        match self.file.read_at(&mut buffer[..room], at) {
             Ok(0) if at < self.file_bytes && !buffer.is_empty() => Err(Error::of(engine::Error::Resized {
                 path: self.path.clone(),
                 method: self.method,
@@ -147,13 +155,33 @@ impl Reader {
             (self.block, self.block_start, self.used) = (Block::Gathered(block), at, 0);
             return read.map(drop);
         }
-        let ahead = match self.ahead.take() {
+        let mut ahead = match self.ahead.take() {
             Some(ahead) => ahead,
-            None => BlockStream::start(self.path.clone(), [self.method, self.otherwise], at)?,
+            None => self.read_ahead(at)?,
         };
-        let block = ahead.next(mem::take(&mut self.block)).map_err(Error::of)?;
-        (self.block, self.block_start, self.used, self.ahead) = (block, at, 0, Some(ahead));
+        // After an error, nothing of the block is left.
+        let used = mem::take(&mut self.block);
+        (self.block_start, self.used) = (at, 0);
+        let mut block = ahead.next(used).map_err(Error::of)?;
+        while !block.is_empty() && self.skipped >= block.len() {
+            self.skipped -= block.len();
+            block = ahead.next(block).map_err(Error::of)?;
+        }
+        // Where the block has bytes before the position.
+        let before = mem::take(&mut self.skipped).min(block.len());
+        (self.block_start, self.used) = (at - before as u64, before);
+        (self.block, self.ahead) = (block, Some(ahead));
         Ok(())
+    }
+
+    /// Starts a thread that reads from an offset on, or from before it where only such offsets can be read.
+    fn read_ahead(&mut self, at: u64) -> io::Result<BlockStream> {
+        let is_direct = self.method.options().cache() == CachePolicy::Direct;
+        let at = at.min(self.file_bytes);
+        let start = if is_direct { at - at % DIRECT_ALIGNMENT } else { at };
+        self.skipped = (at - start) as usize;
+        let (file, methods) = (self.file.try_clone()?, [self.method, self.otherwise]);
+        BlockStream::start(file, self.path.clone(), methods, start..self.file_bytes)
     }
 }
 
@@ -192,7 +220,8 @@ impl Seek for Reader {
             SeekFrom::Current(offset) => (self.position(), offset),
             SeekFrom::End(offset) => (self.file.metadata()?.len(), offset),
         };
-        let to = base.checked_add_signed(offset).ok_or_else(|| {
+        let to = base.checked_add_signed(offset).filter(|&to| i64::try_from(to).is_ok());
+        let to = to.ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "the position would be negative or too large",

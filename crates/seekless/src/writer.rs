@@ -1,15 +1,19 @@
 //! Writing as std's writers do, by the plan.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
-use std::{fmt, mem, thread};
+use std::{fmt, mem};
 
-use seekless_engine::{self as engine, FileRange, IoOptions, method::Choice};
+use seekless_engine::method::{CachePolicy, Choice};
+use seekless_engine::{self as engine, FileRange, IoOptions};
 
-use crate::{Durability, Error, Method, Operation, Options, Outcome, Reason, Result};
+use crate::{Context, Durability, Error, Method, Operation, Options, Outcome, Reason, Result, Stop};
 
 /// Writes a file by the plan, as a `Write`. Up to 8 MiB are written by [`finish`](Self::finish) in one piece; of more, a thread writes
 /// what is done while the program makes the rest, and with [`Durability::Fsync`] brings it to the device meanwhile.
@@ -29,7 +33,7 @@ pub struct Writer {
     began: Instant,
     path: PathBuf,
     file: File,
-    choice: Choice,
+    how: How,
     durability: Durability,
     is_new: bool,
     /// Bytes that belong at `at`.
@@ -40,11 +44,22 @@ pub struct Writer {
     is_done: bool,
 }
 
+/// How pieces are written.
+#[derive(Clone)]
+struct How {
+    choice: Choice,
+    threads_max: usize,
+    context: Option<Context>,
+    stop: Option<Stop>,
+}
+
 /// A thread that writes.
 struct Behind {
-    pieces: Sender<Piece>,
+    /// `None` once no more come.
+    pieces: Option<Sender<Piece>>,
     written: Receiver<(Vec<u8>, Written)>,
     in_flight: usize,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// Where bytes go, the bytes, and whether they must reach the device.
@@ -62,9 +77,23 @@ impl Options<'_> {
     /// Makes a file, or opens the one to overwrite, for writing by the plan or by the method. See [`Writer`]. Progress is not told.
     ///
     /// # Errors
-    /// [`ErrorKind::System`](crate::ErrorKind::System) if the file cannot be made or opened.
+    /// [`ErrorKind::System`](crate::ErrorKind::System) if the file cannot be made or opened,
+    /// [`ErrorKind::NotRegular`](crate::ErrorKind::NotRegular) for what is no file, and
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for methods that open the file in a way of their own: those with `direct` or
+    /// `write-through`.
     pub fn writer(&self, path: impl AsRef<Path>) -> Result<Writer> {
         let (path, choice) = (path.as_ref(), self.choice(Operation::Write)?);
+        let is_direct = matches!(choice, Choice::Method(method) if method.options().cache() == CachePolicy::Direct);
+        if is_direct || choice.durability() == engine::method::Durability::WriteThrough {
+            let why = format!(
+                "a `Writer` cannot write by `{choice}`, which opens the file in a way of its own; `Options::write` can"
+            );
+            return Err(Error::of_words(io::Error::other(why)));
+        }
+        if self.overwrites {
+            // To open a FIFO would wait for its reader.
+            engine::files::stat_regular(path).map_err(Error::of)?;
+        }
         let mut options = File::options();
         options.write(true).create_new(!self.overwrites);
         let opened = options.open(path);
@@ -73,7 +102,12 @@ impl Options<'_> {
             began: Instant::now(),
             path: path.to_owned(),
             file,
-            choice,
+            how: How {
+                choice,
+                threads_max: self.threads_max,
+                context: self.context.cloned(),
+                stop: self.stop.cloned(),
+            },
             durability: self.durability,
             is_new: !self.overwrites,
             block: Vec::new(),
@@ -85,9 +119,16 @@ impl Options<'_> {
     }
 }
 
-/// Writes a piece.
-fn write(file: &File, path: &Path, (at, bytes, choice): &Piece) -> Written {
-    IoOptions::method(*choice).write(FileRange::of_file(file).named(path).range(*at..), bytes)
+impl How {
+    /// Writes a piece.
+    fn write(&self, file: &File, path: &Path, (at, bytes, choice): &Piece) -> Written {
+        let go_on = |_: u64, _: u64| self.stop.as_ref().map_or(ControlFlow::Continue(()), Stop::go_on);
+        let mut job = IoOptions::method(*choice).planner(Context::planner(self.context.as_ref(), self.threads_max));
+        if self.stop.is_some() {
+            job = job.progress(&go_on);
+        }
+        job.write(FileRange::of_file(file).named(path).range(*at..), bytes)
+    }
 }
 
 impl Writer {
@@ -108,7 +149,7 @@ impl Writer {
 
     fn end(&mut self) -> Result<engine::Outcome<engine::Transfer>> {
         let ended = self.settle().and_then(|()| {
-            let last = (self.at, mem::take(&mut self.block), self.choice);
+            let last = (self.at, mem::take(&mut self.block), self.how.choice);
             self.at += last.1.len() as u64;
             // Before it is brought to the device.
             let cut = if self.is_new {
@@ -117,7 +158,7 @@ impl Writer {
                 self.file.set_len(self.at)
             };
             cut.map_err(|error| Error::system(&self.path, "set its size", error))?;
-            write(&self.file, &self.path, &last).map_err(Error::of)
+            self.how.write(&self.file, &self.path, &last).map_err(Error::of)
         });
         self.is_done = true;
         self.unless_failed(ended)
@@ -127,7 +168,11 @@ impl Writer {
     fn unless_failed<T>(&mut self, done: Result<T>) -> Result<T> {
         if done.is_err() {
             self.is_done = true;
-            if self.is_new {
+            // Nothing is written after the program has the error.
+            self.behind = None;
+            let id = |found: Metadata| (found.dev(), found.ino());
+            let is_ours = || Some(id(fs::symlink_metadata(&self.path).ok()?) == id(self.file.metadata().ok()?));
+            if self.is_new && is_ours() == Some(true) {
                 let _ = fs::remove_file(&self.path);
             }
         }
@@ -139,14 +184,14 @@ impl Writer {
         self.go_on()?;
         self.pieces += 1;
         let is_flushed = self.durability == Durability::Fsync && self.pieces.is_multiple_of(PIECES_OF_A_FLUSH);
-        let none = self.choice.with_durability(engine::method::Durability::None);
+        let none = self.how.choice.with_durability(engine::method::Durability::None);
         let choice = if is_flushed {
-            self.choice
+            self.how.choice
         } else {
             none.map_err(Error::of_words)?
         };
         if self.behind.is_none() {
-            let started = Behind::start(&self.file, &self.path);
+            let started = Behind::start(&self.file, &self.path, &self.how);
             self.behind = Some(started.map_err(|error| Error::system(&self.path, "start a thread for", error))?);
         }
         let Some(behind) = &mut self.behind else { return Ok(()) };
@@ -159,7 +204,10 @@ impl Writer {
         let bytes = block.len() as u64;
         behind.in_flight += 1;
         // If the thread has ended, waiting says so.
-        let _ = behind.pieces.send((self.at, block, choice));
+        let _ = behind
+            .pieces
+            .as_ref()
+            .map(|pieces| pieces.send((self.at, block, choice)));
         self.at += bytes;
         Ok(())
     }
@@ -184,24 +232,24 @@ impl Writer {
 }
 
 impl Behind {
-    fn start(file: &File, path: &Path) -> io::Result<Self> {
+    fn start(file: &File, path: &Path, how: &How) -> io::Result<Self> {
         let ((pieces, asked), (told, written)) = (channel::<Piece>(), channel());
-        let (file, path) = (file.try_clone()?, path.to_owned());
+        let (file, path, how) = (file.try_clone()?, path.to_owned(), how.clone());
         let work = move || {
             for mut piece in asked {
-                let done = write(&file, &path, &piece);
+                let done = how.write(&file, &path, &piece);
                 piece.1.clear();
                 if told.send((piece.1, done)).is_err() {
                     return;
                 }
             }
         };
-        thread::Builder::new().name("write-behind".to_owned()).spawn(work)?;
-        let in_flight = 0;
+        let thread = thread::Builder::new().name("write-behind".to_owned()).spawn(work)?;
         Ok(Self {
-            pieces,
+            pieces: Some(pieces),
             written,
-            in_flight,
+            in_flight: 0,
+            thread: Some(thread),
         })
     }
 
@@ -212,6 +260,14 @@ impl Behind {
             Ok((memory, done)) => done.map(|_| memory).map_err(Error::of),
             Err(_) => Err(Error::of_words(io::Error::other("the thread that writes ended"))),
         }
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        self.pieces = None;
+        // A panic of the thread was told as an error.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

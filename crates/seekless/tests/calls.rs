@@ -11,10 +11,12 @@ use seekless::{
 };
 
 /// Methods of reading: one that the calling thread does, and some for which another reads ahead.
-const READS: [&str; 3] = [
+const READS: [&str; 5] = [
     "read/sync,block=64K",
     "read/double-buffer,block=256K",
     "read/sync,block=1M,direct",
+    "read/io_uring,depth=4,block=512K",
+    "read/io_uring,depth=4,block=16K,direct",
 ];
 
 /// Bytes that are nowhere the same for long.
@@ -70,8 +72,12 @@ fn reader_gives_what_a_cursor_gives_wherever_it_seeks() {
                         Ok(0) => break,
                         Ok(bytes) => done += bytes,
                         Err(error) if method.is_some_and(|method| method.contains("direct")) => {
-                            // Not every file system of a test has direct I/O, and one that has starts at aligned offsets.
-                            assert!(error.to_string().contains("not available"), "{error}");
+                            // Not every file system of a test has direct I/O.
+                            let words = error.to_string();
+                            assert!(
+                                words.contains("not available") && !words.contains("must start"),
+                                "{error}"
+                            );
                             break 'draws;
                         }
                         Err(error) => panic!("{method:?}: {error}"),
@@ -100,19 +106,75 @@ fn reader_ends_by_a_stop_and_at_a_file_that_shrank() {
     reader.consume(first);
     stop.stop();
     assert!(reader.fill_buf().unwrap_err().to_string().contains("stopped after"));
-    let mut reader = Options::new().by(READS[0]).unwrap().reader(&path).unwrap();
-    fs::File::options()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_len(100_000)
-        .unwrap();
-    let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
-    assert!(error.to_string().contains("shrank"), "{error}");
+    for method in READS {
+        fs::write(&path, sample(20 << 20)).unwrap();
+        let mut reader = Options::new().by(method).unwrap().reader(&path).unwrap();
+        if reader.read_exact(&mut [0; 10]).is_err() {
+            println!("skipped: {method} is unavailable");
+            continue;
+        }
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(3 << 20).unwrap();
+        let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("shrank"), "{method}: {error}");
+        // The error stays one, wherever it goes on.
+        for position in [reader.stream_position().unwrap(), 0, 3 << 20] {
+            reader.seek(SeekFrom::Start(position)).unwrap();
+            let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
+            assert!(
+                error.to_string().contains("shrank"),
+                "{method} from {position}: {error}"
+            );
+        }
+    }
     assert_eq!(
         Options::new().reader(directory.path()).unwrap_err().kind(),
         ErrorKind::NotRegular
     );
+}
+
+#[test]
+fn reader_stays_with_the_file_that_it_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    for method in READS {
+        let (path, bytes) = file_of(&directory, 20 << 20);
+        let mut reader = Options::new().by(method).unwrap().reader(&path).unwrap();
+        let mut read = vec![0; 1 << 20];
+        if reader.read_exact(&mut read).is_err() {
+            println!("skipped: {method} is unavailable");
+            continue;
+        }
+        reader.seek(SeekFrom::Start(10 << 20)).unwrap();
+        let other = directory.path().join("other");
+        fs::write(&other, vec![7; 20 << 20]).unwrap();
+        fs::rename(&other, &path).unwrap();
+        read.clear();
+        reader.read_to_end(&mut read).unwrap();
+        assert!(read == bytes[10 << 20..], "{method}");
+        fs::remove_file(&path).unwrap();
+        reader.seek(SeekFrom::Start(3)).unwrap();
+        read.clear();
+        reader.read_to_end(&mut read).unwrap();
+        assert!(read == bytes[3..], "{method}");
+    }
+}
+
+#[test]
+fn reader_has_no_position_that_a_file_cannot_have() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = file_of(&directory, 5000);
+    for method in READS {
+        let mut reader = Options::new().by(method).unwrap().reader(&path).unwrap();
+        assert_eq!(
+            reader.seek(SeekFrom::Start(1 << 63)).unwrap_err().kind(),
+            IoErrorKind::InvalidInput
+        );
+        assert_eq!(reader.seek(SeekFrom::Start((1 << 63) - 1)).unwrap(), (1 << 63) - 1);
+        match reader.read(&mut [0; 10]) {
+            Ok(bytes) => assert_eq!(bytes, 0, "{method}"),
+            Err(error) => assert!(error.to_string().contains("not available"), "{method}: {error}"),
+        }
+    }
 }
 
 #[test]
@@ -143,30 +205,96 @@ fn writer_leaves_the_bytes_that_it_took_and_no_others() {
 }
 
 #[test]
-fn writer_that_fails_removes_its_new_file() {
+fn writer_that_is_stopped_removes_its_new_file_and_does_not_finish() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("file");
-    let mut writer = Options::new()
-        .by("write/sync,block=1M,direct")
-        .unwrap()
-        .writer(&path)
-        .unwrap();
-    writer.write_all(b"bytes").unwrap();
-    assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Unavailable);
+    let (path, stop) = (directory.path().join("file"), Stop::default());
+    let mut writer = Options::new().stop(&stop).writer(&path).unwrap();
+    writer.write_all(&vec![1; 20 << 20]).unwrap();
+    stop.stop();
+    let failed = (0..60).find_map(|_| writer.write_all(&vec![1; 1 << 20]).err());
+    let failed = failed.unwrap();
+    assert!(
+        failed.to_string().contains("stopped after") && !path.exists(),
+        "{failed}"
+    );
+    assert!(writer.write_all(&vec![1; 9 << 20]).is_err() || writer.flush().is_err());
+    let error = writer.finish().unwrap_err();
+    assert!(error.to_string().contains("an earlier write failed"), "{error}");
+    let mut writer = Options::new().stop(&stop).writer(&path).unwrap();
+    writer.write_all(b"little").unwrap();
+    assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Stopped);
     assert!(!path.exists());
 }
 
 #[test]
-fn writer_that_failed_once_does_not_finish() {
+fn writer_that_fails_leaves_another_file_of_its_name() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("file");
-    let method = "write/sync,block=1M,direct";
-    let mut writer = Options::new().by(method).unwrap().writer(&path).unwrap();
-    let failed = (0..30).find_map(|_| writer.write_all(&vec![1; 1 << 20]).err());
-    assert!(failed.is_some() && !path.exists(), "{failed:?}");
-    assert!(writer.write_all(b"more").is_err() || writer.flush().is_err());
-    let error = writer.finish().unwrap_err();
-    assert!(error.to_string().contains("an earlier write failed"), "{error}");
+    let (path, stop) = (directory.path().join("file"), Stop::default());
+    let mut writer = Options::new().stop(&stop).writer(&path).unwrap();
+    writer.write_all(b"bytes").unwrap();
+    fs::rename(&path, directory.path().join("moved")).unwrap();
+    fs::write(&path, b"precious").unwrap();
+    stop.stop();
+    writer.finish().unwrap_err();
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn writer_refuses_at_once_what_it_cannot_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, bytes) = file_of(&directory, 5000);
+    for method in ["write/sync,block=1M,direct", "write/sync,write-through"] {
+        let refused = Options::new().by(method).unwrap().overwrite(true).writer(&path);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    let made = std::process::Command::new("mkfifo")
+        .arg(directory.path().join("fifo"))
+        .status();
+    if made.is_ok_and(|made| made.success()) {
+        let refused = Options::new().overwrite(true).writer(directory.path().join("fifo"));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotRegular);
+    }
+    for path in [directory.path(), "/dev/null".as_ref()] {
+        let refused = Options::new().overwrite(true).writer(path);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotRegular);
+    }
+}
+
+#[test]
+fn stop_before_a_call_ends_it_as_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let stop = Stop::default();
+    stop.stop();
+    for size in [100, 40 << 20] {
+        let (path, bytes) = file_of(&directory, size);
+        let (options, other) = (Options::new().stop(&stop), directory.path().join("other"));
+        fs::write(&other, &bytes).unwrap();
+        let kinds = [
+            options.read_to_vec(&path).map(|_| ()),
+            options.read_into(&path, &mut vec![0; size]).map(|_| ()),
+            options.compare(&path, &other).map(|_| ()),
+            options.copy(&path, directory.path().join("copy")).map(|_| ()),
+            options.write(directory.path().join("new"), &bytes).map(|_| ()),
+        ];
+        for (number, done) in kinds.into_iter().enumerate() {
+            assert_eq!(
+                done.map_err(|error| error.kind()),
+                Err(ErrorKind::Stopped),
+                "call {number}, {size} B"
+            );
+        }
+        for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
+            let mut batch = Batch::new();
+            batch.push(10, b"changed").unwrap();
+            let done = options.safety(safety).update(&path, batch);
+            assert_eq!(done.unwrap_err().kind(), ErrorKind::Stopped, "{safety:?}, {size} B");
+            assert!(fs::read(&path).unwrap() == bytes);
+        }
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(&other).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
 }
 
 #[test]

@@ -215,6 +215,14 @@ impl Error {
         self
     }
 
+    /// The same, naming the file by a path, which the call did not know.
+    pub(crate) fn of_file(mut self, file: &Path) -> Self {
+        if let Self::System { path, .. } | Self::Unavailable { path, .. } | Self::Resized { path, .. } = &mut self {
+            file.clone_into(path);
+        }
+        self
+    }
+
     /// Why other processes could not be kept out of the file, if that ended an update, whether or not some of it had been
     /// written. The update can still be done with a method that writes only the bytes of the updates: writing them twice does
     /// no harm.

@@ -41,7 +41,10 @@ pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
 }
 
 /// Stats a file that must be regular before it is opened, because opening a device may have effects.
-pub(crate) fn stat_regular(path: &Path) -> Result<Metadata> {
+///
+/// # Errors
+/// [`Error::NotRegular`], and the system's.
+pub fn stat_regular(path: &Path) -> Result<Metadata> {
     let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
     require_regular(path, &metadata).map(|()| metadata)
 }

@@ -38,9 +38,8 @@ pub(crate) use identity::number_text;
 pub use identity::{FileId, FileState, nanoseconds};
 pub(crate) use kind::{
     directory_of, open_regular, open_without_waiting, require_regular, require_told_size, stat_open_regular,
-    stat_regular,
 };
-pub use kind::{kind_of, with_article};
+pub use kind::{kind_of, stat_regular, with_article};
 pub use name::NameInDirectory;
 pub(crate) use name::with_protection;
 pub use output::OutputPlace;

@@ -3,19 +3,20 @@
 //! Long blocks are handed over in the buffers that the system filled; the method goes on with empty ones. Short blocks are
 //! gathered, because to wake a thread takes as long as to copy some of them.
 
+use std::fs::File;
 use std::io;
 use std::mem;
-use std::ops::{ControlFlow, Deref};
-use std::path::PathBuf;
+use std::ops::{ControlFlow, Deref, Range};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use seekless_method::Method;
+use seekless_method::{CachePolicy, Method};
 use seekless_sys::{Buffer, lock_mutex};
 
 use super::Reader;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file_range::FileRange;
 use crate::setup::MEMORY_ALIGNMENT;
 use crate::{Chunk, Consumer};
@@ -56,51 +57,93 @@ impl Deref for Block {
 
 /// A thread that reads ahead. Dropping it ends the thread after the block that it reads.
 pub struct BlockStream {
+    path: PathBuf,
     blocks: Receiver<Result<Block>>,
     free: SyncSender<Block>,
+    is_ended: bool,
 }
 
 impl BlockStream {
-    /// Starts to read a file from an offset on by the first of these methods that is available.
+    /// Starts to read an open file, which errors name by a path, by the first of these methods that is available. The range
+    /// is what it is to have; with a method that bypasses the page cache, it starts at a multiple of 4096.
     ///
     /// # Errors
     /// The system's, if it starts no thread.
-    pub fn start(path: PathBuf, methods: [Method; 2], start: u64) -> io::Result<Self> {
+    pub fn start(file: File, path: PathBuf, methods: [Method; 2], range: Range<u64>) -> io::Result<Self> {
         let block_bytes = methods[0].options().block_bytes().unwrap_or(1);
         let blocks_ahead = (BYTES_AHEAD / block_bytes).clamp(1, BLOCKS_AHEAD as u64) as usize;
         let (filled, blocks) = sync_channel(blocks_ahead);
         let (free, again) = sync_channel(blocks_ahead);
+        let named = path.clone();
         let work = move || {
             let handover = Handover {
                 filled,
                 again: Mutex::new(again),
                 gathered: Mutex::default(),
             };
-            let range = FileRange::whole(&path).range(start..);
-            let read = |method| Reader::prepare(method)?.read(&range, &handover);
+            let read = |method| read_open(&file, &named, method, &range, &handover);
             let read = match read(&methods[0]) {
                 Err(error) if error.is_unavailable() && methods[1] != methods[0] => read(&methods[1]),
                 read => read,
             };
             // Nobody may wait for it any more.
             let _ = handover.hand_over_gathered();
-            if let Err(error) = read {
-                let _ = handover.filled.send(Err(error));
-            }
+            let _ = handover.filled.send(read.map(|()| Block::default()));
         };
         thread::Builder::new().name("read-ahead".to_owned()).spawn(work)?;
-        Ok(Self { blocks, free })
+        Ok(Self {
+            path,
+            blocks,
+            free,
+            is_ended: false,
+        })
     }
 
-    /// Waits for the next block, which is empty at the end of the file, and takes back the one before.
+    /// Waits for the next block, which is empty at the end of the range, and takes back the one before.
     ///
     /// # Errors
-    /// As [`Reader::read`](super::Reader::read).
-    pub fn next(&self, used: Block) -> Result<Block> {
+    /// As [`Reader::read`](super::Reader::read); [`Error::Resized`] if the file is shorter than the range.
+    pub fn next(&mut self, used: Block) -> Result<Block> {
+        if self.is_ended {
+            return Ok(Block::default());
+        }
         // The thread may have ended, or have enough of them.
         let _ = self.free.try_send(used);
-        Ok(self.blocks.recv().ok().transpose()?.unwrap_or_default())
+        let died = |_| {
+            Err(Error::system(
+                &self.path,
+                "read ahead",
+                io::Error::other("its thread died"),
+            ))
+        };
+        let block = self.blocks.recv().unwrap_or_else(died)?;
+        self.is_ended = block.is_empty();
+        Ok(block)
     }
+}
+
+/// Reads a range of an open file by a method.
+fn read_open(file: &File, path: &Path, method: &Method, range: &Range<u64>, handover: &Handover) -> Result<()> {
+    // Its own description of the file, past the page cache.
+    let is_direct = method.options().cache() == CachePolicy::Direct;
+    let again = is_direct.then(|| seekless_sys::descriptor_path(file)).flatten();
+    let from = match &again {
+        Some(again) => FileRange::whole(again),
+        None => FileRange::of_file(file).named(path),
+    };
+    let named = |error: Error| error.of_file(path);
+    let mut reader = Reader::prepare_for(method, range.end).map_err(named)?;
+    let read = reader.read(from.range(range.clone()), handover).map_err(named)?;
+    let wanted_bytes = range.end - range.start;
+    if read.bytes >= wanted_bytes || read.stopped {
+        return Ok(());
+    }
+    Err(Error::Resized {
+        path: path.to_owned(),
+        method: *method,
+        expected_bytes: range.end,
+        found_bytes: range.start + read.bytes,
+    })
 }
 
 /// The thread's end of the channels.
@@ -177,7 +220,11 @@ mod tests {
 
     /// All that is read, or the first error.
     fn read_all(path: &Path, methods: [&str; 2], start: u64) -> Result<Vec<u8>> {
-        let stream = BlockStream::start(path.to_owned(), methods.map(|text| text.parse().unwrap()), start).unwrap();
+        let file = File::open(path).map_err(|error| Error::system(path, "open", error))?;
+        let bytes = file.metadata().unwrap().len();
+        let methods = methods.map(|text| text.parse().unwrap());
+        let range = start.min(bytes)..bytes;
+        let mut stream = BlockStream::start(file, path.to_owned(), methods, range).unwrap();
         let (mut all, mut block) = (Vec::new(), Block::default());
         loop {
             block = stream.next(block)?;

@@ -17,7 +17,7 @@ pub(crate) fn require_guard(setup: &Setup) -> Result<()> {
     if seekless_sys::guard_installed() {
         return Ok(());
     }
-    Err(setup.unavailable("mapping is not allowed in this process: call seekless_engine::allow_mapping() first"))
+    Err(setup.unavailable("mapping is not allowed in this process: call allow_mapping() first"))
 }
 
 /// The windows of a range by a method: one per block, in whole pages, or the whole range.
