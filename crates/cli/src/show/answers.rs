@@ -77,10 +77,7 @@ fn lines(answers: &[&ContestAnswer], omitted: usize, with_questions: bool) -> Ve
     lines.extend(answers.iter().map(|answer| {
         let is_here = with_questions && is_short(answer);
         let question = if is_here { &answer.question } else { "" };
-        let certainty = answer
-            .certainty
-            .as_ref()
-            .map_or_else(String::new, |certainty| certainty.to_string());
+        let certainty = answer.certainty.as_ref().map_or_else(String::new, ToString::to_string);
         let certainty = certainty.strip_suffix(" slower").unwrap_or(&certainty);
         line(question, &|at| answer.figures[at].1.clone(), certainty)
     }));
