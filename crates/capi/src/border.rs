@@ -126,18 +126,18 @@ impl OutMemory {
 /// A pointer that a callback gets back.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
-pub struct CallContext(*mut c_void);
+pub struct Context(*mut c_void);
 
-impl CallContext {
+impl Context {
     fn pointer(self) -> *mut c_void {
         self.0
     }
 }
 
 // SAFETY: it is only handed to callbacks, and the header says that they are called by any thread.
-unsafe impl Send for CallContext {}
+unsafe impl Send for Context {}
 // SAFETY: as above; progress may be reported by several threads at once, which the header says too.
-unsafe impl Sync for CallContext {}
+unsafe impl Sync for Context {}
 
 /// Gets the bytes of a read, in order, one call at a time, perhaps from another thread than the caller's. `offset` counts
 /// from the start of what is read. Returns 0 to go on; any other value ends the read, and `is_stopped` is then set.
@@ -152,7 +152,7 @@ pub struct seekless_take(
 );
 
 impl seekless_take {
-    pub fn with(self, context: CallContext) -> Result<impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send, String> {
+    pub fn with(self, context: Context) -> Result<impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send, String> {
         let take = self.0.ok_or("the callback is NULL")?;
         Ok(move |offset, bytes: &[u8]| {
             // SAFETY: the caller passed both for this call, and `bytes` is memory of its length.
@@ -171,7 +171,7 @@ pub struct seekless_progress(
 );
 
 impl seekless_progress {
-    pub fn with(self, context: CallContext) -> Option<impl Fn(u64, u64) -> ControlFlow<()> + Sync> {
+    pub fn with(self, context: Context) -> Option<impl Fn(u64, u64) -> ControlFlow<()> + Sync> {
         let tell = self.0?;
         Some(move |done_bytes, of_bytes| {
             // SAFETY: the caller passed both for this call.

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use seekless::{Batch, FileRange, Options, Outcome, PlanRequest, Verdict};
 
-use border::{CallContext, InBytes, InChanges, InText, OutMemory, seekless_take};
+use border::{Context, InBytes, InChanges, InText, OutMemory, seekless_take};
 use options::{InOptions, act};
 use result::{OutResult, answer, seekless_result, seekless_status, seekless_verdict};
 
@@ -67,7 +67,7 @@ pub extern "C" fn seekless_read_blocks(
     offset: u64,
     length: u64,
     take: seekless_take,
-    context: CallContext,
+    context: Context,
     options: InOptions,
     result: OutResult,
 ) -> seekless_status {

@@ -4,7 +4,7 @@
 
 use seekless::{Durability, Options, Safety, Stop};
 
-use crate::border::{CallContext, InText, seekless_progress};
+use crate::border::{Context, InText, seekless_progress};
 use crate::result::{OutResult, answer, seekless_result, seekless_status};
 
 /// What is on the device when a call that writes returns.
@@ -59,7 +59,7 @@ pub struct seekless_options {
     /// Gets the progress, and can end the call; or NULL.
     pub progress: seekless_progress,
     /// The `context` of `progress`.
-    pub progress_context: CallContext,
+    pub progress_context: Context,
 }
 
 pub type InOptions<'a> = Option<&'a seekless_options>;

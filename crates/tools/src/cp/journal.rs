@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
-use seekless_engine::files::{FileRef, FileState, RecordForm, RecordReader, RecordWriter, Time, sync_written};
+use seekless_engine::files::{FileRef, FileState, RecordForm, RecordReader, RecordWriter, Time, lock, sync_written};
 use seekless_engine::walk::{StatFacts, is_sure};
 use seekless_sys::{self as sys, Directory, Support, effective_user};
 use serde::{Deserialize, Serialize};
@@ -133,6 +133,8 @@ const FORM: RecordForm = RecordForm {
 };
 /// Names that a kill may take from the journal: their files are copied again.
 const UNWRITTEN_MAX: usize = 256;
+/// A process that was killed, or is just starting another, may hold the lock for a moment.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// While a copy lasts, what it made is synced this often.
 pub(super) const SYNCED: Duration = Duration::from_secs(30);
 
@@ -394,7 +396,7 @@ fn open_locked(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(Fil
         ));
     }
     // Without names, it is that of a copy that ended meanwhile.
-    let is_free = file.try_lock().is_ok() && StatFacts::of(&file)?.names > 0;
+    let is_free = lock(&file, PATIENCE)? && StatFacts::of(&file)?.names > 0;
     Ok(is_free.then_some((file, found, is_made)))
 }
 
