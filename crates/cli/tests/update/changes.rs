@@ -92,11 +92,11 @@ fn update_max_amplification_bounds_what_is_written() {
     ] {
         bounded("2", &format!("--method {method}")).failed_with(2, &["the write amplification of"]);
     }
-    // A journal has 27 bytes for each update, twice the changed bytes, and its header and end.
-    for (most, code) in [("10", 2), ("10.2", 0)] {
+    // A journal has 12 bytes for each update, twice the changed bytes, and its header and end.
+    for (most, code) in [("6.3", 2), ("6.5", 0)] {
         let ended = bounded(most, "--safety journal").ended_with(code);
         let told = ended.stdout + &ended.stderr;
-        assert_contains(&told, &["write amplification", " 10.1"]);
+        assert_contains(&told, &["write amplification", " 6.4"]);
         assert_eq!(place.content() == before, code == 2);
     }
 }

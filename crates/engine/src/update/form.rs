@@ -1,5 +1,6 @@
-//! What records of an update's journal say: a header; pieces, each with the bytes after and before the update; an end that counts
-//! them. Their framing and sums are those of all journals (`files::records`).
+//! What records of an update's journal say: a header; a stream of pieces, each with the bytes after and before the update; an end
+//! that counts them. Their framing and sums are those of all journals (`files::records`). A record has many small pieces, or a part
+//! of a long one.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -9,15 +10,20 @@ use crate::files::{RecordForm, RecordReader, RecordWriter, WrongRecord, record_b
 const FORM: RecordForm = RecordForm {
     program: "update",
     version: 2,
-    payload_bytes_max: (OFFSET_BYTES + 2 * PIECE_BYTES) as u32,
+    payload_bytes_max: (1 + STREAM_BYTES) as u32,
     earlier: b"SKLSJRNL",
 };
 /// Bytes of [`Header`].
 const HEADER_BYTES: usize = 48;
-/// Offset of a piece; in the end, the number of pieces.
-const OFFSET_BYTES: usize = 8;
+/// Bytes of the stream in a record.
+const STREAM_BYTES: usize = 1 << 18;
+/// Offset and length of a piece.
+const PLACE_BYTES: usize = 8 + 4;
 /// A longer update is cut into several pieces.
 const PIECE_BYTES: usize = 1 << 18;
+/// The first byte of records after the header: a part of the stream, or the end, which has the number of pieces.
+const STREAM: u8 = b'p';
+const END: u8 = b'e';
 /// Bytes of one write.
 const BLOCK_BYTES: usize = 1 << 20;
 
@@ -69,9 +75,10 @@ pub(super) struct ChangedPiece {
 
 pub(super) struct JournalWriter {
     out: RecordWriter,
-    piece: Vec<u8>,
+    /// The next record: its first byte, and what it has of the stream.
+    record: Vec<u8>,
     pieces: u64,
-    written_bytes: u64,
+    stream_bytes: u64,
 }
 
 impl JournalWriter {
@@ -80,56 +87,84 @@ impl JournalWriter {
         out.add(&header.to_bytes());
         Self {
             out,
-            piece: Vec::new(),
+            record: vec![STREAM],
             pieces: 0,
-            written_bytes: empty_bytes(),
+            stream_bytes: 0,
         }
     }
 
     pub fn push(&mut self, offset: u64, bytes: &[u8], before: &[u8]) -> io::Result<()> {
         let cuts = bytes.chunks(PIECE_BYTES).zip(before.chunks(PIECE_BYTES));
         for (at, (bytes, before)) in (offset..).step_by(PIECE_BYTES).zip(cuts) {
-            self.piece.clear();
-            self.piece.extend_from_slice(&at.to_le_bytes());
-            self.piece.extend_from_slice(bytes);
-            self.piece.extend_from_slice(before);
+            self.append(&at.to_le_bytes())?;
+            self.append(&(bytes.len() as u32).to_le_bytes())?;
+            self.append(bytes)?;
+            self.append(before)?;
             self.pieces += 1;
-            if self.out.add(&self.piece) >= BLOCK_BYTES {
-                self.out.write(|| Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Appends to the stream.
+    fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        self.stream_bytes += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let room = 1 + STREAM_BYTES - self.record.len();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.record.extend_from_slice(now);
+            bytes = later;
+            if self.record.len() == 1 + STREAM_BYTES {
+                let pending_bytes = self.out.add(&self.record);
+                self.record.truncate(1);
+                if pending_bytes >= BLOCK_BYTES {
+                    self.out.write(|| Ok(()))?;
+                }
             }
         }
-        self.written_bytes += pieces_bytes(bytes.len());
         Ok(())
     }
 
     /// Writes the end. Returns the journal, and its length in bytes.
     pub fn finish(self) -> io::Result<(File, u64)> {
-        self.out.add(&self.pieces.to_le_bytes());
+        if self.record.len() > 1 {
+            self.out.add(&self.record);
+        }
+        self.out.add(&[&[END][..], &self.pieces.to_le_bytes()].concat());
         self.out.write(|| Ok(()))?;
-        Ok((self.out.file, self.written_bytes))
+        Ok((self.out.file, journal_bytes(self.stream_bytes)))
     }
 }
 
-/// Bytes of a journal without pieces.
-pub(super) fn empty_bytes() -> u64 {
-    FORM.header_bytes() + record_bytes(HEADER_BYTES) + record_bytes(OFFSET_BYTES)
+/// Bytes of a journal whose stream of pieces has this many.
+pub(super) fn journal_bytes(stream_bytes: u64) -> u64 {
+    let records = stream_bytes.div_ceil(STREAM_BYTES as u64);
+    let around = FORM.header_bytes() + record_bytes(HEADER_BYTES) + record_bytes(1 + 8);
+    around + records * record_bytes(1) + stream_bytes
 }
 
-/// Bytes of the pieces of an update with this many bytes.
+/// Bytes of the stream that an update with this many bytes takes.
 pub(super) fn pieces_bytes(bytes: usize) -> u64 {
-    bytes.div_ceil(PIECE_BYTES) as u64 * record_bytes(OFFSET_BYTES) + 2 * bytes as u64
+    (bytes.div_ceil(PIECE_BYTES) * PLACE_BYTES + 2 * bytes) as u64
 }
 
-/// Reads the pieces of a journal that are whole. Recovery reads to the end before another reader gives it what it writes.
+/// Reads the pieces of a journal that is whole. Recovery reads to the end before another reader gives it what it writes.
 pub(super) struct JournalReader<R> {
     records: RecordReader<R>,
+    /// What was read of the stream, and how much of that was given.
+    stream: Vec<u8>,
+    given: usize,
     pieces: u64,
 }
 
 impl<R: io::Read + Seek> JournalReader<R> {
     pub fn new(from: R) -> io::Result<(Header, Self)> {
         let records = RecordReader::new(&FORM, from)?;
-        let mut reader = Self { records, pieces: 0 };
+        let mut reader = Self {
+            records,
+            stream: Vec::new(),
+            given: 0,
+            pieces: 0,
+        };
         let header = Header::from_bytes(&reader.record()?)?;
         Ok((header, reader))
     }
@@ -139,22 +174,52 @@ impl<R: io::Read + Seek> JournalReader<R> {
         Ok(self.records.next().unwrap_or(Ok(Err(end)))??)
     }
 
+    /// Reads on until this many bytes of the stream are there that were not given. Returns whether they are, and not the end.
+    fn reach(&mut self, bytes: usize) -> io::Result<bool> {
+        while self.stream.len() - self.given < bytes {
+            match self.record()?.split_first() {
+                Some((&STREAM, part)) if !part.is_empty() => {
+                    self.stream.drain(..self.given);
+                    self.given = 0;
+                    self.stream.extend_from_slice(part);
+                }
+                Some((&END, pieces)) => {
+                    let is_end = self.given == self.stream.len() && *pieces == self.pieces.to_le_bytes();
+                    return if is_end && self.records.next().is_none() {
+                        Ok(false)
+                    } else {
+                        Err(damaged())
+                    };
+                }
+                _ => return Err(damaged()),
+            }
+        }
+        Ok(true)
+    }
+
     /// The next piece; none behind the end.
     pub fn next_piece(&mut self) -> io::Result<Option<ChangedPiece>> {
-        let record = self.record()?;
-        let mut rest = &record[..];
-        let offset = u64::from_le_bytes(read(&mut rest)?);
-        let (bytes, before) = rest.split_at(rest.len() / 2);
-        if rest.is_empty() && offset == self.pieces && self.records.next().is_none() {
+        if !self.reach(PLACE_BYTES)? {
             return Ok(None);
         }
-        if rest.is_empty() || bytes.len() != before.len() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "has a damaged piece"));
+        let mut place = &self.stream[self.given..];
+        let (offset, length) = (
+            u64::from_le_bytes(read(&mut place)?),
+            u32::from_le_bytes(read(&mut place)?) as usize,
+        );
+        if !(1..=PIECE_BYTES).contains(&length) || !self.reach(PLACE_BYTES + 2 * length)? {
+            return Err(damaged());
         }
+        let (bytes, rest) = self.stream[self.given + PLACE_BYTES..].split_at(length);
+        let [bytes, before] = [bytes, &rest[..length]].map(<[u8]>::to_vec);
+        self.given += PLACE_BYTES + 2 * length;
         self.pieces += 1;
-        let [bytes, before] = [bytes, before].map(<[u8]>::to_vec);
         Ok(Some(ChangedPiece { offset, bytes, before }))
     }
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "has a damaged piece")
 }
 
 fn read<const N: usize>(from: &mut &[u8]) -> io::Result<[u8; N]> {
@@ -198,7 +263,7 @@ mod tests {
         journal.rewind().unwrap();
         io::Read::read_to_end(&mut journal, &mut bytes).unwrap();
         let each = records.iter().map(|(_, bytes)| pieces_bytes(bytes.len()));
-        let length = empty_bytes() + each.sum::<u64>();
+        let length = journal_bytes(each.sum());
         assert_eq!([told, length], [bytes.len() as u64; 2], "known beforehand");
         bytes
     }
@@ -212,6 +277,28 @@ mod tests {
             records.push((record.offset, record.bytes));
         }
         Ok(records)
+    }
+
+    #[test]
+    fn pieces_of_all_lengths_are_read_across_records() {
+        for length in [
+            1,
+            4,
+            1000,
+            STREAM_BYTES / 2 - PLACE_BYTES,
+            STREAM_BYTES - 5,
+            PIECE_BYTES,
+        ] {
+            let count = (3 * STREAM_BYTES / (PLACE_BYTES + 2 * length)).max(3);
+            let records: Vec<_> = (0..count)
+                .map(|number| (number as u64, vec![number as u8; length]))
+                .collect();
+            let journal = written(&records);
+            assert_eq!(read(&journal).unwrap(), records, "{length}");
+            for cut in [1, journal.len() / 3, journal.len() / 2, journal.len() - 1] {
+                assert!(read(&journal[..cut]).is_err(), "{length}, cut at {cut}");
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, FileSystemTrait, Support};
 
 use super::batch::Updates;
-use super::form::{ChangedPiece, Header, JournalReader, JournalWriter, empty_bytes, pieces_bytes};
+use super::form::{ChangedPiece, Header, JournalReader, JournalWriter, journal_bytes, pieces_bytes};
 use super::grown;
 use super::target::UpdateState;
 use super::writes::{Write, WriteLayout, Writes};
@@ -153,7 +153,7 @@ pub(super) fn bytes(updates: &Updates) -> u64 {
     let count = || {
         let writes = Writes::new(updates, reading(updates.end()));
         let of_write = |write: Write| -> u64 { write.parts(updates).map(|(_, bytes)| pieces_bytes(bytes.len())).sum() };
-        empty_bytes() + writes.map(of_write).sum::<u64>()
+        journal_bytes(writes.map(of_write).sum())
     };
     *updates.journal_bytes.get_or_init(count)
 }
