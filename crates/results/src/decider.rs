@@ -191,7 +191,7 @@ impl Decider {
     }
 
     /// What to do next, `elapsed` after the start; at `Duration::MAX`, no trial begins. What is clearly beaten becomes
-    /// [`EntryVerdict::Dropped(None)`] in the run. A contest that may not run now misses its turn.
+    /// [`EntryVerdict::Dropped`] in the run. A contest that may not run now misses its turn.
     pub fn next(&mut self, run: &mut Run, elapsed: Duration, may_run: impl Fn(&Contest) -> bool) -> Option<Next> {
         loop {
             if let Some(round) = &mut self.round {
@@ -496,7 +496,7 @@ fn measured(run: &Run) -> HashSet<(usize, usize)> {
     run.trials.iter().map(|trial| (trial.contest, trial.entry)).collect()
 }
 
-/// Records the conclusion of every contest if the run ends now; entries that had no turn become [`EntryVerdict::Unmeasured(None)`].
+/// Records the conclusion of every contest if the run ends now; entries that had no turn become [`EntryVerdict::Unmeasured`].
 pub fn conclude_now(run: &mut Run) {
     let measured = measured(run);
     for (index, contest) in run.contests.iter_mut().enumerate() {
