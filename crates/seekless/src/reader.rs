@@ -38,15 +38,11 @@ pub struct Reader {
     block: Block,
     block_start: u64,
     used: usize,
-    /// Bytes that the thread reads before the position.
-    skipped: usize,
     ahead: Option<BlockStream>,
 }
 
 /// From this length on, a read goes straight to the caller's memory.
 const STRAIGHT_BYTES: usize = 64 << 10;
-/// Past the page cache, reads start at a multiple of this.
-const DIRECT_ALIGNMENT: u64 = 4096;
 /// The block of a method that has none.
 const BLOCK_BYTES: u64 = 1 << 20;
 
@@ -77,7 +73,6 @@ impl Options<'_> {
             block: Block::default(),
             block_start: 0,
             used: 0,
-            skipped: 0,
             ahead: None,
         })
     }
@@ -155,33 +150,19 @@ impl Reader {
             (self.block, self.block_start, self.used) = (Block::Gathered(block), at, 0);
             return read.map(drop);
         }
-        let mut ahead = match self.ahead.take() {
-            Some(ahead) => ahead,
-            None => self.read_ahead(at)?,
+        let mut ahead = if let Some(ahead) = self.ahead.take() {
+            ahead
+        } else {
+            let (file, methods) = (self.file.try_clone()?, [self.method, self.otherwise]);
+            let range = at.min(self.file_bytes)..self.file_bytes;
+            BlockStream::start(file, self.path.clone(), methods, range)?
         };
         // After an error, nothing of the block is left.
         let used = mem::take(&mut self.block);
         (self.block_start, self.used) = (at, 0);
-        let mut block = ahead.next(used).map_err(Error::of)?;
-        while !block.is_empty() && self.skipped >= block.len() {
-            self.skipped -= block.len();
-            block = ahead.next(block).map_err(Error::of)?;
-        }
-        // Where the block has bytes before the position.
-        let before = mem::take(&mut self.skipped).min(block.len());
-        (self.block_start, self.used) = (at - before as u64, before);
+        let block = ahead.next(used).map_err(Error::of)?;
         (self.block, self.ahead) = (block, Some(ahead));
         Ok(())
-    }
-
-    /// Starts a thread that reads from an offset on, or from before it where only such offsets can be read.
-    fn read_ahead(&mut self, at: u64) -> io::Result<BlockStream> {
-        let is_direct = self.method.options().cache() == CachePolicy::Direct;
-        let at = at.min(self.file_bytes);
-        let start = if is_direct { at - at % DIRECT_ALIGNMENT } else { at };
-        self.skipped = (at - start) as usize;
-        let (file, methods) = (self.file.try_clone()?, [self.method, self.otherwise]);
-        BlockStream::start(file, self.path.clone(), methods, start..self.file_bytes)
     }
 }
 

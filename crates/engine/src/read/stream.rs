@@ -32,8 +32,8 @@ const GATHERED_BYTES: usize = 2 << 20;
 
 /// Bytes of a file, in memory that goes back to the thread that reads ahead.
 pub enum Block {
-    /// The buffer of a block, and how many bytes of it are the file's.
-    Whole(Buffer, usize),
+    /// The buffer of a block, and the bytes of it that were asked for.
+    Whole(Buffer, Range<usize>),
     /// Several short blocks.
     Gathered(Vec<u8>),
 }
@@ -49,7 +49,7 @@ impl Deref for Block {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Whole(buffer, length) => &buffer[..*length],
+            Self::Whole(buffer, asked) => &buffer[asked.clone()],
             Self::Gathered(bytes) => bytes,
         }
     }
@@ -65,7 +65,7 @@ pub struct BlockStream {
 
 impl BlockStream {
     /// Starts to read an open file, which errors name by a path, by the first of these methods that is available. The range
-    /// is what it is to have; with a method that bypasses the page cache, it starts at a multiple of 4096.
+    /// is what it is to have.
     ///
     /// # Errors
     /// The system's, if it starts no thread.
@@ -76,12 +76,13 @@ impl BlockStream {
         let (free, again) = sync_channel(blocks_ahead);
         let named = path.clone();
         let work = move || {
-            let handover = Handover {
+            let mut handover = Handover {
                 filled,
                 again: Mutex::new(again),
                 gathered: Mutex::default(),
+                skipped_bytes: 0,
             };
-            let read = |method| read_open(&file, &named, method, &range, &handover);
+            let mut read = |method| read_open(&file, &named, method, &range, &mut handover);
             let read = match read(&methods[0]) {
                 Err(error) if error.is_unavailable() && methods[1] != methods[0] => read(&methods[1]),
                 read => read,
@@ -123,9 +124,15 @@ impl BlockStream {
 }
 
 /// Reads a range of an open file by a method.
-fn read_open(file: &File, path: &Path, method: &Method, range: &Range<u64>, handover: &Handover) -> Result<()> {
-    // Its own description of the file, past the page cache.
+fn read_open(file: &File, path: &Path, method: &Method, range: &Range<u64>, handover: &mut Handover) -> Result<()> {
+    // Past the page cache, it needs its own description of the file, and starts where such reads may.
     let is_direct = method.options().cache() == CachePolicy::Direct;
+    handover.skipped_bytes = if is_direct {
+        range.start % MEMORY_ALIGNMENT as u64
+    } else {
+        0
+    };
+    let range = range.start - handover.skipped_bytes..range.end;
     let again = is_direct.then(|| seekless_sys::descriptor_path(file)).flatten();
     let from = match &again {
         Some(again) => FileRange::whole(again),
@@ -133,7 +140,7 @@ fn read_open(file: &File, path: &Path, method: &Method, range: &Range<u64>, hand
     };
     let named = |error: Error| error.of_file(path);
     let mut reader = Reader::prepare_for(method, range.end).map_err(named)?;
-    let read = reader.read(from.range(range.clone()), handover).map_err(named)?;
+    let read = reader.read(from.range(range.clone()), &*handover).map_err(named)?;
     let wanted_bytes = range.end - range.start;
     if read.bytes >= wanted_bytes || read.stopped {
         return Ok(());
@@ -151,9 +158,16 @@ struct Handover {
     filled: SyncSender<Result<Block>>,
     again: Mutex<Receiver<Block>>,
     gathered: Mutex<Vec<u8>>,
+    /// Bytes at the start of what is read that were not asked for.
+    skipped_bytes: u64,
 }
 
 impl Handover {
+    /// What was asked for of so many bytes at an offset.
+    fn asked(&self, offset: u64, length: usize) -> Range<usize> {
+        self.skipped_bytes.saturating_sub(offset).min(length as u64) as usize..length
+    }
+
     fn hand_over(&self, block: Block) -> ControlFlow<()> {
         match self.filled.send(Ok(block)) {
             Ok(()) => ControlFlow::Continue(()),
@@ -172,7 +186,7 @@ impl Handover {
 }
 
 impl Consumer for Handover {
-    fn data(&self, _: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         let mut gathered = lock_mutex(&self.gathered);
         if gathered.capacity() == 0
             && let Ok(Block::Gathered(mut free)) = lock_mutex(&self.again).try_recv()
@@ -180,8 +194,8 @@ impl Consumer for Handover {
             free.clear();
             *gathered = free;
         }
-        let _ = chunk.for_each_slice(|_, bytes| {
-            gathered.extend_from_slice(bytes);
+        let _ = chunk.for_each_slice(|start, bytes| {
+            gathered.extend_from_slice(&bytes[self.asked(offset + start as u64, bytes.len())]);
             ControlFlow::Continue(())
         });
         let is_enough = gathered.len() >= GATHERED_BYTES;
@@ -203,9 +217,14 @@ impl Consumer for Handover {
         }
     }
 
-    fn filled(&self, _: u64, buffer: Buffer, length: usize) -> ControlFlow<()> {
+    fn filled(&self, offset: u64, buffer: Buffer, length: usize) -> ControlFlow<()> {
         self.hand_over_gathered()?;
-        self.hand_over(Block::Whole(buffer, length))
+        let asked = self.asked(offset, length);
+        // An empty one would be the end of the file.
+        if asked.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        self.hand_over(Block::Whole(buffer, asked))
     }
 }
 
@@ -253,7 +272,7 @@ mod tests {
             "io_uring,depth=4,direct,block=512K",
         ] {
             let method = format!("read/{method}");
-            for start in [0, 1 << 20, content.len() as u64, 9 << 20] {
+            for start in [0, 1, 4095, (1 << 20) - 1, 1 << 20, content.len() as u64, 9 << 20] {
                 let read = match read_all(&path, [&method, &method], start) {
                     Err(error) if error.is_unavailable() => {
                         println!("skipped: {error}");
