@@ -171,24 +171,24 @@ impl<'a> IoOptions<'a> {
         take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
     ) -> Result<Outcome<Transfer>> {
         let (from, consumer) = (from.as_file_range(), sequential(take));
-        // Until a plan knows its size; a method that was named has no plan.
-        let named_bytes = match self.by {
-            Some(Choice::Method(_)) => fs::metadata(from.path_to_measure()).ok().map(|found| found.len()),
-            _ => None,
+        // A method that was named has no plan, which knows it.
+        let planned_bytes = Cell::new(None);
+        let longest_bytes = || {
+            let now = || fs::metadata(from.path_to_measure()).ok().map(|found| found.len());
+            planned_bytes.get().or_else(now).unwrap_or(u64::MAX >> 1)
         };
-        let longest_bytes = Cell::new(named_bytes.unwrap_or(u64::MAX >> 1));
         self.run(
             Operation::Read,
             from.path(),
             |_| {
                 let (file, metadata) = from.open()?;
                 let range = from.within(metadata.len());
-                longest_bytes.set(range.end - range.start);
+                planned_bytes.set(Some(range.end - range.start));
                 Ok(Reader::plan_open(&from, &file, &metadata, self.planner))
             },
             |method| {
                 let read = |reader: &mut Reader| reader.read_told(&from, &consumer, None, self.progress);
-                self.by(method, || Reader::prepare_for(method, longest_bytes.get()), read)
+                self.by(method, || Reader::prepare_for(method, longest_bytes()), read)
             },
         )
     }
