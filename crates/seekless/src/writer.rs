@@ -3,13 +3,13 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use std::{fmt, mem};
 
+use seekless_engine::files::FileId;
 use seekless_engine::method::{CachePolicy, Choice};
 use seekless_engine::{self as engine, FileRange, IoOptions};
 
@@ -170,9 +170,9 @@ impl Writer {
             self.is_done = true;
             // Nothing is written after the program has the error.
             self.behind = None;
-            let id = |found: Metadata| (found.dev(), found.ino());
-            let is_ours = || Some(id(fs::symlink_metadata(&self.path).ok()?) == id(self.file.metadata().ok()?));
-            if self.is_new && is_ours() == Some(true) {
+            let id = |found: io::Result<Metadata>| found.ok().as_ref().map(FileId::of);
+            let ours = id(self.file.metadata());
+            if self.is_new && ours.is_some() && ours == id(fs::symlink_metadata(&self.path)) {
                 let _ = fs::remove_file(&self.path);
             }
         }

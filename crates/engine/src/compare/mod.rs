@@ -16,8 +16,7 @@ mod windows;
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::facts::Planner;
-use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
+use crate::facts::{Facts, FileFacts, Planner, ProcessFacts, Seeks};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::log;
 use crate::plan::{self, Plan, Task};

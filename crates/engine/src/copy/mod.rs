@@ -12,8 +12,7 @@ mod sync;
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::facts::Planner;
-use crate::facts::{Facts, shares_blocks};
+use crate::facts::{Facts, Planner, shares_blocks};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::files::directory_of;
 use crate::plan::{self, Plan, Task};

@@ -18,8 +18,7 @@ pub use stream::{Block, BlockStream};
 
 use crate::consumer::Delivered;
 use crate::error::Result;
-use crate::facts::Facts;
-use crate::facts::Planner;
+use crate::facts::{Facts, Planner};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::files::Stretch;
 use crate::plan::{self, Plan, Task};

@@ -12,8 +12,7 @@ use super::in_place::refuse_second;
 use super::journal;
 use super::writes::{WriteLayout, Writes, reach};
 use crate::error::{Error, Result, full_text};
-use crate::facts::Planner;
-use crate::facts::{Costs, FileFacts, MeasuredFacts, Reads, has_holes, shares_blocks};
+use crate::facts::{Costs, FileFacts, MeasuredFacts, Planner, Reads, has_holes, shares_blocks};
 use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
 use crate::plan::{

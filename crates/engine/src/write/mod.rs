@@ -11,8 +11,7 @@ use std::path::Path;
 
 use crate::Producer;
 use crate::error::Result;
-use crate::facts::Facts;
-use crate::facts::Planner;
+use crate::facts::{Facts, Planner};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::files::directory_of;
 use crate::plan::{self, Plan, Task};
