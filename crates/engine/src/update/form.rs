@@ -302,6 +302,19 @@ mod tests {
     }
 
     #[test]
+    fn the_journals_that_fuzzing_begins_with_are_whole() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/journal");
+        let read = |seed: io::Result<std::fs::DirEntry>| {
+            let bytes = std::fs::read(seed.unwrap().path()).unwrap();
+            let (_, mut read) = JournalReader::new(io::Cursor::new(bytes)).unwrap();
+            std::iter::from_fn(|| read.next_piece().unwrap()).count()
+        };
+        let mut pieces: Vec<_> = std::fs::read_dir(seeds).unwrap().map(read).collect();
+        pieces.sort_unstable();
+        assert_eq!(pieces, [1, 2, 200]);
+    }
+
+    #[test]
     fn a_long_update_is_several_pieces() {
         // More than one write.
         let long = vec![3; 3 * PIECE_BYTES + 1];
