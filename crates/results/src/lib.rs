@@ -72,7 +72,7 @@ pub use view::{
     ContestView, Detail, Row, View, Visible, mode_words, rate_of, rotation_claim, series, sittings, storage_words,
     visible,
 };
-pub use warnings::{busy, other_io, warnings};
+pub use warnings::{busy, caution, other_io, warnings};
 pub use windows::{WindowGain, window_gain};
 
 /// Whether tests try everything, however long it takes.

@@ -132,8 +132,45 @@ pub fn busy(run: &Run) -> Vec<String> {
     [others, stolen, other_io].into_iter().flatten().collect()
 }
 
-/// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.
-fn drift(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Option<String> {
+/// What changes how much of a run one may believe, in one line; `None` where nothing does.
+#[must_use]
+pub fn caution(run: &Run) -> Option<String> {
+    let percent = |part: Option<f64>, most: f64| Some(part.filter(|part| *part > most)? * 100.0);
+    let others = percent(run.noise.others, OTHERS);
+    let others = others.map(|percent| format!("other processes used {percent:.0} % of the processors"));
+    let stolen = percent(run.noise.stolen, STOLEN);
+    let stolen = stolen.map(|percent| format!("the host took {percent:.0} % of the processors"));
+    let other_io = percent(run.noise.other_io, OTHER_IO);
+    let other_io = other_io.map(|percent| format!("{percent:.0} % of all reads were by other processes"));
+    let ratios = sorted(run).into_iter().filter_map(|trials| drift_ratio(&trials));
+    let ratios: Vec<f64> = ratios.collect();
+    let drift = |drifted: Vec<f64>, change: &str| {
+        let most = drifted.iter().copied().reduce(f64::max)?;
+        let (contests, up_to) = match drifted.len() {
+            1 => ("one contest".to_owned(), ""),
+            several => (format!("{several} contests"), "up to "),
+        };
+        Some(format!("{contests} became {up_to}{most:.1}x {change} during the run"))
+    };
+    let slower = ratios.iter().copied().filter(|ratio| *ratio > DRIFT).collect();
+    let faster = ratios
+        .iter()
+        .map(|ratio| 1.0 / ratio)
+        .filter(|ratio| *ratio > DRIFT)
+        .collect();
+    let all = [
+        others,
+        stolen,
+        other_io,
+        drift(slower, "slower"),
+        drift(faster, "faster"),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| format!("Caution: {}.", all.join("; ")))
+}
+
+/// The time of a contest's reference, which runs in every round, at the end of the run over that at the beginning.
+fn drift_ratio(trials: &[Vec<&Trial>]) -> Option<f64> {
     let seconds_of = |trials: &Vec<&Trial>| -> Vec<f64> {
         let valid = trials.iter().filter(|trial| trial.valid);
         valid.map(|trial| trial.compared_seconds()).collect()
@@ -145,7 +182,12 @@ fn drift(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Option<String>
     let third = seconds.len() / 3;
     let early = median(&seconds[..third])?;
     let late = median(&seconds[seconds.len() - third..])?;
-    let ratio = late / early;
+    Some(late / early)
+}
+
+/// Whether the reference of a contest became faster or slower meanwhile.
+fn drift(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Option<String> {
+    let ratio = drift_ratio(trials)?;
     // No device has a part in what is read from memory.
     let is_warm = contest.cache == Cache::Warm && !has_target(contest);
     let (times, change, cause, next) = if ratio > DRIFT {
@@ -176,7 +218,7 @@ fn drift(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Option<String>
 mod tests {
     use seekless_record::{Cache, DeviceCounters, Run};
 
-    use super::{other_io, warnings};
+    use super::{caution, other_io, warnings};
     use crate::simulation::{self, trial};
 
     #[test]
@@ -193,6 +235,25 @@ mod tests {
         for (found, words) in found.iter().zip([others, "Steal time was 3.0 %", "battery"]) {
             assert!(found.contains(words), "{found}");
         }
+    }
+
+    #[test]
+    fn caution_is_one_line_of_what_disturbed_a_run() {
+        let mut run = simulation::run(&[("read/mmap", 1.0)], 9);
+        assert_eq!(caution(&run), None);
+        run.noise.others = Some(0.86);
+        assert_eq!(
+            caution(&run).unwrap(),
+            "Caution: other processes used 86 % of the processors."
+        );
+        for (number, trial) in run.trials.iter_mut().enumerate() {
+            trial.seconds = if number < 4 { 1.0 } else { 1.4 };
+        }
+        let found = caution(&run).unwrap();
+        assert!(
+            found.ends_with("processors; one contest became 1.4x slower during the run."),
+            "{found}"
+        );
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 
 use clap::Args;
 use seekless_record::{Contest, Ended, Entry, EntryVerdict, Run, StorageId, Trial};
-use seekless_results::{ContestView, Row, View, Visible, is_failed, short_name, sittings, visible, why_missing};
+use seekless_results::{
+    ContestView, Row, View, Visible, caution, is_failed, short_name, sittings, visible, why_missing,
+};
 
 use super::answers::show_answers;
 use super::contest::{cut, show_contest, show_left_out};
@@ -57,6 +59,9 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, parts: RunParts) -> io::Result<(
     }
     if run.ended == Ended::Interrupted {
         page.say(WARNING, "Interrupted: what was measured until then is shown and saved.")?;
+    }
+    if let Some(caution) = caution(run) {
+        page.say(WARNING, &caution)?;
     }
     let hidden = notes(&view).map(|(_, lines)| lines.len()).iter().sum::<usize>();
     if !parts.notes && hidden > 0 {
