@@ -5,12 +5,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use seekless_method::{Durability, Method, Operation};
+use seekless_record::UseSummary;
 
 use crate::error::{Error, Result, UpdateErrorKind};
 use crate::facts::{Facts, ProcessFacts, Seeks, shares_blocks};
 use crate::files::{directory_of, require_regular};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Predicted, Safety, SizeTimes, Task};
-use crate::profile::{ProfileMismatch, Profiles, StorageProfile};
+use crate::profile::{ProfileMismatch, Profiles, StorageProfile, StorageUses};
 use crate::update::UpdateEstimate;
 
 /// What is asked about a file, or about a file in a directory.
@@ -50,6 +51,8 @@ pub struct FileAdvice {
     pub curve: Vec<SizeTimes>,
     /// The profile that it rests on, or why it rests on none.
     pub profile: std::result::Result<&'static StorageProfile, ProfileMismatch>,
+    /// What plans on the storage predicted, and what their uses then took.
+    pub uses: Vec<UseSummary>,
 }
 
 /// Plans a task on a file that exists, or that is imagined. Without a profile, it measures for at most 100 ms.
@@ -113,6 +116,7 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
         is_measured,
         curve,
         profile,
+        uses: StorageUses::summaries_at(directory),
     })
 }
 
@@ -193,6 +197,7 @@ fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result
             .of_device(path, metadata.dev())
             .filter(|_| estimate.basis.is_some())
             .ok_or_else(|| StorageProfile::of(path).err().unwrap_or(ProfileMismatch::WithoutCosts)),
+        uses: StorageUses::summaries_at(path),
     })
 }
 

@@ -24,10 +24,11 @@ use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::facts::Planner;
 use crate::memory::ReadTarget;
 use crate::plan::outcome::Outcome;
-use crate::plan::{Plan, SMALL_BYTES, Safety, usual};
+use crate::plan::{Plan, PlanClock, SMALL_BYTES, Safety, usual};
 use crate::update::{Batch, Commit, StepKind, Updated, Watch, WatchedStep, commit_done};
 use crate::{
-    AsFileRange, Comparer, Comparison, Copier, Destination, Producer, Progress, Reader, Transfer, Writer, sequential,
+    AsFileRange, Comparer, Comparison, Copier, Destination, Producer, Progress, Reader, Transfer, Verdict, Writer,
+    sequential,
 };
 
 /// How to read, write, copy, compare or update a file: by the plan, unless [`IoOptions::method`]
@@ -190,6 +191,8 @@ impl<'a> IoOptions<'a> {
                 let read = |reader: &mut Reader| reader.read_told(&from, &consumer, None, self.progress);
                 self.by(method, || Reader::prepare_for(method, longest_bytes()), read)
             },
+            // The time is also that of the closure.
+            |_| None,
         )
     }
 
@@ -220,6 +223,7 @@ impl<'a> IoOptions<'a> {
                 };
                 self.by(method, prepare, read)
             },
+            |done| Some(done.bytes),
         )
     }
 
@@ -285,7 +289,13 @@ impl<'a> IoOptions<'a> {
     /// As for [`Writer::write`].
     pub fn write(&self, to: impl AsFileRange, bytes: impl AsRef<[u8]>) -> Result<Outcome<Transfer>> {
         let bytes = bytes.as_ref();
-        self.produce(to, bytes.len() as u64, |offset, piece| (&bytes).produce(offset, piece))
+        let length = bytes.len() as u64;
+        self.produce_for(
+            to,
+            length,
+            |offset, piece| (&bytes).produce(offset, piece),
+            |done| Some(done.bytes),
+        )
     }
 
     /// Writes this many bytes. `make` gets the offset of a piece and its buffer, and fills the buffer. It is called for
@@ -299,6 +309,17 @@ impl<'a> IoOptions<'a> {
         bytes: u64,
         make: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync,
     ) -> Result<Outcome<Transfer>> {
+        // The time is also that of the closure.
+        self.produce_for(to, bytes, make, |_| None)
+    }
+
+    fn produce_for(
+        &self,
+        to: impl AsFileRange,
+        bytes: u64,
+        make: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync,
+        noted_bytes: impl Fn(&Transfer) -> Option<u64>,
+    ) -> Result<Outcome<Transfer>> {
         let to = to.as_file_range();
         self.run(
             Operation::Write,
@@ -308,6 +329,7 @@ impl<'a> IoOptions<'a> {
                 let write = |writer: &mut Writer| writer.write_told(&to, self.destination, bytes, &make, self.progress);
                 self.by(method, || Writer::prepare_for(method, bytes), write)
             },
+            noted_bytes,
         )
     }
 
@@ -325,6 +347,7 @@ impl<'a> IoOptions<'a> {
                 let copy = |copier: &mut Copier| copier.copy_told(&from, &to, self.destination, self.progress);
                 self.by(method, || Copier::prepare(method), copy)
             },
+            |done| Some(done.bytes),
         )
     }
 
@@ -342,6 +365,8 @@ impl<'a> IoOptions<'a> {
                 let compare = |comparer: &mut Comparer| comparer.compare_told(&one, &other, self.progress);
                 self.by(method, || Comparer::prepare(method), compare)
             },
+            // What ends at a difference takes less than predicted.
+            |done| (done.verdict == Verdict::Equal).then_some(done.bytes),
         )
     }
 
@@ -384,15 +409,22 @@ impl<'a> IoOptions<'a> {
         }))
     }
 
+    /// Does an operation. `bytes` are those that it moved or compared, or `None` if the plan predicted something else.
     fn run<T>(
         &self,
         operation: Operation,
         path: &Path,
         plan: impl FnOnce(Durability) -> Result<Plan>,
         by: impl Fn(&Method) -> Result<T>,
+        bytes: impl Fn(&T) -> Option<u64>,
     ) -> Result<Outcome<T>> {
         let by = |method: &Method| by(method).map_err(|error| error.about(path));
-        Outcome::by_choice(self.choice(operation), operation, plan, by)
+        let note = |clock: PlanClock, plan: &Plan, done: &T| {
+            if let Some(bytes) = bytes(done) {
+                clock.note(path, plan, bytes, self.planner);
+            }
+        };
+        Outcome::by_choice(self.choice(operation), operation, plan, by, Some(&note))
     }
 }
 

@@ -4,34 +4,34 @@
 //! does not fit (another kernel, read-ahead window or mount option) is ignored with the reason. Parsing all curves would take longer
 //! than everything else together, so a plan parses those of its own conditions, when it first asks for them.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use std::{env, fmt, io};
 
-use seekless_method::{self as method, Method};
+use seekless_method::{self as method, Method, Operation};
 use seekless_record::{
-    Cache, Conditions, Curve, DocumentError, MAX_PROFILE_BYTES, Profile, ProfileHead, StorageId, is_same_memory,
+    Cache, Conditions, Curve, DocumentError, MAX_PROFILE_BYTES, Profile, ProfileHead, StorageId, UseSummary,
+    is_same_memory,
 };
 use seekless_sys::{Access, lock_mutex};
 
-use crate::StorageFacts;
 use crate::files::{open_own, read_within};
 use crate::log;
-use crate::storage::identity::identity;
 
 mod borrowed;
+mod name;
+mod uses;
 
 pub use borrowed::{MOST_BORROWED, directory_of_borrowed};
+pub use name::{OF_SYSTEM, StorageName, directories, file_name, own_directory};
+pub use uses::StorageUses;
 
 /// The variable that names another profile; if it is empty, none is used.
 pub const VARIABLE: &str = "SEEKLESS_PROFILE";
-/// Where the system's profiles are, which all users may read.
-pub const OF_SYSTEM: &str = "/var/lib/seekless/profiles";
 
 /// A profile, with its methods.
 #[derive(Debug, PartialEq)]
@@ -42,6 +42,8 @@ pub struct StorageProfile {
     pub path: PathBuf,
     /// Why it is not used for the cache states in which memory decides, if so.
     pub without_warm: Option<&'static str>,
+    /// The uses that its curves do not predict.
+    pub off: Vec<UseSummary>,
     curves: Vec<LazyCurve>,
 }
 
@@ -165,6 +167,13 @@ impl Profiles {
         &OF_PROCESS
     }
 
+    /// Whether plans use profiles.
+    pub(crate) fn are_wanted(&self) -> bool {
+        let is_empty = |path: &Path| path.as_os_str().is_empty();
+        let is_off = || env::var_os(VARIABLE).is_some_and(|named| is_empty(named.as_ref()));
+        !self.is_unwanted.load(Relaxed) && !(cfg!(test) && self.named.is_none()) && !is_off()
+    }
+
     /// The profile for plans on a path and its device; `None` if none fits.
     pub(crate) fn of_device(&self, path: &Path, device: u64) -> Option<&StorageProfile> {
         if self.is_unwanted.load(Relaxed) || cfg!(test) && self.named.is_none() {
@@ -213,49 +222,6 @@ const ASKING_PART: f64 = 0.02;
 
 fn is_little(all_ns: f64, expected_ns: f64) -> bool {
     ASKING_PART * expected_ns >= PLANNING_NS && ASKING_PART * all_ns >= READING_NS
-}
-
-/// The user's directory of profiles; `None` if neither `XDG_DATA_HOME` nor `HOME` says where that is.
-#[must_use]
-pub fn own_directory() -> Option<PathBuf> {
-    let absolute = |variable: &str| {
-        env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-    data.map(|data| data.join("seekless/profiles"))
-}
-
-/// The directories of profiles: the user's, then the system's.
-#[must_use]
-pub fn directories() -> Vec<PathBuf> {
-    own_directory().into_iter().chain([OF_SYSTEM.into()]).collect()
-}
-
-/// The name of the file of a storage's profile. Two file systems with one UUID on different devices have different names, and so have
-/// mounts with different options.
-#[must_use]
-pub fn file_name(id: &StorageId, mount_point: Option<&str>, mount_options: Option<&str>) -> String {
-    let mut hash = crc32fast::Hasher::new();
-    for device in &id.devices {
-        for part in [device.serial.as_ref(), device.model.as_ref()] {
-            hash.update(part.map_or("", String::as_str).as_bytes());
-            hash.update(b"\0");
-        }
-    }
-    hash.update(mount_options.unwrap_or_default().as_bytes());
-    let uuid = id.uuid.clone().unwrap_or_else(|| {
-        hash.update(mount_point.unwrap_or_default().as_bytes());
-        "none".to_owned()
-    });
-    let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
-    format!(
-        "{}-{}-{:08x}.json",
-        plain(&id.file_system),
-        plain(&uuid),
-        hash.finalize()
-    )
 }
 
 /// No call that moves a block takes less than this.
@@ -315,27 +281,14 @@ impl StorageProfile {
         if named.is_none() && !directories.iter().any(|directory| directory.is_dir()) {
             return Err(ProfileMismatch::Missing);
         }
-        // An open file is named by a link in `/proc`.
-        let unknown = |doing| move |error| ProfileMismatch::Unknown(crate::Error::system(path, doing, error));
-        let place = fs::canonicalize(path).map_err(unknown("find"))?;
-        let directory = if place.is_dir() {
-            &*place
-        } else {
-            crate::files::directory_of(&place)
-        };
-        let metadata = fs::metadata(directory).map_err(unknown("stat"))?;
-        let facts = StorageFacts::identifying(directory, metadata.dev());
-        let id = identity(directory, &facts);
-        let mount_point = facts.mount_point.as_ref().map(|path| path.display().to_string());
-        let options = facts.mount_options.as_deref();
-        let name = file_name(&id, mount_point.as_deref(), options);
+        let name = StorageName::of(path).map_err(ProfileMismatch::Unknown)?;
         let of_name = || {
             directories
                 .iter()
-                .map(|directory| directory.join(&name))
+                .map(|directory| directory.join(&name.file))
                 .find(|path| path.exists())
         };
-        let borrow = || borrowed::find(&directories, &id, read);
+        let borrow = || borrowed::find(&directories, &name.id, read);
         let is_named = named.is_some();
         let Some(file) = named.or_else(of_name) else {
             return borrow().ok_or(ProfileMismatch::Missing);
@@ -346,7 +299,9 @@ impl StorageProfile {
         })?;
         // A short run may have left one without curves.
         let borrowed = (found.curves.is_empty() && !is_named).then(borrow).flatten();
-        borrowed.map_or_else(|| found.fits(&id, mount_point.as_deref(), options), Ok)
+        let mut found = borrowed.map_or_else(|| found.fits(&name), Ok)?;
+        found.off = StorageUses::of(&name).off();
+        Ok(found)
     }
 
     /// Reads a profile that nobody else can have written.
@@ -372,6 +327,7 @@ impl StorageProfile {
             head,
             path: path.to_owned(),
             without_warm: None,
+            off: Vec::new(),
             curves: curves.collect(),
         })
     }
@@ -387,6 +343,7 @@ impl StorageProfile {
             head: profile.head,
             path,
             without_warm: None,
+            off: Vec::new(),
             curves: curves.collect(),
         }
     }
@@ -402,7 +359,13 @@ impl StorageProfile {
     }
 
     /// Itself, if it is of this storage and of this version's mechanisms.
-    fn fits(self, id: &StorageId, mount_point: Option<&str>, options: Option<&str>) -> Result<Self, ProfileMismatch> {
+    fn fits(self, name: &StorageName) -> Result<Self, ProfileMismatch> {
+        let StorageName {
+            id,
+            mount_point,
+            mount_options,
+            ..
+        } = name;
         let ProfileHead { storage, revision, .. } = &self.head;
         let words = |text: Option<&str>| text.unwrap_or("none").to_owned();
         let number = |kib: Option<u64>| kib.map_or_else(|| "unknown".to_owned(), |kib| format!("{kib} KiB"));
@@ -427,7 +390,7 @@ impl StorageProfile {
             (
                 "mount point",
                 mounted(self.head.mount_point.as_deref()),
-                mounted(mount_point),
+                mounted(mount_point.as_deref()),
             ),
             ("device", of_devices, devices(id)),
             ("kernel", storage.kernel.clone(), id.kernel.clone()),
@@ -439,7 +402,7 @@ impl StorageProfile {
             (
                 "set of mount options",
                 words(self.head.mount_options.as_deref()),
-                words(options),
+                words(mount_options.as_deref()),
             ),
         ];
         if let Some((what, of_profile, here)) = differing.into_iter().find(|(_, one, other)| one != other) {
@@ -466,6 +429,33 @@ impl StorageProfile {
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         time_since(self.head.newest_unix_seconds)
+    }
+
+    /// By how much uses under some conditions differed from what was predicted, as the logarithm of a factor, if they no longer agree
+    /// with a sitting of this time or an older one.
+    pub(crate) fn deviation_in_use(&self, is_alike: impl Fn(&Conditions) -> bool, newest_unix_seconds: u64) -> f64 {
+        let off = self.off.iter().filter(|summary| {
+            is_alike(&summary.conditions)
+                && summary
+                    .sitting_unix_seconds
+                    .is_some_and(|sitting| newest_unix_seconds <= sitting)
+        });
+        off.map(|summary| summary.median.ln().abs()).fold(0.0, f64::max)
+    }
+
+    /// Whether it no longer predicts uses, and nothing was measured since under their conditions.
+    #[must_use]
+    pub fn is_off(&self, uses: &UseSummary) -> bool {
+        let conditions = uses.conditions;
+        let points = self.curves(conditions).flat_map(|(_, curve)| &curve.points);
+        let measured = points.map(|point| point.newest_unix_seconds);
+        let costs = self
+            .head
+            .costs
+            .as_ref()
+            .filter(|_| conditions.operation == Operation::Update);
+        let newest = measured.chain(costs.map(|costs| costs.newest_unix_seconds)).max();
+        uses.is_off() && newest <= uses.sitting_unix_seconds
     }
 
     /// The curves of known methods under some conditions.
@@ -500,10 +490,9 @@ pub(crate) fn time_since(unix_seconds: u64) -> Option<Duration> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
-    use seekless_method::Operation;
     use seekless_record::{DeviceId, PROFILE_VERSION, Revision};
 
     use super::*;
@@ -544,7 +533,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn id_with(change: impl FnOnce(&mut StorageId)) -> StorageId {
+    pub(super) fn id_with(change: impl FnOnce(&mut StorageId)) -> StorageId {
         let mut id = id();
         change(&mut id);
         id
@@ -553,9 +542,13 @@ pub(crate) mod tests {
     #[test]
     fn what_differs_from_the_storage_here_is_named() {
         let renamed = id_with(|id| id.devices[0].name = "vdb".to_owned());
-        let fit = |head: ProfileHead, options| {
+        let fit = |head: ProfileHead, options: Option<&str>| {
             let found = StorageProfile::new(without_curves(head), PathBuf::new());
-            found.fits(&id(), Some("/"), options)
+            found.fits(&StorageName::new(
+                id(),
+                Some("/".to_owned()),
+                options.map(str::to_owned),
+            ))
         };
         assert_eq!(fit(head(&id()), Some("rw")).unwrap().without_warm, None);
         // A serial number identifies the disk.
@@ -573,19 +566,6 @@ pub(crate) mod tests {
         let mut more = head(&id());
         more.processors = 1000;
         assert!(fit(more, Some("rw")).unwrap().without_warm.is_some());
-    }
-
-    #[test]
-    fn two_devices_with_one_uuid_have_two_profiles_and_two_mounts_of_one_have_one() {
-        let cloned = id_with(|id| id.devices[0].serial = Some("B".to_owned()));
-        let name = |id: &StorageId, mount_point| file_name(id, Some(mount_point), Some("rw"));
-        assert_ne!(name(&id(), "/a"), name(&cloned, "/a"));
-        assert_eq!(name(&id(), "/a"), name(&id(), "/b"));
-        assert_ne!(name(&id(), "/a"), file_name(&id(), Some("/a"), Some("rw,sync")));
-        let unnamed = StorageId { uuid: None, ..id() };
-        assert_ne!(name(&unnamed, "/a"), name(&unnamed, "/b"));
-        let odd = id_with(|id| id.uuid = Some("../../x".to_owned()));
-        assert!(!name(&odd, "/a").contains('/'));
     }
 
     fn written(path: &Path, text: &str) {

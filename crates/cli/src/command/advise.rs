@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, TypedValueParser};
+use seekless_engine::StorageFacts;
 use seekless_engine::advice::{Question, advise};
 use seekless_engine::method::{Durability, Operation};
 use seekless_engine::plan::FILES_OF_SCAN;
-use seekless_engine::profile::file_name;
-use seekless_engine::{StorageFacts, identity};
+use seekless_engine::profile::StorageName;
 
 use seekless_results::{bytes, window_gain};
 
@@ -195,12 +195,7 @@ fn settings(path: &Path, is_json: bool) -> Result<(), Failure> {
     let facts = StorageFacts::of(path)?;
     let directory = directory_of(path);
     let gain = facts.read_ahead_kib.and_then(|kib| {
-        let point = facts.mount_point.as_ref().map(|point| point.display().to_string());
-        let name = file_name(
-            &identity(directory, &facts),
-            point.as_deref(),
-            facts.mount_options.as_deref(),
-        );
+        let name = StorageName::of(directory).ok()?.file;
         let runs = config::store().ok()?.runs_of(&name).ok()?;
         runs.iter().find_map(|run| window_gain(run, kib))
     });

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use seekless_engine::profile::{
-    OF_SYSTEM, ProfileMismatch, StorageProfile, directories, directory_of_borrowed, own_directory, without_profiles,
+    OF_SYSTEM, ProfileMismatch, StorageProfile, StorageUses, directories, directory_of_borrowed, own_directory,
+    without_profiles,
 };
 use seekless_lab::store::import_profile;
 use seekless_record::{DocumentError, Storage};
@@ -237,7 +238,12 @@ fn show(asked: &Show) -> Result<(), Failure> {
     if *json {
         page.json(&found.profile())?;
     } else {
-        show_profile(&mut page, &found)?;
+        let uses = if is_document(path) {
+            Vec::new()
+        } else {
+            StorageUses::summaries_at(path)
+        };
+        show_profile(&mut page, &found, &uses)?;
     }
     Ok(page.flush()?)
 }

@@ -8,7 +8,7 @@ use seekless_engine::method::format_size;
 use seekless_engine::method::{Durability, Method, Operation};
 use seekless_engine::plan::{FILES_OF_SCAN, NamedFact, Plan, Predicted, SizeTimes, Source, shared_gap_bytes};
 use seekless_engine::profile::StorageProfile;
-use seekless_record::{Cache, Conditions, Target};
+use seekless_record::{Cache, Conditions, Target, UseSummary};
 use seekless_report::{ProfilePlot, profile_to_html};
 use seekless_results::{bytes, counted, thousands, times, visible};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use super::page::Page;
 use super::table::{aligned, widths_of};
 use super::units::seconds;
 use super::wrap::columns_of;
-use super::{BOLD, DIM, GOOD, PLAIN};
+use super::{BOLD, DIM, GOOD, PLAIN, WARNING};
 
 /// How many other methods are shown.
 const OTHERS_SHOWN: usize = 4;
@@ -81,6 +81,18 @@ fn show_basis(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvice) ->
         page.labelled(BOLD, "Left out", 9, &why)?;
     }
     let borrowed = found.is_some_and(|found| found.is_borrowed());
+    let is_off =
+        |uses: &&UseSummary| found.is_some_and(|found| found.is_off(uses)) && predicts(&uses.conditions, asked, advice);
+    if let Some(off) = advice.uses.iter().find(is_off) {
+        let (uses, title) = (counted(off.uses, "use"), subject_title(&off.conditions));
+        let about = format!(
+            "the profile no longer predicts: the last {uses} ({title}) took {:.1} times as long as predicted ({:.1} to {:.1}), so \
+             the bounds are wider",
+            off.median, off.low, off.high
+        );
+        page.labelled(WARNING, "In use", 9, &about)?;
+        return page.labelled(BOLD, "Next", 9, &next_bench(asked, advice.bytes));
+    }
     if advice.is_measured && !borrowed {
         return Ok(());
     }
@@ -91,6 +103,23 @@ fn show_basis(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvice) ->
     };
     page.labelled(BOLD, "How sure", 9, &certainty)?;
     page.labelled(BOLD, "Next", 9, &next_bench(asked, advice.bytes))
+}
+
+/// Whether a plan for a question has these conditions, and rests on the profile.
+fn predicts(conditions: &Conditions, asked: &Question<'_>, advice: &FileAdvice) -> bool {
+    let is_alike = conditions.operation == asked.operation && advice.plan.reason.sittings().is_some();
+    match asked.operation {
+        Operation::Update => is_alike,
+        Operation::Write => is_alike && conditions.durability == asked.durability,
+        _ => {
+            let cache = if advice.resident >= 0.5 {
+                Cache::Warm
+            } else {
+                Cache::Cold
+            };
+            is_alike && (conditions.cache, conditions.durability) == (cache, asked.durability)
+        }
+    }
 }
 
 /// How sure a plan is that rests on costs. `considered` are the methods that it chose from, the fastest first.
@@ -203,6 +232,7 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
         "sizes": sizes.collect::<Value>(),
         "curve": curve.collect::<Value>(),
         "profile": advice.profile.as_ref().ok().map(|found| profile_json(found)),
+        "uses": advice.uses,
         "no_profile": advice.profile.as_ref().err().map(|why| shortened(&why.to_string()).into_owned()),
     });
     with_path(object, "path", Some(asked.path))
@@ -221,7 +251,7 @@ pub fn profile_json(found: &StorageProfile) -> Value {
 }
 
 /// Shows what a profile says: for each subject, which methods win from which size on.
-pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<()> {
+pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile, uses: &[UseSummary]) -> io::Result<()> {
     for (name, fact) in profile_facts(found) {
         page.labelled(BOLD, name, 9, &visible(&fact))?;
     }
@@ -252,6 +282,47 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
             let head = columns(line);
             page.indented(PLAIN, &head, columns_of(&head), &choice.method.to_string())?;
         }
+    }
+    show_uses(page, found, uses)
+}
+
+/// Shows what plans predicted and what their uses took.
+fn show_uses(page: &mut Page<'_>, found: &StorageProfile, uses: &[UseSummary]) -> io::Result<()> {
+    if uses.is_empty() {
+        return Ok(());
+    }
+    let line = |summary: &UseSummary| {
+        let title = subject_title(&summary.conditions);
+        let basis = if summary.sitting_unix_seconds.is_none() {
+            " (planned without the profile)"
+        } else {
+            ""
+        };
+        let range = format!("{:.2} to {:.2}", summary.low, summary.high);
+        let count = format!("last {}", counted(summary.uses, "use"));
+        vec![
+            title,
+            count,
+            format!("{:.2}", summary.median),
+            format!("{range}{basis}"),
+        ]
+    };
+    let lines: Vec<Vec<String>> = uses.iter().map(line).collect();
+    let widths = widths_of(&lines);
+    writeln!(page)?;
+    page.say(BOLD, "In use: actual / predicted time, median and middle 80 %")?;
+    for (summary, line) in uses.iter().zip(&lines) {
+        let style = if found.is_off(summary) { WARNING } else { PLAIN };
+        page.say(
+            style,
+            &format!("  {}", aligned(line, &widths, |column| column != 2).trim_end()),
+        )?;
+    }
+    if uses.iter().any(|summary| found.is_off(summary)) {
+        page.say(
+            WARNING,
+            "The profile no longer predicts some uses; `seekless bench` measures these first.",
+        )?;
     }
     Ok(())
 }
@@ -304,28 +375,43 @@ struct ProfileSubject {
     curve: Vec<SizeTimes>,
 }
 
+/// Conditions in words, as in `read, cold`.
+fn subject_title(conditions: &Conditions) -> String {
+    let Conditions {
+        operation,
+        cache,
+        durability,
+        ..
+    } = *conditions;
+    let of_files = match operation {
+        Operation::Scan => format!(" of {} files", thousands(FILES_OF_SCAN)),
+        _ => String::new(),
+    };
+    let state = match cache {
+        Cache::Cold => ", cold",
+        Cache::None if operation == Operation::Write => ", new file",
+        Cache::None => "",
+        _ => ", warm",
+    };
+    let promise = match durability {
+        Durability::None => String::new(),
+        _ => format!(", {durability}"),
+    };
+    format!("{operation}{of_files}{state}{promise}")
+}
+
 fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
     let mut subjects = Vec::new();
     for operation in Operation::ALL {
-        let of_files = match operation {
-            Operation::Scan => format!(" of {} files", thousands(FILES_OF_SCAN)),
-            _ => String::new(),
-        };
         let is_write = operation == Operation::Write;
         let states: &[_] = if is_write {
-            &[(0.0, "new file", Cache::None)]
+            &[(0.0, Cache::None)]
         } else {
-            &[(0.0, "cold", Cache::Cold), (1.0, "warm", Cache::Warm)]
+            &[(0.0, Cache::Cold), (1.0, Cache::Warm)]
         };
         for durability in Durability::ALL {
-            for &(part, state, cache) in states {
+            for &(part, cache) in states {
                 let curve = seekless_engine::plan::curve(found, operation, durability, part);
-                let promise = if durability == Durability::None {
-                    String::new()
-                } else {
-                    format!(", {durability}")
-                };
-                let title = format!("{operation}{of_files}, {state}{promise}");
                 let conditions = Conditions {
                     operation,
                     cache,
@@ -334,7 +420,7 @@ fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
                 };
                 if !curve.is_empty() {
                     subjects.push(ProfileSubject {
-                        title,
+                        title: subject_title(&conditions),
                         conditions,
                         curve,
                     });

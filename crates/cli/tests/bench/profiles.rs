@@ -358,3 +358,68 @@ fn profile_is_named_by_cmp_explain() {
     let without = explained("--no-profile");
     assert!(!without.contains("sitting"), "{without}");
 }
+
+#[test]
+fn profile_says_which_uses_it_no_longer_predicts() {
+    const BYTES: usize = 250 << 20;
+    let place = Place::new();
+    let bench = "bench compare --size 64M --cache warm --rounds 3 --quiet --methods */mmap --methods */sync,block=128K";
+    place.succeeds(bench);
+    let bytes = vec![7; BYTES];
+    place.file("one", &bytes);
+    place.file("other", &bytes);
+    let uses = place.path("../data/seekless/uses");
+    place.succeeds("cmp --no-profile one other");
+    place.succeeds("cmp one other --method compare/sync");
+    assert!(!uses.exists(), "neither used the profile");
+    place.succeeds("cmp one other");
+    let Some(file) = fs::read_dir(&uses).ok().and_then(|mut files| files.next()) else {
+        println!("skipped: comparing took less than 20 ms, or the files did not stay in the page cache");
+        return;
+    };
+    let file = file.unwrap().path();
+    let line = fs::read_to_string(&file).unwrap();
+    let noted: Value = serde_json::from_str(&line).unwrap();
+    assert!(
+        noted["bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > BYTES as u64 * 9 / 10),
+        "{noted}"
+    );
+    assert_eq!(noted["conditions"]["cache"], "warm", "{noted}");
+    assert!(noted["sitting_unix_seconds"].is_u64(), "{noted}");
+    let mut slow = noted;
+    slow["actual_seconds"] = (2.0 * slow["predicted_seconds"].as_f64().unwrap()).into();
+    fs::write(&file, format!("{slow}\n").repeat(10)).unwrap();
+    let profile = place.succeeds("profile").stdout;
+    assert_contains(
+        &profile,
+        &[
+            "In use: actual / predicted",
+            "compare, warm  last 10 uses  2.00  2.00 to 2.00",
+            "no longer predicts",
+        ],
+    );
+    let advice = place.succeeds("advise compare . --size 64M --warm").stdout;
+    let about = "In use   the profile no longer predicts: the last 10 uses (compare, warm) took 2.0 times as long";
+    assert_contains(&advice, &[about, "Next     seekless bench compare"]);
+    assert_lacks(
+        &place.succeeds("advise compare . --size 64M --cold").stdout,
+        &["In use"],
+    );
+    // Plans rest on what was summed up at a use.
+    let high = |advice: Value| advice["predicted"]["high_seconds"].as_f64().unwrap();
+    let before = high(json(&place, "advise compare . --size 64M --warm --json"));
+    (0..5).for_each(|_| _ = place.succeeds("cmp one other"));
+    let after = high(json(&place, "advise compare . --size 64M --warm --json"));
+    assert!(after > 1.5 * before, "{before} {after}");
+    place.succeeds(bench);
+    let run = place.saved().into_iter().map(|run| run.id).max().unwrap();
+    let choices = place.succeeds(&["runs", "show", "--notes", &run]).stdout;
+    assert_contains(&choices, &["Contests come first"]);
+    // Their sitting is newer than all uses.
+    assert_lacks(
+        &place.succeeds("advise compare . --size 64M --warm").stdout,
+        &["In use"],
+    );
+}

@@ -44,8 +44,8 @@ struct MeasuredMethod {
     /// Whether the size is among those that were measured, not beyond them.
     is_within: bool,
     sittings: u32,
-    /// How long ago the newest of them began; `None` if that is in the future.
-    age: Option<Duration>,
+    /// When the newest of them began, in seconds since 1970.
+    newest_unix_seconds: u64,
 }
 
 /// The plan for a task, if enough was measured for it.
@@ -218,12 +218,15 @@ impl ProfileQuery<'_> {
             Some(MeasuredMethod {
                 method: self.fitting(*method)?,
                 error: error.hypot(elsewhere),
-                level_deviation: time.level_deviation,
+                level_deviation: time.level_deviation.hypot(
+                    self.profile
+                        .deviation_in_use(|of| *of == conditions, time.newest_unix_seconds),
+                ),
                 cpu_seconds: time.cpu_part * seconds,
                 seconds: seconds + time.setup_seconds / self.facts.process.files_of_a_plan as f64,
                 is_within: time.is_within,
                 sittings: time.sittings,
-                age: time_since(time.newest_unix_seconds),
+                newest_unix_seconds: time.newest_unix_seconds,
             })
         });
         let mut found: Vec<MeasuredMethod> = found.collect();
@@ -283,7 +286,7 @@ impl ProfileQuery<'_> {
         };
         let instead = best(&others).map(|best| others[best].method);
         Reason::Measured {
-            sittings: sittings(self.profile, used.sittings, used.age),
+            sittings: sittings(self.profile, used.sittings, used.newest_unix_seconds),
             plain: plain.map(|plain| (plain.method, used.seconds / plain.seconds)),
             files: self.task.files,
             is_cached,
@@ -293,10 +296,11 @@ impl ProfileQuery<'_> {
 }
 
 /// The sittings that a plan by a profile rests on.
-fn sittings(profile: &StorageProfile, count: u32, newest_age: Option<Duration>) -> MeasuredSittings {
+fn sittings(profile: &StorageProfile, count: u32, newest_unix_seconds: u64) -> MeasuredSittings {
     MeasuredSittings {
         count,
-        newest_age,
+        newest_age: time_since(newest_unix_seconds),
+        newest_unix_seconds,
         borrowed_from: profile.borrowed_from(),
     }
 }
@@ -304,12 +308,14 @@ fn sittings(profile: &StorageProfile, count: u32, newest_age: Option<Duration>) 
 /// The costs of a storage by its profile, and the sittings that they rest on.
 pub(crate) fn costs(profile: &StorageProfile) -> Option<(Costs, MeasuredSittings)> {
     let known = profile.head.costs.as_ref()?;
-    let wider = if profile.is_borrowed() {
-        (ERRORS_OF_BOUNDS * DEVIATION_BETWEEN_STORAGES).exp()
+    let elsewhere = if profile.is_borrowed() {
+        DEVIATION_BETWEEN_STORAGES
     } else {
-        1.0
+        0.0
     };
-    let basis = sittings(profile, known.sittings, time_since(known.newest_unix_seconds));
+    let in_use = profile.deviation_in_use(|of| of.operation == Operation::Update, known.newest_unix_seconds);
+    let wider = (ERRORS_OF_BOUNDS * elsewhere.hypot(in_use)).exp();
+    let basis = sittings(profile, known.sittings, known.newest_unix_seconds);
     Some((Costs::of_profile(&known.costs, wider), basis))
 }
 

@@ -7,7 +7,7 @@
 //! Not here: doing what was planned, and measuring.
 
 // Inside: pure functions, one file per operation, from a task (`Task`) and facts (`crate::facts`) to a plan. No I/O,
-// and no clock. The only cost model is in `cost`.
+// and no clock, apart from `outcome` and `uses`, which follow a plan. The only cost model is in `cost`.
 
 mod batch;
 mod compare;
@@ -24,6 +24,7 @@ mod reason;
 #[cfg(test)]
 mod tests;
 mod update;
+mod uses;
 mod write;
 
 use std::sync::LazyLock;
@@ -50,6 +51,7 @@ pub use reason::{GapLimit, MeasuredSittings, Reason};
 pub(crate) use update::by_costs;
 pub use update::{PlanLimits, UpdateFacts, extremes, update};
 pub(crate) use update::{amounts, amounts_of_safety, expected_ns, is_certain, weighs_wear};
+pub use uses::PlanClock;
 pub use write::write;
 
 #[doc(inline)]
@@ -243,12 +245,24 @@ pub fn sizes(powers: std::ops::Range<u32>) -> impl Iterator<Item = u64> {
     powers.flat_map(|power| [16, 19, 22, 27].map(|sixteenths| (sixteenths << power) >> 4))
 }
 
+/// The name of the fact that [`resident`] makes.
+const RESIDENT: &str = "part of the file in the page cache";
+
 /// The residency of a file, as a named fact.
 fn resident(part: f64) -> NamedFact {
     NamedFact {
-        name: "part of the file in the page cache",
+        name: RESIDENT,
         unit: Unit::Part,
         fact: Fact::claimed(part),
+    }
+}
+
+impl Plan {
+    /// The part of each file that was in the page cache, as far as known.
+    #[cfg(feature = "profile")]
+    pub(crate) fn resident_parts(&self) -> impl Iterator<Item = f64> {
+        let parts = self.facts.iter().filter(|named| named.name == RESIDENT);
+        parts.map(|named| named.fact.value)
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use seekless_method::{Choice, Durability, Method, Operation};
 
+use super::uses::PlanClock;
 use super::{Plan, Reason};
 use crate::error::{Error, Result};
 
@@ -28,12 +29,14 @@ impl<T> Deref for Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// Does an operation by a method, or by the plan, whose other method is used where the first is unavailable.
+    /// Does an operation by a method, or by the plan, whose other method is used where the first is unavailable. `note` gets the plan
+    /// that was followed, with its clock.
     pub(crate) fn by_choice(
         asked: Choice,
         operation: Operation,
         plan: impl FnOnce(Durability) -> Result<Plan>,
         by: impl Fn(&Method) -> Result<T>,
+        note: Option<&dyn Fn(PlanClock, &Plan, &T)>,
     ) -> Result<Self> {
         let durability = match asked {
             Choice::Method(method) => {
@@ -48,22 +51,26 @@ impl<T> Outcome<T> {
             }
             Choice::Plan(plan) => plan.durability,
         };
-        let Plan {
-            method,
-            otherwise,
-            reason,
-            ..
-        } = plan(durability)?;
-        match by(&method) {
-            Err(error) if error.is_unavailable() && method != otherwise => by(&otherwise).map(|what| Self {
-                what,
-                method: otherwise,
-                reason: Reason::Unavailable {
-                    planned: method,
-                    error: error.to_string(),
-                },
+        let plan = plan(durability)?;
+        let clock = note.map(|note| (note, PlanClock::start()));
+        match by(&plan.method) {
+            Err(error) if error.is_unavailable() && plan.method != plan.otherwise => {
+                by(&plan.otherwise).map(|what| Self {
+                    what,
+                    method: plan.otherwise,
+                    reason: Reason::Unavailable {
+                        planned: plan.method,
+                        error: error.to_string(),
+                    },
+                })
+            }
+            done => done.map(|what| {
+                if let Some((note, clock)) = clock {
+                    note(clock, &plan, &what);
+                }
+                let Plan { method, reason, .. } = plan;
+                Self { what, method, reason }
             }),
-            done => done.map(|what| Self { what, method, reason }),
         }
     }
 }

@@ -172,8 +172,24 @@ pub struct MeasuredSittings {
     pub count: u32,
     /// The time since the newest of them began; `None` if it is dated in the future.
     pub newest_age: Option<Duration>,
+    /// When that began, in seconds since 1970.
+    pub newest_unix_seconds: u64,
     /// The name of the profile of another storage, if they measured that one.
     pub borrowed_from: Option<String>,
+}
+
+impl Reason {
+    /// The sittings that the choice rests on, if it does.
+    #[must_use]
+    pub fn sittings(&self) -> Option<&MeasuredSittings> {
+        match self {
+            Self::Measured { sittings, .. } | Self::AtProfileCosts { sittings, .. } => Some(sittings),
+            Self::PastCache(reason) | Self::CountingLines(reason) | Self::NotExclusive { reason, .. } => {
+                reason.sittings()
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Display for Reason {
@@ -416,6 +432,7 @@ mod tests {
             let sittings = MeasuredSittings {
                 count,
                 newest_age,
+                newest_unix_seconds: 0,
                 borrowed_from,
             };
             assert_eq!(sittings.to_string(), text);
@@ -428,6 +445,7 @@ mod tests {
         let sittings = MeasuredSittings {
             count: 1,
             newest_age: None,
+            newest_unix_seconds: 0,
             borrowed_from: None,
         };
         let measured = |times, files, is_cached| {

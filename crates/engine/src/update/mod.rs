@@ -61,6 +61,7 @@ use crate::error::Result;
 use crate::facts::Planner;
 use crate::files::{NameInDirectory, Unwatched};
 use crate::plan::outcome::Outcome;
+use crate::plan::{Plan, PlanClock};
 use crate::setup::Prepare;
 use in_place::in_place;
 use planned::planned;
@@ -116,7 +117,9 @@ pub(crate) fn commit_done(
             planned(&place.path, updates, &limits, planner)
         };
         let by = |method: &Method| commit_by(place, updates, method, commit, watch);
-        Outcome::by_choice(commit.method, Operation::Update, plan, by)
+        let note =
+            |clock: PlanClock, plan: &Plan, done: &Updated| clock.note(&place.path, plan, done.written_bytes, planner);
+        Outcome::by_choice(commit.method, Operation::Update, plan, by, Some(&note))
     };
     match (done(false), commit.method) {
         // Other processes cannot be kept out, so write only the bytes of updates.

@@ -165,6 +165,7 @@ fn copy(from: &File, old_path: &Path, new: &UnfinishedFile<'_>, watch: &dyn Watc
                 Operation::Copy,
                 |durability| Copier::plan(&source, &target, durability, false),
                 |method| Copier::prepare(method)?.copy_told(&source, &target, Destination::Overwrite, Some(&go_on)),
+                None,
             );
             ended.into_inner().map_or(Ok(()), |error| Err(failed(error)))?;
             written.map(|written| written.bytes - written.hole_bytes)

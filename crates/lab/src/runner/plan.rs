@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless_engine::Method;
 use seekless_engine::method::{AccessPattern, Choice, Durability, Operation, Options};
-use seekless_record::{Cache, Contest, DropScope, Entry, EntryVerdict, RandomAccess, Run, Target};
+use seekless_record::{Cache, Conditions, Contest, DropScope, Entry, EntryVerdict, RandomAccess, Run, Target};
 use seekless_results::{chosen_size, contending_time, deciding_trials, has_small_files};
 
 use super::Bench;
@@ -31,6 +31,18 @@ pub(super) struct TrialPlanner<'a> {
 pub(super) struct Planned {
     pub groups: Vec<Vec<Contest>>,
     pub choices: Vec<String>,
+}
+
+impl Planned {
+    /// Puts contests under these conditions first, which the profile no longer predicts.
+    pub fn begin_with(&mut self, off: &[Conditions]) {
+        let is_off = |contest: &Contest| Conditions::of(contest).is_some_and(|of| off.contains(&of));
+        if self.groups.iter().flatten().any(is_off) {
+            self.groups.sort_by_key(|group| !group.iter().any(is_off));
+            let why = "Contests come first in which the tools no longer take the time that the profile predicts.";
+            self.choices.push(why.to_owned());
+        }
+    }
 }
 
 /// The requested contests, with overrides from the command line.

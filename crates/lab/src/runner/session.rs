@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use seekless_engine::method::Operation;
+use seekless_engine::profile::{StorageProfile, StorageUses};
 use seekless_record::{Contest, Ended, EntryVerdict, NoiseFloor, Run};
 use seekless_results::{Decider, Group, Next, bytes, conclude_now, other_io, planned_trials, warnings};
 
@@ -191,7 +192,15 @@ impl<'a> BenchSession<'a> {
             )?;
         }
         let speeds = self.calibrate(trial_overhead)?;
-        let list = list(self, &speeds);
+        let mut list = list(self, &speeds);
+        let directory = &self.storages[0].directory;
+        let off = StorageProfile::for_plans(directory).map(|profile| {
+            let uses = StorageUses::summaries_at(directory).into_iter();
+            uses.filter(|uses| profile.is_off(uses))
+                .map(|uses| uses.conditions)
+                .collect::<Vec<_>>()
+        });
+        list.begin_with(&off.unwrap_or_default());
         self.run.choices.extend(list.choices);
         let mut groups = Vec::new();
         for contests in list.groups {

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use seekless_engine::cache::memory;
 use seekless_engine::files::allocated_bytes;
-use seekless_engine::plan::Plan;
-use seekless_engine::{Comparer, Comparison, Method, Progress, Side, full_text};
+use seekless_engine::plan::{Plan, PlanClock};
+use seekless_engine::{Comparer, Comparison, Method, Planner, Progress, Side, Verdict, full_text};
 
 use super::error::{CmpProblem, Error};
 use super::lines::LineCount;
@@ -121,13 +121,21 @@ impl<'a> RestOfPair<'a> {
     }
 
     fn compare_by_plan(&self, plan: Plan) -> Result<CmpOutcome, Error> {
-        let started = Instant::now();
+        let (started, clock) = (Instant::now(), PlanClock::start());
         match self.run(&plan.method) {
             Err(seekless_engine::Error::Unavailable { method, reason, .. }) => {
                 let why = format!("{}, but `{method}` is not available here: {reason}", plan.reason);
                 self.compare_by(&plan.otherwise, &why)
             }
             comparison => {
+                if let Ok(Comparison {
+                    verdict: Verdict::Equal,
+                    bytes,
+                    ..
+                }) = comparison
+                {
+                    clock.note(&self.sides[0].rest.path, &plan, bytes, Planner::default());
+                }
                 let way = MethodUsed::new(&plan.method.to_string(), &plan.reason.to_string());
                 let planned = Some((plan, started.elapsed()));
                 self.outcome(comparison, MethodUsed { planned, ..way })
@@ -163,13 +171,13 @@ impl<'a> RestOfPair<'a> {
     fn verdict(&self, comparison: &Comparison) -> Result<CmpVerdict, Error> {
         let [one, other] = &self.sides;
         Ok(match comparison.verdict {
-            seekless_engine::Verdict::Equal => CmpVerdict::Equal,
-            seekless_engine::Verdict::Differ { offset } => CmpVerdict::Differ(ByteDifference {
+            Verdict::Equal => CmpVerdict::Equal,
+            Verdict::Differ { offset } => CmpVerdict::Differ(ByteDifference {
                 offset: self.equal_bytes + offset,
                 line: self.all_lines(comparison)?.map(|lines| lines.newlines + 1),
                 bytes: [one.byte_at(offset)?, other.byte_at(offset)?],
             }),
-            seekless_engine::Verdict::Ended { side, offset } => CmpVerdict::Ended(End::new(
+            Verdict::Ended { side, offset } => CmpVerdict::Ended(End::new(
                 usize::from(side == Side::Right),
                 self.equal_bytes + offset,
                 self.all_lines(comparison)?,

@@ -20,8 +20,9 @@ use seekless_engine::files::{
     Attributes, OutputPlace, data_ranges, first_data, hexadecimal, leads_to_open_file, read_full,
 };
 use seekless_engine::method::{Durability, Method};
+use seekless_engine::plan::{Plan, PlanClock};
 use seekless_engine::walk::{FOUND_FILE, NAMED_FILE, StatFacts};
-use seekless_engine::{Copier, Destination, FileRange, IoOptions};
+use seekless_engine::{Copier, Destination, FileRange, IoOptions, Planner};
 use seekless_sys::{self as sys, Advice, Support};
 use sha2::{Digest, Sha256};
 
@@ -154,15 +155,13 @@ pub(super) fn stopped() -> io::Error {
     io::ErrorKind::Interrupted.into()
 }
 
-/// How large files are copied to new ones, and why.
-fn plan([source, new]: [&File; 2], shared: &Copying<'_>) -> Option<(Method, String)> {
+/// The plan for large files that are copied to new ones.
+fn plan([source, new]: [&File; 2], shared: &Copying<'_>) -> Option<Plan> {
     let durability = match shared.options.durability {
         CpDurability::None => Durability::None,
         _ => Durability::Fsync,
     };
-    let plan = Copier::plan(path_of(source)?, path_of(new)?, durability, false).ok()?;
-    let method = plan.method.with(Durability::None).unwrap_or(plan.method);
-    Some((method, plan.reason.to_string()))
+    Copier::plan(path_of(source)?, path_of(new)?, durability, false).ok()
 }
 
 /// The system's reason of an error, without the path, which is that of an open file.
@@ -220,10 +219,22 @@ impl CopyRun<'_> {
         if at < all.end {
             // Reading two files at the same time would move a head to and fro.
             let _turn = is_cold.then(|| sys::lock_mutex(&devices.cold));
-            let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan(self.files, self.shared));
+            let mut made = None;
+            let planned = devices.planned[usize::from(is_cold)].get_or_init(|| {
+                let plan = made.insert(plan(self.files, self.shared)?);
+                let method = plan.method.with(Durability::None).unwrap_or(plan.method);
+                Some((method, plan.reason.to_string()))
+            });
+            let clock = PlanClock::start();
             match planned {
                 Some((method, why)) => self.by_method((*method, why), at..all.end, worker)?,
                 None => _ = self.range(at..all.end, &mut worker.buffer)?,
+            }
+            // Later files may have other sizes, and an fsync is called later.
+            if let (Some(plan), Some((method, _)), Some(path)) = (made, planned, path_of(self.files[0]))
+                && (plan.method, at) == (*method, 0)
+            {
+                clock.note(&path, &plan, all.end, Planner::default());
             }
         }
         Ok(at > all.start)

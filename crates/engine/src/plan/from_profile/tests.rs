@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use seekless_record::{Curve, CurvePoint, Interval, Profile, StorageId};
+use seekless_record::{Curve, CurvePoint, Interval, Profile, StorageId, UseSummary};
 
 use super::super::{BatchPlan, Scan, compare, copy, read, scan, tests, write};
 use super::*;
@@ -76,6 +76,44 @@ const READS: [(&str, Cache, f64); 6] = [
     ("read/sync,direct,block=4M", Cache::Warm, 1.0),
     ("read/mmap", Cache::Warm, 0.2),
 ];
+
+#[test]
+fn profile_bounds_are_wider_after_uses_that_it_did_not_predict() {
+    let high = |off: Option<(Operation, Cache, u64)>| {
+        let mut profile = changed(&READS, |curves| {
+            let points = curves.iter_mut().flat_map(|curve| &mut curve.points);
+            points.for_each(|point| point.newest_unix_seconds = 100);
+        });
+        profile.off = off
+            .map(|(operation, cache, sitting)| UseSummary {
+                conditions: Conditions {
+                    operation,
+                    cache,
+                    ..Conditions::default()
+                },
+                uses: 8,
+                median: 2.0,
+                low: 1.8,
+                high: 2.2,
+                sitting_unix_seconds: Some(sitting),
+            })
+            .into_iter()
+            .collect();
+        let plan = read(&task(Durability::None), &facts_by(profile, 0.0));
+        assert_eq!(plan.method.to_string(), "read/sync,direct,block=4M");
+        plan.predicted.high
+    };
+    let usual = high(None);
+    assert!(high(Some((Operation::Read, Cache::Cold, 100))) > 3 * usual);
+    for other in [
+        (Operation::Read, Cache::Warm, 100),
+        (Operation::Copy, Cache::Cold, 100),
+        // The curves were measured again since.
+        (Operation::Read, Cache::Cold, 99),
+    ] {
+        assert_eq!(high(Some(other)), usual, "{other:?}");
+    }
+}
 
 #[test]
 fn profile_plan_is_the_fastest_measured_for_cold_and_warm_files() {
@@ -226,7 +264,7 @@ fn profile_regret_is_the_mean_of_what_a_method_takes_longer() {
         cpu_seconds: 0.0,
         is_within: true,
         sittings: 1,
-        age: Some(Duration::ZERO),
+        newest_unix_seconds: 0,
     };
     for (behind, error) in [(1.3, 0.1), (1.02, 0.05), (1.02, 0.2), (1.5, 0.01)] {
         let all = [measured(1.0, error), measured(behind, error)];
