@@ -3,6 +3,7 @@
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use seekless_method::{Durability, Method, Operation};
 use seekless_record::UseSummary;
@@ -29,6 +30,8 @@ pub struct Question<'a> {
     pub durability: Durability,
     /// How many files of that size: one, except for scans.
     pub files: u64,
+    /// How many such files, or scans, are handled by one method that is prepared once: the set-up is divided among them.
+    pub prepared_for: u64,
     /// How many updates at equal distances, and the bytes of each; only for updates.
     pub updates: Option<(u64, u64)>,
 }
@@ -42,6 +45,10 @@ pub struct FileAdvice {
     pub resident: f64,
     /// The plan.
     pub plan: Plan,
+    /// The part of the predicted time that is set-up, if the plan rests on a profile.
+    pub setup: Duration,
+    /// The method to use if set-up does not count, if that is another one.
+    pub for_many: Option<Method>,
     /// All measured methods that can be used, with their times, the fastest first; of a plan that rests on costs, those that it chose
     /// from.
     pub alternatives: Vec<(Method, Predicted)>,
@@ -108,10 +115,26 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
         alternatives = plan::considered(operation, &task, &facts);
         alternatives.sort_by_key(|(_, predicted)| predicted.value);
     }
+    let plan = plan::plan(operation, &task, &facts);
+    let mut prepared = facts;
+    prepared.process.files_of_a_plan = u64::MAX;
+    let time_of = |all: &[(Method, Predicted)]| {
+        let found = all.iter().find(|(method, _)| *method == plan.method);
+        found.map_or(Duration::ZERO, |(_, predicted)| predicted.value)
+    };
+    let without_setup = time_of(&plan::alternatives(operation, &task, &prepared));
+    let setup = if is_measured {
+        time_of(&alternatives).saturating_sub(without_setup)
+    } else {
+        Duration::ZERO
+    };
+    let for_many = is_measured.then(|| plan::plan(operation, &task, &prepared).method);
     Ok(FileAdvice {
         bytes,
         resident,
-        plan: plan::plan(operation, &task, &facts),
+        setup,
+        for_many: for_many.filter(|method| *method != plan.method),
+        plan,
         alternatives,
         is_measured,
         curve,
@@ -150,6 +173,7 @@ fn facts_of(
     if question.operation == Operation::Scan {
         facts.process = ProcessFacts::here();
     }
+    facts.process.files_of_a_plan = question.prepared_for;
     Ok(facts)
 }
 
@@ -189,6 +213,8 @@ fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result
     Ok(FileAdvice {
         bytes: estimate.facts.file_bytes,
         resident,
+        setup: Duration::ZERO,
+        for_many: None,
         plan: estimate.plan_of(&gaps, &limits),
         alternatives,
         is_measured: false,

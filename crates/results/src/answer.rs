@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use seekless_method::Choice;
-use seekless_record::{Conclusion, Contest, Device, Entry, Run, Sittings};
+use seekless_method::{Choice, Operation};
+use seekless_record::{Conclusion, Conditions, Contest, Device, Entry, Run, Sittings};
 
 use crate::labels::{short_name, speed_in, title_in};
 use crate::units::{counted, duration, percent, seconds, slower, sound, times};
@@ -30,6 +30,8 @@ pub struct ContestAnswer {
     pub certainty: Option<Certainty>,
     /// Whether the method is recommended.
     pub is_decided: bool,
+    /// The method for a single file, if another one.
+    pub single_use: Option<SingleUse>,
     /// What that rests on: `one run of 40 s`, `2 runs within an hour` or `3 sittings`; on a simulated disk, its model, too.
     pub rests_on: String,
 }
@@ -50,6 +52,7 @@ impl ContestAnswer {
                 figures: Vec::new(),
                 certainty: None,
                 is_decided: false,
+                single_use: None,
                 rests_on: String::new(),
             });
         };
@@ -59,6 +62,7 @@ impl ContestAnswer {
             figures: figures(contest, used),
             certainty: Certainty::of(contest, conclusion, used),
             is_decided: conclusion.recommended.is_some(),
+            single_use: SingleUse::of(contest, used),
             rests_on: rests_on(run, contest, conclusion),
         })
     }
@@ -76,6 +80,62 @@ impl ContestAnswer {
             None => self.method.clone(),
             Some(certainty) => format!("{} ({certainty}, {})", self.method, self.rests_on),
         }
+    }
+}
+
+/// The method for a single file in a process of its own, whose time includes set-up: buffers, rings and threads. A run measures
+/// methods that are prepared once for many files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SingleUse {
+    /// The method.
+    pub method: String,
+    /// The seconds that a file takes by it, set-up included.
+    pub seconds: f64,
+    /// The seconds that a file takes by the method for many files, set-up included.
+    pub seconds_of_answer: f64,
+    /// The seconds of set-up of the method for many files.
+    pub setup_seconds: f64,
+}
+
+/// A method for a single file is named if the one for many files takes this many times as long.
+const CLEARLY_SLOWER: f64 = 1.1;
+/// Of methods that take up to this many times as long as the fastest one, the simplest is used.
+const SAME_TIME: f64 = 1.02;
+
+impl SingleUse {
+    fn of(contest: &Contest, used: &Entry) -> Option<Self> {
+        Conditions::of(contest).filter(|_| contest.operation != Operation::Scan)?;
+        let files = f64::from(contest.files.max(1));
+        let seconds = |entry: &Entry| {
+            let summary = entry.summary.as_ref()?;
+            Some(summary.seconds.median / files + summary.setup_seconds)
+        };
+        let timed = contest.entries.iter().filter_map(|entry| match entry.choice()? {
+            Choice::Method(method) if entry.verdict.why_excluded().is_none() => Some((entry, method, seconds(entry)?)),
+            _ => None,
+        });
+        let timed: Vec<_> = timed.collect();
+        let least = timed.iter().map(|(_, _, seconds)| *seconds).reduce(f64::min)?;
+        let near = timed.iter().filter(|(_, _, seconds)| *seconds <= SAME_TIME * least);
+        let (entry, _, seconds_once) = near.min_by_key(|(_, method, _)| method.simplicity_rank())?;
+        let seconds_of_answer = seconds(used)?;
+        (seconds_of_answer > CLEARLY_SLOWER * seconds_once).then(|| Self {
+            method: short_name(&entry.name(), contest),
+            seconds: *seconds_once,
+            seconds_of_answer,
+            setup_seconds: used.summary.as_ref().map_or(0.0, |summary| summary.setup_seconds),
+        })
+    }
+}
+
+impl fmt::Display for SingleUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [once, answer, setup] = [self.seconds, self.seconds_of_answer, self.setup_seconds].map(seconds);
+        write!(
+            f,
+            "for a single file use {} ({once}; the method above {answer}, of which {setup} set-up)",
+            self.method
+        )
     }
 }
 
@@ -195,6 +255,24 @@ mod tests {
         let run = simulation::concluded(run);
         let found = ContestAnswer::of(&run, &run.contests[0]).unwrap();
         assert_eq!(found.rests_on, "one run of 1 s, simulated: hdd-2009");
+    }
+
+    #[test]
+    fn answer_names_another_method_for_a_single_file_where_set_up_decides() {
+        let methods = [("read/sync,block=1M", 1.2), ("read/io_uring,depth=8,block=1M", 1.0)];
+        let found = |setup_seconds: f64| {
+            let mut run = simulation::run(&methods, 8);
+            let by_ring = run.trials.iter_mut().filter(|trial| trial.entry == 1);
+            by_ring.for_each(|trial| trial.setup_seconds = setup_seconds);
+            let run = simulation::concluded(run);
+            ContestAnswer::of(&run, &run.contests[0]).unwrap()
+        };
+        assert_eq!(found(0.1).single_use, None, "the ring is as fast with its set-up");
+        let slow = found(0.5);
+        assert!(slow.method.starts_with("io_uring"), "{}", slow.method);
+        let words = slow.single_use.unwrap().to_string();
+        let expected = "for a single file use sync block=1M (1.20 s; the method above 1.50 s, of which 500 ms set-up)";
+        assert_eq!(words, expected);
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod warnings;
 mod windows;
 
 pub use anonymous::{Given, Known, PSEUDONYM, anonymous};
-pub use answer::{Certainty, ContestAnswer, NOT_MEASURED, VS_PLAIN};
+pub use answer::{Certainty, ContestAnswer, NOT_MEASURED, SingleUse, VS_PLAIN};
 pub use columns::{Cell, Line, Table, document_size};
 pub use compare::{
     Change, ComparisonAnswer, ContestChange, MethodChange, MissingMethod, RunComparison, compare, short,

@@ -33,6 +33,7 @@ use crate::show::{Page, advice_json, directory_of, show_advice, show_settings, s
 Examples:
   seekless advise read big.iso                  # in its present cache state
   seekless advise read . --size 64M --cold      # a file that need not exist
+  seekless advise read . --size 64M --cold --many   # by a program that prepares the method once for many files
   seekless advise write /mnt/backup --size 1G --durability fsync
   seekless advise read big.iso --code python    # a program that does it
   seekless advise update pages.db --count 5000 --size 8K
@@ -49,15 +50,19 @@ pub struct Arguments {
     path: Option<PathBuf>,
     /// Show the read-ahead window, scheduler and mount options of the storage of PATH, what each does, and what another
     /// read-ahead window gained in saved runs
-    #[arg(long, conflicts_with_all = ["size", "count", "cold", "warm", "durability", "code"])]
+    #[arg(long, conflicts_with_all = ["size", "count", "many", "cold", "warm", "durability", "code"])]
     settings: bool,
     /// The size of the file [default: that of PATH, or 64M in a directory]; for update, of each update [default: 4K]; for scan, of each
     /// file [default: 16K]
     #[arg(long, value_name = "SIZE", value_parser = |text: &str| size_of_at_least(1, "minimum is 1 byte", text))]
     size: Option<u64>,
-    /// Number of evenly spaced updates, or of files in a scan [default: 1000]
+    /// Number of evenly spaced updates, or of files in a scan [default: 1000]; otherwise of files for which a method is prepared once
+    /// [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_UPDATES))]
     count: Option<u64>,
+    /// Leave out set-up: buffers, rings and threads of a method that is prepared once for many files
+    #[arg(long, conflicts_with = "count")]
+    many: bool,
     /// Assume that none of the file is in the page cache
     #[arg(long, conflicts_with = "warm")]
     cold: bool,
@@ -153,8 +158,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The question that the options ask about an operation. Fails if they do not fit it.
 fn question<'a>(arguments: &Arguments, operation: Operation, path: &'a Path) -> anyhow::Result<Question<'a>> {
     let (is_update, is_scan) = (operation == Operation::Update, operation == Operation::Scan);
-    if arguments.count.is_some() && !is_update && !is_scan {
-        bail!("--count is only for updates and scans; give the size of a file by --size");
+    if arguments.many && (is_update || is_scan) {
+        bail!("--many is only for reads, writes, copies and comparisons of one file each");
     }
     let changes_files = matches!(operation, Operation::Write | Operation::Copy | Operation::Update);
     if arguments.durability.is_some() && !changes_files {
@@ -184,6 +189,11 @@ fn question<'a>(arguments: &Arguments, operation: Operation, path: &'a Path) -> 
         durability: match (operation, arguments.durability) {
             (Operation::Update, None) => Durability::Fsync,
             (_, asked) => asked.unwrap_or_default(),
+        },
+        prepared_for: match arguments.count {
+            _ if arguments.many => u64::MAX,
+            Some(count) if !is_update && !is_scan => count,
+            _ => 1,
         },
         files: count.unwrap_or(if is_scan { FILES_OF_SCAN } else { 1 }),
         updates,

@@ -21,6 +21,8 @@ use super::units::seconds;
 use super::wrap::columns_of;
 use super::{BOLD, DIM, GOOD, PLAIN, WARNING};
 
+/// Set-up is shown if it is at least this part of the time.
+const SETUP_TOLD: f64 = 0.01;
 /// How many other methods are shown.
 const OTHERS_SHOWN: usize = 4;
 
@@ -34,7 +36,23 @@ pub fn show_advice(
     let method = advice.plan.method;
     page.say(DIM, &title(asked, advice))?;
     page.labelled(GOOD, "Use", 9, &method.to_string())?;
-    page.labelled(BOLD, "Takes", 9, &time_with_bounds(&advice.plan.predicted))?;
+    let setup = advice.setup.as_secs_f64();
+    let is_told = setup >= SETUP_TOLD * advice.plan.predicted.value.as_secs_f64();
+    let setup = if is_told && setup > 0.0 {
+        format!(", of that {} set-up", seconds(setup))
+    } else {
+        String::new()
+    };
+    page.labelled(
+        BOLD,
+        "Takes",
+        9,
+        &format!("{}{setup}", time_with_bounds(&advice.plan.predicted)),
+    )?;
+    if let Some(method) = advice.for_many {
+        let about = format!("{method}, if prepared once for many files: --many");
+        page.labelled(BOLD, "Or", 9, &about)?;
+    }
     page.labelled(BOLD, "Because", 9, &visible(&advice.plan.reason.to_string()))?;
     show_others(page, method, advice)?;
     if SizeTimes::changes(&advice.curve).nth(1).is_some() {
@@ -225,6 +243,8 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
         "method": advice.plan.method.to_string(),
         "otherwise": advice.plan.otherwise.to_string(),
         "predicted": time(&advice.plan.predicted),
+        "setup_seconds": advice.setup.as_secs_f64(),
+        "for_many": advice.for_many.map(|method| method.to_string()),
         "because": advice.plan.reason.to_string(),
         "measured": measured,
         "considered": considered,

@@ -138,6 +138,7 @@ mod tests {
             method: method.to_owned(),
             figures: figures.map(|(head, text)| (head, text.to_owned())).to_vec(),
             certainty: Some(certainty),
+            single_use: None,
             is_decided: true,
             rests_on: "one run of 40 s".to_owned(),
         }

@@ -48,6 +48,11 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, parts: RunParts) -> io::Result<(
         show_tables(page, &view, parts.all)?;
     }
     show_answers(page, view.contests.iter().filter_map(|contest| contest.answer.as_ref()))?;
+    for answer in view.contests.iter().filter_map(|contest| contest.answer.as_ref()) {
+        if let Some(single_use) = &answer.single_use {
+            page.say(DIM, &format!("{}: {single_use}", answer.question))?;
+        }
+    }
     for contest in &view.contests {
         for entry in contest.contest.entries.iter().filter(|entry| is_failed(entry)) {
             let (name, why) = (short_name(&entry.name(), contest.contest), why_missing(entry, ""));

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use seekless_record::{Cache, EntryVerdict};
 use serde_json::Value;
 
 use crate::common::place::{Ended, Place, Words, assert_contains, assert_lacks};
@@ -196,7 +197,7 @@ fn advise_update_plans_by_number_and_size_of_updates() {
     for (words, told) in [
         ("update file --count 2049", "do not fit into 8.00 MiB"),
         ("update .", "is a directory"),
-        ("read file --count 2", "--count is only for updates"),
+        ("update file --many", "--many is only for reads"),
         ("scan . --durability fsync", "--durability is only for writes"),
         ("raed .", "the operations are read, write"),
         ("gone --settings", "gone: cannot stat"),
@@ -422,4 +423,70 @@ fn profile_says_which_uses_it_no_longer_predicts() {
         &place.succeeds("advise compare . --size 64M --warm").stdout,
         &["In use"],
     );
+}
+
+#[test]
+fn advise_for_many_files_names_the_method_of_bench_or_one_that_bench_calls_tied() {
+    let place = Place::new();
+    let methods = [
+        "sync,block=16K",
+        "sync,block=1M",
+        "sync,block=1M,direct",
+        "io_uring,depth=8,block=512K,direct",
+        "mmap",
+    ];
+    let methods: Vec<String> = methods
+        .iter()
+        .map(|method| format!("--methods read/{method}"))
+        .collect();
+    let bench = format!(
+        "bench read --size 64K --size 1M --size 8M --rounds 9 --quiet {}",
+        methods.join(" ")
+    );
+    place.succeeds(&bench);
+    let id = place.saved().remove(0).id;
+    let run = place.succeeds(&["runs", "show", "--json", &id]).stdout;
+    let run = seekless_record::from_json(run.as_bytes()).unwrap();
+    let mut asked = 0;
+    for contest in &run.contests {
+        let cache = if contest.cache == Cache::Cold {
+            "--cold"
+        } else {
+            "--warm"
+        };
+        let advise = |more: &str| {
+            json(
+                &place,
+                &format!("advise read . --size {} {cache} {more} --json", contest.size_bytes),
+            )
+        };
+        let (many, one) = (advise("--many"), advise(""));
+        let named = |advice: &Value| {
+            let entries = contest.entries.iter();
+            entries
+                .filter(|entry| advice["method"] == *entry.name())
+                .map(|entry| entry.verdict.clone())
+                .next()
+        };
+        let why = format!(
+            "{} {cache}: {} ({:?})",
+            contest.size_bytes,
+            many["method"],
+            named(&many)
+        );
+        assert!(
+            matches!(named(&many), Some(EntryVerdict::Best(_) | EntryVerdict::Tie(_))),
+            "{why}"
+        );
+        assert_eq!(many["setup_seconds"], 0.0, "{many}");
+        // For one file, another method is named with the one for many.
+        if one["method"] != many["method"] {
+            assert_eq!(one["for_many"], many["method"], "{one}");
+        }
+        asked += 1;
+    }
+    assert!(asked >= 3, "{asked} contests");
+    let told = place.succeeds("advise read . --size 8M --cold --count 1000").stdout;
+    assert_contains(&told, &["Takes"]);
+    place.fails(2, "advise scan . --many").warns("--many is only for");
 }

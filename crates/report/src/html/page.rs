@@ -163,6 +163,7 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Option<Markup> {
                 p.sentence {
                     (heading(&certainty.to_string())) ", " (answer.rests_on) ". "
                     @if let Some(conclusion) = sentence { (conclusion.sentence) }
+                    @if let Some(single_use) = &answer.single_use { " " (heading(&single_use.to_string())) "." }
                 }
             } @else {
                 p.sentence { (answer.method) }
