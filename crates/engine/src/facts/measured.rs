@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use seekless_sys::{Directory, lock_mutex};
@@ -115,24 +115,35 @@ impl MeasuredFacts {
 /// How long a measurement is valid.
 const FRESH: Duration = Duration::from_mins(1);
 
-/// Measurements, each with its key and time.
+/// Measurements by their keys.
 #[derive(Debug)]
-struct KeptFacts<K, V>(Mutex<Vec<(K, Instant, V)>>);
+struct KeptFacts<K, V>(Mutex<Vec<(K, KeptFact<V>)>>);
+
+/// A measurement with its time; `None` before the first one.
+type KeptFact<V> = Arc<Mutex<Option<(Instant, V)>>>;
 
 impl<K: PartialEq, V: Copy> KeptFacts<K, V> {
     const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// The valid measurement for a key, or a new one. Concurrent callers wait for it.
+    /// The valid measurement for a key, or a new one. Concurrent callers with the same key wait for it.
     fn get_or(&self, of: K, measure: impl FnOnce() -> io::Result<V>) -> io::Result<V> {
-        let mut known = lock_mutex(&self.0);
-        known.retain(|(_, at, _)| at.elapsed() < FRESH);
-        if let Some((.., found)) = known.iter().find(|(known, ..)| *known == of) {
-            return Ok(*found);
+        let place = {
+            let mut places = lock_mutex(&self.0);
+            let found = places.iter().find(|(known, _)| *known == of);
+            found.map(|(_, place)| Arc::clone(place)).unwrap_or_else(|| {
+                let place = Arc::default();
+                places.push((of, Arc::clone(&place)));
+                place
+            })
+        };
+        let mut kept = lock_mutex(&place);
+        if let Some((_, found)) = kept.filter(|(at, _)| at.elapsed() < FRESH) {
+            return Ok(found);
         }
         let found = measure()?;
-        known.push((of, Instant::now(), found));
+        *kept = Some((Instant::now(), found));
         Ok(found)
     }
 }
@@ -171,6 +182,14 @@ mod tests {
         assert_eq!(files.get(), 2);
         let refused = measured.writing_by(DEVICE + 1, false, || Err(io::ErrorKind::StorageFull.into()));
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn measured_facts_of_a_device_wait_for_no_measurement_of_another_one() {
+        let kept = KeptFacts::<u64, u64>::new();
+        let slow = kept.get_or(1, || kept.get_or(2, || Ok(7)));
+        assert_eq!(slow.unwrap(), 7);
+        assert_eq!(kept.get_or(1, || Err(io::ErrorKind::Other.into())).unwrap(), 7);
     }
 
     #[test]
