@@ -114,11 +114,14 @@ impl<M: ?Sized> Prepared<M> {
         })
     }
 
-    /// The mechanism; it is made again if the file is longer than those that it was made for.
+    /// The mechanism; it is made again if the file needs longer buffers than those that it was made for.
     pub fn for_bytes(&mut self, bytes: u64) -> Result<&mut M> {
         if bytes > self.longest_file_bytes {
-            self.setup = Setup::new(&self.setup.method, bytes);
-            self.mechanism = (self.make)(self.setup)?;
+            let setup = Setup::new(&self.setup.method, bytes);
+            if setup.block_bytes > self.setup.block_bytes {
+                self.mechanism = (self.make)(setup)?;
+                self.setup = setup;
+            }
             self.longest_file_bytes = bytes;
         }
         Ok(&mut self.mechanism)
