@@ -14,6 +14,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "compare",
     "update",
     "scan",
+    "tools",
     "plan",
     "profile",
     "random",

@@ -120,7 +120,7 @@ fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
     let names: Vec<OsString> = match (arguments.experiments.is_empty(), arguments.file.is_some()) {
         (false, _) => arguments.experiments.clone(),
         (true, true) => vec!["read".into()],
-        (true, false) => ["read", "write", "copy"].map(OsString::from).to_vec(),
+        (true, false) => ["read", "write", "copy", "tools"].map(OsString::from).to_vec(),
     };
     let experiments = names.iter().map(|name| find(name));
     bench.experiments = experiments.collect::<anyhow::Result<_>>()?;

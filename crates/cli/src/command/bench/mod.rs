@@ -48,7 +48,7 @@ use crate::{budget, config};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  seekless bench                              # read, write and copy, here
+  seekless bench                              # read, write, copy and tools, here
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
   seekless bench copy --dir /ssd --to /disk   # copies to another storage
@@ -66,7 +66,7 @@ Examples:
   seekless bench --like before-upgrade        # measure the same again
   seekless bench --sittings 6 --every 4h      # six times, four hours apart")]
 pub struct Arguments {
-    /// What to measure [default: read write copy]
+    /// What to measure [default: read write copy tools]
     ///
     /// Built-in experiments (see --list), or files that describe one.
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
