@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use seekless_method::{MechanismId, Method, Operation};
 use seekless_sys::{into_unlocked, lock_mutex};
 
-use crate::batch::{Failed, HeadConsumer, HeadReader};
+use crate::batch::{HeadConsumer, HeadFailure, HeadReader};
 use crate::error::{Error, Result};
 use crate::facts::{Facts, ProcessFacts};
 use crate::files::read_some;
@@ -186,7 +186,7 @@ impl<'a> HeadConsumer<1> for ScanPart<'a> {
         self.done.calls += u64::from(was_asked);
     }
 
-    fn take(&mut self, (file, [opened]): Self::Opened, heads: std::result::Result<[&[u8]; 1], Failed>) {
+    fn take(&mut self, (file, [opened]): Self::Opened, heads: std::result::Result<[&[u8]; 1], HeadFailure>) {
         let read = match heads {
             Ok([head]) => self.consume(file, &opened, head),
             Err((_, error)) => Err(Error::by(self.method, file.path, "read", error)),

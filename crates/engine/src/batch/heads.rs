@@ -11,7 +11,7 @@ use crate::files::read_some;
 use crate::plan::{BatchPlan, FEWEST_FOR_RING};
 
 /// Which file of a group could not be read, and the system's reason.
-pub type Failed = (usize, io::Error);
+pub type HeadFailure = (usize, io::Error);
 
 /// What is done with each group of `N` files: 1 for single files, 2 for pairs.
 pub trait HeadConsumer<const N: usize> {
@@ -31,7 +31,7 @@ pub trait HeadConsumer<const N: usize> {
     fn cold(&mut self, _opened: &Self::Opened, _was_asked: bool) {}
 
     /// Takes the head of each file: usually all of a small file, and at least one byte of a file that is not empty.
-    fn take(&mut self, opened: Self::Opened, heads: Result<[&[u8]; N], Failed>);
+    fn take(&mut self, opened: Self::Opened, heads: Result<[&[u8]; N], HeadFailure>);
 }
 
 /// A single group that is not in memory is read alone. The more of them come in a row, the more are read together.
@@ -146,7 +146,7 @@ impl<const N: usize> HeadReader<N> {
         NowaitRead::Read(lengths)
     }
 
-    fn read_waiting(&mut self, files: &[Arc<File>; N]) -> Result<[usize; N], Failed> {
+    fn read_waiting(&mut self, files: &[Arc<File>; N]) -> Result<[usize; N], HeadFailure> {
         let mut lengths = [0; N];
         for (index, (file, buffer)) in files.iter().zip(&mut self.buffers).enumerate() {
             lengths[index] = read_some(file, buffer, 0).map_err(|error| (index, error))?;

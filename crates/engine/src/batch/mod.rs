@@ -14,7 +14,7 @@
 //! use std::path::PathBuf;
 //! use std::sync::Arc;
 //!
-//! use seekless_engine::batch::{Failed, HeadConsumer, HeadReader};
+//! use seekless_engine::batch::{HeadFailure, HeadConsumer, HeadReader};
 //! use seekless_engine::facts::ProcessFacts;
 //! use seekless_engine::plan;
 //!
@@ -28,7 +28,7 @@
 //!     fn files(opened: &Self::Opened) -> &[Arc<File>; 1] {
 //!         opened
 //!     }
-//!     fn take(&mut self, _file: Self::Opened, heads: Result<[&[u8]; 1], Failed>) {
+//!     fn take(&mut self, _file: Self::Opened, heads: Result<[&[u8]; 1], HeadFailure>) {
 //!         self.0.extend(heads.ok().and_then(|[head]| head.first()));
 //!     }
 //! }
@@ -46,4 +46,4 @@
 mod heads;
 
 pub use crate::threads::Threads;
-pub use heads::{Failed, HeadConsumer, HeadReader};
+pub use heads::{HeadConsumer, HeadFailure, HeadReader};

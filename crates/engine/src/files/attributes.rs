@@ -12,6 +12,7 @@ use rustix::io::{Errno, retry_on_intr};
 use seekless_sys::{self as sys, ExtendedAttributes, Support};
 use serde::{Deserialize, Serialize};
 
+use super::read::IoFailure;
 use super::{StatFacts, Time, XattrRole};
 
 /// Owner, mode and extended attributes of a file.
@@ -128,9 +129,6 @@ impl FileRef<'_> {
     }
 }
 
-/// The attribute that a file cannot get, and the system's reason.
-pub type NotGiven = (&'static str, io::Error);
-
 /// The permissions that set-user-ID and set-group-ID add to.
 const SET_IDS: u32 = 0o6000;
 
@@ -238,7 +236,7 @@ impl Attributes {
     ///
     /// # Errors
     /// What could not be set: then some may be set, and others not.
-    pub fn give(&self, file: impl AsFd) -> Result<(), NotGiven> {
+    pub fn give(&self, file: impl AsFd) -> Result<(), IoFailure> {
         let file = FileRef::Open(file.as_fd());
         let own = file.facts().map_err(|error| ("owner", error))?;
         match self.give_possible(file, &Own::of(&own)).into_iter().next() {
@@ -255,7 +253,7 @@ impl Attributes {
     /// who may write to it; the owner; what changing the owner removes; access control lists; and
     /// the mode, of which a list sets the group's bits.
     #[must_use]
-    pub fn give_possible(&self, file: FileRef<'_>, own: &Own) -> Vec<NotGiven> {
+    pub fn give_possible(&self, file: FileRef<'_>, own: &Own) -> Vec<IoFailure> {
         let (mut not_given, mut wanted) = (Vec::new(), Cow::Borrowed(self));
         let is_none = |extended: Option<&ExtendedAttributes>| extended.is_none_or(Vec::is_empty);
         let has_none = || file.extended().is_ok_and(|found| is_none(found.available().as_ref()));

@@ -24,7 +24,7 @@ mod watch;
 mod writable_by_others;
 
 pub use atomic::{AtomicFile, leads_to_open_file, with_new_name};
-pub use attributes::{Attributes, FileRef, NotGiven, Own, without_group_rights};
+pub use attributes::{Attributes, FileRef, Own, without_group_rights};
 pub use exchange::{Exchange, NotExchanged};
 pub use extended::XattrRole;
 pub use extents::{
@@ -45,7 +45,7 @@ pub(crate) use name::with_protection;
 pub use output::OutputPlace;
 pub(crate) use path_text::serialize_optional_path;
 pub use path_text::{PATH_BYTES, hexadecimal, serialize_path};
-pub use read::{read_full, read_some};
+pub use read::{IoFailure, read_full, read_some};
 pub use records::{RecordForm, RecordReader, RecordWriter, WrongRecord, record_bytes};
 pub use seekless_sys::{Access, Directory, ExtendedAttributes, LeaseKind, LeaseScope, MappedBytes, SharedMappings};
 pub use sync::{sync_file_system, sync_written};

@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// What was tried with a file, and the system's reason why it failed.
+pub type IoFailure = (&'static str, io::Error);
+
 /// Reads once: pread(2), repeated if a signal interrupts it.
 ///
 /// # Errors

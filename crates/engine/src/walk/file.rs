@@ -1,7 +1,6 @@
 //! A file to open: by the path that the user named, or by its name in a directory of a walk.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use rustix::io::retry_on_intr;
 use seekless_sys::PathWalk;
 
 use super::{StatFacts, WalkDirectory, is_sure};
+use crate::files::IoFailure;
 
 /// A file of a job.
 pub struct FileAt {
@@ -19,9 +19,6 @@ pub struct FileAt {
     /// The directory in which it was found, unless it was named itself.
     directory: Option<Arc<WalkDirectory<1>>>,
 }
-
-/// The action, and why it failed.
-pub type Failure = (&'static str, io::Error);
 
 /// The flags for opening files. A file that was regular when it was listed may be something else by now, so opening
 /// must not block on a FIFO or take a controlling terminal.
@@ -62,7 +59,7 @@ impl FileAt {
     ///
     /// # Errors
     /// The system's.
-    pub fn facts(&self) -> Result<StatFacts, Failure> {
+    pub fn facts(&self) -> Result<StatFacts, IoFailure> {
         self.with_place(|directory, name, is_found| {
             let facts = if is_found {
                 StatFacts::at(directory, name)
@@ -88,7 +85,7 @@ impl FileAt {
     ///
     /// # Errors
     /// The system's.
-    pub fn open(&self, access: OFlags) -> Result<File, Failure> {
+    pub fn open(&self, access: OFlags) -> Result<File, IoFailure> {
         let open = |directory: BorrowedFd<'_>, name: &[u8], flags: OFlags| {
             let opened = retry_on_intr(|| openat(directory, name, access | flags, Mode::empty()));
             opened.map(File::from).map_err(|error| ("open", error.into()))
@@ -109,8 +106,8 @@ impl FileAt {
     /// The system's, and those of `act`.
     pub fn with_place<T>(
         &self,
-        act: impl FnOnce(BorrowedFd<'_>, &[u8], bool) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        act: impl FnOnce(BorrowedFd<'_>, &[u8], bool) -> Result<T, IoFailure>,
+    ) -> Result<T, IoFailure> {
         let path = self.path.as_os_str().as_bytes();
         let Some(directory) = &self.directory else {
             return act(CWD, path, false);

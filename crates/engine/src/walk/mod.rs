@@ -19,7 +19,7 @@ mod ordered;
 
 pub use crate::files::{StatFacts, is_sure};
 pub use directory::{Closing, Failures, Handles, Limit, WalkDirectory, in_each};
-pub use file::{FOUND_FILE, Failure, FileAt, NAMED_FILE};
+pub use file::{FOUND_FILE, FileAt, NAMED_FILE};
 pub use listing::{Listing, ListingEntry, MergedEntry, merge};
 pub use ordered::{FoundFile, Walk, WalkRules, open_root, open_seen};
 

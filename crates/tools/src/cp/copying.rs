@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use seekless_engine::facts::SeekFacts;
-use seekless_engine::files::{FileId, FileRef, NotGiven, Own, Time};
+use seekless_engine::files::{FileId, FileRef, IoFailure, Own, Time};
 use seekless_engine::method::Method;
 use seekless_engine::walk::{Handles, Listing, StatFacts};
 use seekless_sys::{Support, effective_user, lock_mutex};
@@ -246,7 +246,7 @@ impl<'a> Copying<'a> {
     }
 
     /// Counts what a copy could not get, and tells it.
-    pub fn count_not_given(&self, not_given: Vec<NotGiven>, path: impl Fn() -> PathBuf, worker: &mut Worker) {
+    pub fn count_not_given(&self, not_given: Vec<IoFailure>, path: impl Fn() -> PathBuf, worker: &mut Worker) {
         for (what, error) in not_given {
             let is_expected = what == OWNER_OF_OTHERS && effective_user() != 0;
             *worker.done.not_preserved.entry(what).or_default() += 1;

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, openat, readlinkat};
 use rustix::io::{Errno, retry_on_intr};
 use seekless_engine::files::{
-    Attributes, OutputPlace, data_ranges, first_data, hexadecimal, leads_to_open_file, read_full,
+    Attributes, IoFailure, OutputPlace, data_ranges, first_data, hexadecimal, leads_to_open_file, read_full,
 };
 use seekless_engine::method::{Durability, Method};
 use seekless_engine::plan::{Plan, PlanClock};
@@ -27,7 +27,6 @@ use seekless_sys::{self as sys, Advice, Support};
 use sha2::{Digest, Sha256};
 
 use super::copying::{Attempts, Copying, DevicePair, LARGE_BYTES, Worker};
-use super::names::Failed;
 use super::pair::At;
 use super::{Checksum, CpDurability, CpOptions, CpSummary, FollowedLinks, When};
 use crate::disk_order::resident_bytes;
@@ -380,7 +379,7 @@ fn end_of_holes(file: &File) -> io::Result<u64> {
 }
 
 /// Compares a copy with its source, as it is read from the device.
-pub(super) fn verify(shared: &Copying<'_>, source: &File, new: &File, worker: &mut Worker) -> Result<(), Failed> {
+pub(super) fn verify(shared: &Copying<'_>, source: &File, new: &File, worker: &mut Worker) -> Result<(), IoFailure> {
     let metadata = new.metadata().map_err(|error| ("stat the copy", error))?;
     // In pieces, so that a signal does not wait long.
     for at in (0..metadata.len()).step_by(DROPPED_BYTES as usize) {
@@ -405,7 +404,7 @@ pub(super) fn first_difference(
     source: &File,
     copy: &File,
     worker: &mut Worker,
-) -> Result<Option<u64>, Failed> {
+) -> Result<Option<u64>, IoFailure> {
     let mut other = vec![0; BLOCK_BYTES];
     worker.buffer.resize(BLOCK_BYTES, 0);
     let holes_end = end_of_holes(source).map_err(|error| ("stat", error))?;
@@ -543,7 +542,7 @@ impl StreamCopy {
     }
 
     /// Fails for what cannot be done with streams.
-    pub fn require_possible(&self, options: &CpOptions) -> Result<(), Failed> {
+    pub fn require_possible(&self, options: &CpOptions) -> Result<(), IoFailure> {
         if !self.is_read && !self.source.is_file() {
             let reason = "it is a device, a FIFO, or an open file of a process";
             return Err(("replace it", io::Error::other(reason)));
@@ -556,7 +555,7 @@ impl StreamCopy {
     }
 
     /// Reads the source to the end, and writes all of it.
-    pub fn write(&self, shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) -> Result<(), Failed> {
+    pub fn write(&self, shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) -> Result<(), IoFailure> {
         let flags = OFlags::RDONLY | if self.is_followed { NAMED_FILE } else { FOUND_FILE };
         let opened = retry_on_intr(|| openat(at.handles[0], at.from, flags, Mode::empty()));
         let opened = File::from(opened.map_err(|error| ("open", error.into()))?);

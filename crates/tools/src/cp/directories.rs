@@ -18,14 +18,14 @@ use rustix::fs::{AtFlags, FileType, Mode, SeekFrom, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 use seekless_engine::cache;
 use seekless_engine::facts::SeekFacts;
-use seekless_engine::files::{FileId, FileRef, FileState, Own};
+use seekless_engine::files::{FileId, FileRef, FileState, IoFailure, Own};
 use seekless_engine::walk::{FOUND_FILE, Handles, Listing, StatFacts, is_sure};
 use seekless_sys as sys;
 use seekless_sys::lock_mutex;
 
 use super::copying::{BATCH, CopyBatch, CopyJob, Copying, LISTED, ListedEntries, Worker};
 use super::data::is_cold;
-use super::names::{Failed, OPENED, collision};
+use super::names::{OPENED, collision};
 use super::pair::{At, Pair, SourceFacts, copy_path, source_path};
 use super::{CpDurability, CpEvent, Existing, FollowedLinks};
 use crate::disk_order::{MEASURED_BYTES, fetch_in_order, seek_facts, spread};
@@ -503,7 +503,7 @@ pub(super) fn name_staged(shared: &Copying<'_>, root: &Arc<Pair>, worker: &mut W
 }
 
 /// Makes the copy of a directory. Returns false if the target had it before.
-fn make_directory(at: &At<'_>) -> Result<bool, Failed> {
+fn make_directory(at: &At<'_>) -> Result<bool, IoFailure> {
     match mkdirat(at.handles[1], at.to, Mode::RWXU) {
         Ok(()) => at.claim(None).map(|()| true),
         Err(Errno::EXIST) if at.is_in_new() => Err(("create the directory", collision())),

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat, symlinkat};
 use rustix::io::retry_on_intr;
-use seekless_engine::files::{FileId, FileRef, FileState, Own, times, with_article};
+use seekless_engine::files::{FileId, FileRef, FileState, IoFailure, Own, times, with_article};
 use seekless_engine::walk::{FOUND_FILE, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, without_atime};
 
@@ -18,7 +18,6 @@ use super::copying::{Copying, LARGE_BYTES, Worker, is_full};
 use super::data::{Moved, StreamCopy, copy_bytes, file_checksum, have_equal_content, verify};
 use super::directories::{enter_at, finish};
 use super::journal::PIECE_SYNCED;
-use super::names::Failed;
 use super::pair::{At, LinkTurn, Name, SourceFacts};
 use super::target::{
     Found, MakeEntry, NewFile, existing, is_alike, is_done, is_of_another, is_same, keep_name, link_again, link_name,
@@ -136,7 +135,7 @@ fn is_met_again(shared: &Copying<'_>, facts: &StatFacts, at: &At<'_>) -> bool {
     !matches!(turn, LinkTurn::Copy)
 }
 
-fn copy_link(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) -> Result<EntryCopy, Failed> {
+fn copy_link(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker) -> Result<EntryCopy, IoFailure> {
     let target =
         readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the symbolic link", error.into()))?;
     let make = |directory: BorrowedFd<'_>, name: &CStr| Ok(symlinkat(&target, directory, name)?);
@@ -148,7 +147,7 @@ fn copy_special(
     at: &At<'_>,
     is_followed: bool,
     worker: &mut Worker,
-) -> Result<EntryCopy, Failed> {
+) -> Result<EntryCopy, IoFailure> {
     let facts = StatFacts::of_stat(&stat(at, is_followed)?);
     let make =
         |directory: BorrowedFd<'_>, name: &CStr| sys::make_node(directory, name, facts.kind, facts.number)?.required();
@@ -162,7 +161,7 @@ fn make_copy(
     is_followed: bool,
     make: &MakeEntry<'_>,
     worker: &mut Worker,
-) -> Result<EntryCopy, Failed> {
+) -> Result<EntryCopy, IoFailure> {
     let facts = StatFacts::of_stat(&stat(at, is_followed)?);
     let existing = match existing(shared, at, facts.id(), facts.modified)? {
         Found::Stays(found) => {
@@ -220,7 +219,7 @@ fn make_new(
     make: &MakeEntry<'_>,
     replaces: bool,
     worker: &mut Worker,
-) -> Result<StatFacts, Failed> {
+) -> Result<StatFacts, IoFailure> {
     let new = NewFile::make_entry(at, make, shared);
     let mut new = new.map_err(|error| ("create the copy", error))?;
     let origin = SourceFacts::of_entry(at.handles[0], at.from, facts, shared.options);
@@ -239,7 +238,7 @@ fn give_equal(
     facts: &StatFacts,
     found: &StatFacts,
     worker: &mut Worker,
-) -> Result<(), Failed> {
+) -> Result<(), IoFailure> {
     let failed = |error| ("open the copy", error);
     let file = sys::open_entry(at.handles[1], at.to).map_err(failed)?;
     let now = StatFacts::of(&file).map_err(|error| failed(error.into()))?;
@@ -264,7 +263,7 @@ fn is_equal_entry(
     (found.kind, found.number) == (source.kind, source.number) && have_equal_content(shared, names, source.kind, worker)
 }
 
-fn stat(at: &At<'_>, is_followed: bool) -> Result<rustix::fs::Stat, Failed> {
+fn stat(at: &At<'_>, is_followed: bool) -> Result<rustix::fs::Stat, IoFailure> {
     let flags = if is_followed {
         AtFlags::empty()
     } else {
@@ -373,7 +372,7 @@ fn copy_twice(
     mut metadata: Metadata,
     replaces: bool,
     worker: &mut Worker,
-) -> Result<FileId, Failed> {
+) -> Result<FileId, IoFailure> {
     let mut first = copy_once(shared, at, source, &metadata, worker);
     let changed = match &mut first {
         Ok(copied) => copied.changed.take(),
@@ -421,7 +420,7 @@ fn tell_checksum(
     (source, metadata): (&File, &Metadata),
     copy: FileId,
     worker: &mut Worker,
-) -> Result<(), Failed> {
+) -> Result<(), IoFailure> {
     if let Some(kind) = shared.options.checksum {
         let checksum = file_checksum(shared, source, kind, worker);
         let checksum = checksum.map_err(|error| ("compute the checksum", error))?;
@@ -443,7 +442,7 @@ fn copy_once<'h>(
     source: &File,
     metadata: &Metadata,
     worker: &mut Worker,
-) -> Result<Copied<'h>, Failed> {
+) -> Result<Copied<'h>, IoFailure> {
     let origin = SourceFacts::of(source, metadata, shared.options).map_err(|error| ("read the attributes", error))?;
     let large = shared.journal.as_ref().filter(|_| metadata.len() >= LARGE_BYTES);
     let large_source = large.map(|journal| (journal, &origin.state));
@@ -512,7 +511,7 @@ fn give_again(
 }
 
 /// Opens a file of the source. It may be of another kind by now.
-fn open_source(at: &At<'_>, is_followed: bool) -> Result<(File, Metadata), Failed> {
+fn open_source(at: &At<'_>, is_followed: bool) -> Result<(File, Metadata), IoFailure> {
     let flags = OFlags::RDONLY | if is_followed { NAMED_FILE } else { FOUND_FILE };
     let open = |more| retry_on_intr(|| openat(at.handles[0], at.from, flags | more, Mode::empty()));
     let file = File::from(without_atime(open).map_err(|error| ("open", error.into()))?);
@@ -580,7 +579,7 @@ pub(super) fn copy_named(shared: &Copying<'_>, at: &At<'_>, worker: &mut Worker)
 }
 
 /// Copies the bytes. Returns false if what the target has stays.
-fn copy_stream(shared: &Copying<'_>, at: &At<'_>, copy: &StreamCopy, worker: &mut Worker) -> Result<bool, Failed> {
+fn copy_stream(shared: &Copying<'_>, at: &At<'_>, copy: &StreamCopy, worker: &mut Worker) -> Result<bool, IoFailure> {
     let source = &copy.source;
     copy.require_possible(shared.options)?;
     if let Ok(found) = StatFacts::behind(at.handles[1], at.to)

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
-use seekless_engine::files::{Attributes, FileRef, Own};
+use seekless_engine::files::{Attributes, FileRef, IoFailure, Own};
 use seekless_engine::walk::{Listing, ListingEntry, StatFacts, Walk, WalkDirectory, WalkRules, is_sure};
 use seekless_sys as sys;
 use seekless_sys::lock_mutex;
@@ -88,7 +88,7 @@ impl TargetNames {
         to: &CStr,
         claim: &Claim,
         found: Option<&StatFacts>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), IoFailure> {
         if !self.is_shared && found.is_none() {
             return Ok(());
         }
@@ -174,9 +174,6 @@ fn reported_as<'a>(names: &'a Listing, name: &[u8], found: &StatFacts) -> Option
     alike.or_else(|| entries.find(|entry| entry.inode == found.inode))
 }
 
-/// What was tried, and why it failed.
-pub(super) type Failed = (&'static str, io::Error);
-
 /// A tree that has not got its name.
 pub(super) struct Staged {
     /// The directory that gets it.
@@ -255,7 +252,7 @@ impl Staged {
         name: &CStr,
         journal: &CopyJournal,
         has_times: bool,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), IoFailure> {
         let left = Self::of(container, name, journal);
         let Ok(directory) = openat(container, &left.hidden, OPENED, Mode::empty()) else {
             return Ok(());

@@ -13,14 +13,14 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use rustix::io::Errno;
 use seekless_engine::files::{
-    Attributes, FileId, FileRef, FileState, Own, Time, XattrRole, times, without_group_rights,
+    Attributes, FileId, FileRef, FileState, IoFailure, Own, Time, XattrRole, times, without_group_rights,
 };
 use seekless_engine::walk::{StatFacts, WalkDirectory};
 use seekless_sys::{self as sys, Support, lock_mutex};
 
 use super::CpOptions;
 use super::journal::{CopyJournal, is_append_only, mixed};
-use super::names::{Failed, Staged, TargetNames};
+use super::names::{Staged, TargetNames};
 
 /// A directory of the source and its copy.
 pub(super) type Pair = WalkDirectory<2, PairState>;
@@ -191,7 +191,7 @@ impl<'a> At<'a> {
     }
 
     /// Claims the name for this source, which has it alone; `found` is what has it in the target.
-    pub fn claim(&self, found: Option<&StatFacts>) -> Result<(), Failed> {
+    pub fn claim(&self, found: Option<&StatFacts>) -> Result<(), IoFailure> {
         let own = &self.directory.own;
         let claim = (Arc::as_ptr(&own.to).cast::<()>().addr(), self.from.to_owned());
         own.names.claim(self.handles, self.to, &claim, found)

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FileType, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use seekless_engine::facts::ProcessFacts;
-use seekless_engine::files::{FileId, sync_written};
+use seekless_engine::files::{FileId, IoFailure, sync_written};
 use seekless_engine::plan;
 use seekless_engine::walk::{Limit, StatFacts, open_seen};
 use seekless_sys::{self as sys, FileSystem, FileSystemTrait, PATH_ONLY, PathWalk};
@@ -24,7 +24,7 @@ use super::copying::{COLD_THREADS, CopyBatch, CopyJob, Copying, LARGE_BYTES, Wor
 use super::directories::{enter, entered, fetch, fetch_ahead, finish, list, name_staged};
 use super::entry::{copy_entry, copy_named};
 use super::journal::{CopyJournal, is_append_only, or_here};
-use super::names::{Failed, OPENED, Staged, TargetNames};
+use super::names::{OPENED, Staged, TargetNames};
 use super::pair::{At, Pair, PairState, copy_path};
 use super::{CpDurability, CpError, CpEvent, CpOptions, CpSummary, Existing, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
@@ -303,7 +303,7 @@ fn begin(
     name: Option<CString>,
     limit: &Arc<Limit<2>>,
     worker: &mut Worker,
-) -> Result<Arc<Pair>, Failed> {
+) -> Result<Arc<Pair>, IoFailure> {
     let is_followed = shared.options.followed != FollowedLinks::None || named.is_directory || named.name.is_none();
     let metadata = if is_followed {
         fs::metadata(source)
@@ -345,7 +345,7 @@ fn begin_entry(
     container: &Container,
     name: Option<CString>,
     limit: &Arc<Limit<2>>,
-) -> Result<Arc<Pair>, Failed> {
+) -> Result<Arc<Pair>, IoFailure> {
     if named.is_directory || container.is_for_directory {
         return Err(("copy it to a path that must be a directory", Errno::NOTDIR.into()));
     }
@@ -380,7 +380,7 @@ fn copy_of(
     container: &Container,
     name: Option<CString>,
     worker: &mut Worker,
-) -> Result<(OwnedFd, PairState), Failed> {
+) -> Result<(OwnedFd, PairState), IoFailure> {
     let failed = |error: io::Error| ("create the target directory", error);
     let (path, name, names) = match name {
         None => (container.path.clone(), c".".to_owned(), Arc::clone(&container.names)),

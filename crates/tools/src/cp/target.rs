@@ -10,7 +10,7 @@ use std::{io, mem};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, linkat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
-use seekless_engine::files::{FileId, FileState, Own, Time, times};
+use seekless_engine::files::{FileId, FileState, IoFailure, Own, Time, times};
 use seekless_engine::walk::{FOUND_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, FileSystemTrait, Support};
 
@@ -18,7 +18,7 @@ use super::copying::{Copying, Worker};
 use super::data::{are_equal, first_difference, have_equal_content};
 use super::directories::complete;
 use super::journal::{CopyJournal, UNFINISHED, is_private};
-use super::names::{Failed, OPENED, collision, remove_temporary, rename_to_free};
+use super::names::{OPENED, collision, remove_temporary, rename_to_free};
 use super::pair::{At, LinkTurn, Name, NewFiles, UMASK};
 use super::{CpEvent, Existing, Sameness};
 
@@ -31,7 +31,7 @@ pub(super) enum Found {
 }
 
 /// What the target has under a name.
-pub(super) fn existing(shared: &Copying<'_>, at: &At<'_>, source: FileId, modified: Time) -> Result<Found, Failed> {
+pub(super) fn existing(shared: &Copying<'_>, at: &At<'_>, source: FileId, modified: Time) -> Result<Found, IoFailure> {
     if at.is_in_new() {
         return Ok(Found::Nothing);
     }
@@ -58,7 +58,7 @@ pub(super) fn stays(
     found: &StatFacts,
     source: FileId,
     modified: Time,
-) -> Result<bool, Failed> {
+) -> Result<bool, IoFailure> {
     if found.id() == source {
         return Err(("copy to it", io::Error::other("source and target are the same file")));
     }
@@ -112,12 +112,10 @@ pub(super) fn is_same(
     metadata: &Metadata,
     worker: &mut Worker,
 ) -> bool {
-    if !found.is_file() || found.bytes != metadata.len() {
-        return false;
-    }
     match shared.options.same {
         None => false,
-        Some(Sameness::Time) => has_time(shared, at, found, times(metadata)[1]),
+        Some(Sameness::Time) => is_alike(shared, at, found, metadata),
+        Some(Sameness::Bytes) if !found.is_file() || found.bytes != metadata.len() => false,
         Some(Sameness::Bytes) => openat(at.handles[1], at.to, FOUND_FILE, Mode::empty())
             .is_ok_and(|copy| matches!(first_difference(shared, source, &copy.into(), worker), Ok(None))),
     }
@@ -324,7 +322,7 @@ impl<'a> NewFile<'a> {
     }
 
     /// Gives it the name of a copy.
-    pub fn publish(&mut self, at: &At<'_>, replaces: bool, journal: Option<&CopyJournal>) -> Result<(), Failed> {
+    pub fn publish(&mut self, at: &At<'_>, replaces: bool, journal: Option<&CopyJournal>) -> Result<(), IoFailure> {
         match self.name(at.to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && replaces => {
                 at.require_renames()

@@ -77,7 +77,7 @@ impl HeadConsumer<1> for HeadsPart<'_> {
         }
     }
 
-    fn take(&mut self, (number, may_keep, [file]): Self::Opened, heads: Result<[&[u8]; 1], batch::Failed>) {
+    fn take(&mut self, (number, may_keep, [file]): Self::Opened, heads: Result<[&[u8]; 1], batch::HeadFailure>) {
         let bytes = self.search.files.get(number).bytes;
         let mut again = Vec::new();
         let expected = bytes.min(FIRST_BYTES as u64) as usize;

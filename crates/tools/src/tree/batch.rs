@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, openat};
-use seekless_engine::batch::{Failed, HeadConsumer, HeadReader};
+use seekless_engine::batch::{HeadConsumer, HeadFailure, HeadReader};
 use seekless_engine::walk::{FOUND_FILE, StatFacts, in_each};
 
 use super::disk_order::{fetch, is_rest_wanted, look_at_device};
@@ -76,7 +76,7 @@ impl HeadConsumer<2> for PairBatch<'_> {
         &opened.files
     }
 
-    fn take(&mut self, (index, matched, opened, mut compared): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
+    fn take(&mut self, (index, matched, opened, mut compared): Self::Opened, heads: Result<[&[u8]; 2], HeadFailure>) {
         match heads {
             Ok(heads) if !self.begin_alike && is_rest_wanted(self.job, &opened, heads) => {
                 self.alike.push((index, matched));

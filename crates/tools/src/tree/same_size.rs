@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use seekless_engine::Scanner;
-use seekless_engine::batch::{Failed, HeadConsumer, HeadReader};
+use seekless_engine::batch::{HeadConsumer, HeadFailure, HeadReader};
 use seekless_engine::facts::ProcessFacts;
 use seekless_engine::plan::Scan;
 use serde::Serialize;
@@ -115,7 +115,7 @@ impl<'a> HeadConsumer<2> for Pairs<'a> {
         &opened.files
     }
 
-    fn take(&mut self, (paths, opened): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
+    fn take(&mut self, (paths, opened): Self::Opened, heads: Result<[&[u8]; 2], HeadFailure>) {
         let mut compared = ComparedPair::default();
         match heads {
             Ok(heads) => opened.compare(heads, &mut self.means, &mut compared),

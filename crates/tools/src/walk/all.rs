@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
-use seekless_engine::files::FileId;
+use seekless_engine::files::{FileId, IoFailure};
 use seekless_engine::plan::BatchPlan;
-use seekless_engine::walk::{Failure, FileAt, Handles, Limit, Listing, StatFacts, WalkDirectory, open_root};
+use seekless_engine::walk::{FileAt, Handles, Limit, Listing, StatFacts, WalkDirectory, open_root};
 use seekless_sys::{file_system_of, is_mount_root};
 
 use super::files::{Files, FoundPlace};
@@ -183,7 +183,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn begin_below(&self, root: &'a Root) -> Result<(), Failure> {
+    fn begin_below(&self, root: &'a Root) -> Result<(), IoFailure> {
         let opened = open_root(&root.path).map_err(|error| ("open", error))?;
         root.require_same(&StatFacts::of(&opened).map_err(|error| ("stat", error.into()))?)?;
         self.queue.lock().own.waiting.push(Waiting {
@@ -215,7 +215,7 @@ impl<'a> Shared<'a> {
         root: &Root,
         here: &mut Option<Arc<WalkDirectory<1>>>,
         found: &mut WalkFound,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), IoFailure> {
         let facts = FileAt::named(&root.path).facts()?;
         root.require_same(&facts)?;
         let entry = Named {
@@ -395,7 +395,7 @@ impl<'a> Shared<'a> {
 }
 
 /// Opens a directory, through those above it if they are closed.
-fn opened(next: &Waiting<'_>) -> Result<(Arc<Handles<1>>, StatFacts), Failure> {
+fn opened(next: &Waiting<'_>) -> Result<(Arc<Handles<1>>, StatFacts), IoFailure> {
     if next.is_open {
         let handles = next.directory.handles().map_err(|(_, error)| ("open again", error))?;
         let facts = StatFacts::of(handles.borrowed()[0]).map_err(|error| ("stat", error.into()))?;

@@ -9,8 +9,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless_engine::files::{FileId, FileState, kind_of, with_article};
-use seekless_engine::walk::{Failure, FileAt, StatFacts, Walk, WalkDirectory, WalkRules, is_sure, open_root};
+use seekless_engine::files::{FileId, FileState, IoFailure, kind_of, with_article};
+use seekless_engine::walk::{FileAt, StatFacts, Walk, WalkDirectory, WalkRules, is_sure, open_root};
 use seekless_sys::{FileSystem, FileSystemTrait, file_system, file_system_of, mount_id};
 use serde::Serialize;
 
@@ -145,7 +145,7 @@ impl WalkRules for SelectionRules<'_> {
 
 impl Root {
     /// Fails if a path that is opened leads to something else by now.
-    pub(super) fn require_same(&self, now: &StatFacts) -> Result<(), Failure> {
+    pub(super) fn require_same(&self, now: &StatFacts) -> Result<(), IoFailure> {
         let is_same = now.id() == self.id || !self.system.inodes_identify;
         let why = "it leads to something else than before";
         is_same.then_some(()).ok_or_else(|| ("open", io::Error::other(why)))

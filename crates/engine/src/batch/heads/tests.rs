@@ -36,7 +36,7 @@ impl<const N: usize> HeadConsumer<N> for Given<N> {
         files
     }
 
-    fn take(&mut self, (number, _): Self::Opened, heads: Result<[&[u8]; N], Failed>) {
+    fn take(&mut self, (number, _): Self::Opened, heads: Result<[&[u8]; N], HeadFailure>) {
         let heads = heads.map(|heads| heads.map(<[u8]>::to_vec)).map_err(|(file, _)| file);
         assert!(self.heads.insert(number, heads).is_none(), "each is taken once");
     }
