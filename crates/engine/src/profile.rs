@@ -167,11 +167,9 @@ impl Profiles {
         &OF_PROCESS
     }
 
-    /// Whether plans use profiles.
-    pub(crate) fn are_wanted(&self) -> bool {
-        let is_empty = |path: &Path| path.as_os_str().is_empty();
-        let is_off = || env::var_os(VARIABLE).is_some_and(|named| is_empty(named.as_ref()));
-        !self.is_unwanted.load(Relaxed) && !(cfg!(test) && self.named.is_none()) && !is_off()
+    /// Whether plans use the profiles that are found for a path, so that their uses tell something of these.
+    pub(crate) fn are_found(&self) -> bool {
+        self.named.is_none() && !cfg!(test) && !self.is_unwanted.load(Relaxed) && env::var_os(VARIABLE).is_none()
     }
 
     /// The profile for plans on a path and its device; `None` if none fits.

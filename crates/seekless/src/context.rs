@@ -14,6 +14,10 @@ use seekless_engine::profile::Profiles;
 /// within the last minute. A profile that was found is kept as long as the context. Calls without a context have one that
 /// all of them share, which finds profiles. A clone is the same context.
 ///
+/// Where profiles are found, a planned call of 20 ms or more also notes its predicted and actual time in the user's
+/// `~/.local/share/seekless/uses`, by which `seekless profile` says whether the profile still predicts; it makes no directory of
+/// data for a user who has none.
+///
 /// ```
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("file");

@@ -33,7 +33,7 @@ use crate::show::{Page, advice_json, directory_of, show_advice, show_settings, s
 Examples:
   seekless advise read big.iso                  # in its present cache state
   seekless advise read . --size 64M --cold      # a file that need not exist
-  seekless advise read . --size 64M --cold --many   # by a program that prepares the method once for many files
+  seekless advise read . --size 64M --cold --many  # prepared for many files
   seekless advise write /mnt/backup --size 1G --durability fsync
   seekless advise read big.iso --code python    # a program that does it
   seekless advise update pages.db --count 5000 --size 8K

@@ -100,9 +100,9 @@ fn show_basis(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvice) ->
     }
     let borrowed = found.is_some_and(|found| found.is_borrowed());
     let is_off =
-        |uses: &&UseSummary| found.is_some_and(|found| found.is_off(uses)) && predicts(&uses.conditions, asked, advice);
+        |uses: &&UseSummary| found.is_some_and(|found| found.is_off(uses)) && predicts(uses.conditions, asked, advice);
     if let Some(off) = advice.uses.iter().find(is_off) {
-        let (uses, title) = (counted(off.uses, "use"), subject_title(&off.conditions));
+        let (uses, title) = (counted(off.uses, "use"), subject_title(off.conditions));
         let about = format!(
             "the profile no longer predicts: the last {uses} ({title}) took {:.1} times as long as predicted ({:.1} to {:.1}), so \
              the bounds are wider",
@@ -124,7 +124,7 @@ fn show_basis(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvice) ->
 }
 
 /// Whether a plan for a question has these conditions, and rests on the profile.
-fn predicts(conditions: &Conditions, asked: &Question<'_>, advice: &FileAdvice) -> bool {
+fn predicts(conditions: Conditions, asked: &Question<'_>, advice: &FileAdvice) -> bool {
     let is_alike = conditions.operation == asked.operation && advice.plan.reason.sittings().is_some();
     match asked.operation {
         Operation::Update => is_alike,
@@ -312,7 +312,7 @@ fn show_uses(page: &mut Page<'_>, found: &StorageProfile, uses: &[UseSummary]) -
         return Ok(());
     }
     let line = |summary: &UseSummary| {
-        let title = subject_title(&summary.conditions);
+        let title = subject_title(summary.conditions);
         let basis = if summary.sitting_unix_seconds.is_none() {
             " (planned without the profile)"
         } else {
@@ -396,13 +396,13 @@ struct ProfileSubject {
 }
 
 /// Conditions in words, as in `read, cold`.
-fn subject_title(conditions: &Conditions) -> String {
+fn subject_title(conditions: Conditions) -> String {
     let Conditions {
         operation,
         cache,
         durability,
         ..
-    } = *conditions;
+    } = conditions;
     let of_files = match operation {
         Operation::Scan => format!(" of {} files", thousands(FILES_OF_SCAN)),
         _ => String::new(),
@@ -440,7 +440,7 @@ fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
                 };
                 if !curve.is_empty() {
                     subjects.push(ProfileSubject {
-                        title: subject_title(&conditions),
+                        title: subject_title(conditions),
                         conditions,
                         curve,
                     });

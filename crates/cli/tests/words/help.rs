@@ -85,7 +85,7 @@ fn bench_list_names_every_built_in_experiment() {
     let place = Place::new();
     let list = place.call("bench --list").succeeded().stdout;
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    let expected = "read write copy compare update scan plan profile random commit read-ahead sustained \
+    let expected = "read write copy compare update scan tools plan profile random commit read-ahead sustained \
          holes-2003 saving-2008 preload-2009 cmp-2012 methods-2014";
     assert_eq!(names.collect::<Vec<_>>(), words(expected));
     assert!(place.content().is_empty() && place.saved().is_empty());

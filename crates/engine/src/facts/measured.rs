@@ -132,11 +132,13 @@ impl<K: PartialEq, V: Copy> KeptFacts<K, V> {
         let place = {
             let mut places = lock_mutex(&self.0);
             let found = places.iter().find(|(known, _)| *known == of);
-            found.map(|(_, place)| Arc::clone(place)).unwrap_or_else(|| {
+            if let Some((_, place)) = found {
+                Arc::clone(place)
+            } else {
                 let place = Arc::default();
                 places.push((of, Arc::clone(&place)));
                 place
-            })
+            }
         };
         let mut kept = lock_mutex(&place);
         if let Some((_, found)) = kept.filter(|(at, _)| at.elapsed() < FRESH) {

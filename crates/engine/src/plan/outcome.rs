@@ -28,6 +28,9 @@ impl<T> Deref for Outcome<T> {
     }
 }
 
+/// What is called after a plan was followed: with the clock that was started before, the plan, and what was done.
+pub(crate) type NoteUse<'a, T> = dyn Fn(PlanClock, &Plan, &T) + 'a;
+
 impl<T> Outcome<T> {
     /// Does an operation by a method, or by the plan, whose other method is used where the first is unavailable. `note` gets the plan
     /// that was followed, with its clock.
@@ -36,7 +39,7 @@ impl<T> Outcome<T> {
         operation: Operation,
         plan: impl FnOnce(Durability) -> Result<Plan>,
         by: impl Fn(&Method) -> Result<T>,
-        note: Option<&dyn Fn(PlanClock, &Plan, &T)>,
+        note: Option<&NoteUse<'_, T>>,
     ) -> Result<Self> {
         let durability = match asked {
             Choice::Method(method) => {

@@ -78,7 +78,7 @@ mod on_storage {
     const SMALL_PART: f64 = 0.02;
 
     pub(super) fn note(path: &Path, plan: &Plan, bytes: u64, took: Duration, planner: Planner<'_>) {
-        let Some(conditions) = conditions(plan).filter(|_| planner.profiles.are_wanted()) else {
+        let Some(conditions) = conditions(plan).filter(|_| planner.profiles.are_found()) else {
             return;
         };
         let sittings = plan.reason.sittings();

@@ -33,10 +33,11 @@ impl StorageUses {
         Self::beside(own_directory().as_deref(), name)
     }
 
-    /// Summaries of the uses on the storage of a path; none where plans use no profiles, or the storage is unknown.
+    /// Summaries of the uses on the storage of a path; none where plans use no or other profiles, or the storage is
+    /// unknown.
     #[must_use]
     pub fn summaries_at(path: &Path) -> Vec<UseSummary> {
-        if !Profiles::of_process().are_wanted() {
+        if !Profiles::of_process().are_found() {
             return Vec::new();
         }
         StorageName::of(path).map_or_else(|_| Vec::new(), |name| Self::of(&name).summaries())

@@ -48,7 +48,7 @@ use crate::{budget, config};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  seekless bench                              # read, write, copy and tools, here
+  seekless bench                              # read, write, copy, tools; here
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
   seekless bench copy --dir /ssd --to /disk   # copies to another storage
