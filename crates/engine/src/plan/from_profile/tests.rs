@@ -104,7 +104,7 @@ fn profile_bounds_are_wider_after_uses_that_it_did_not_predict() {
         plan.predicted.high
     };
     let usual = high(None);
-    assert!(high(Some((Operation::Read, Cache::Cold, 100))) > 3 * usual);
+    assert!(high(Some((Operation::Read, Cache::Cold, 100))) > 2 * usual);
     for other in [
         (Operation::Read, Cache::Warm, 100),
         (Operation::Copy, Cache::Cold, 100),
