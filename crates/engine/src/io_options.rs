@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
-use seekless_sys::lock_mutex;
+use seekless_sys::{self as sys, lock_mutex};
 
 use crate::caller_memory::CallerMemory;
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
@@ -238,7 +238,8 @@ impl<'a> IoOptions<'a> {
         let bytes = range.end - range.start;
         if bytes >= SMALL_BYTES || matches!(self.by, Some(Choice::Method(_))) {
             drop(file);
-            let mut memory = vec![0; bytes as usize];
+            let memory = sys::zeros(bytes as usize);
+            let mut memory = memory.map_err(|error| Error::system(from.path(), "read into memory", error))?;
             let done = self.read_into(from.at_most(bytes), &mut memory[..])?;
             memory.truncate(done.bytes as usize);
             return Ok(Outcome {

@@ -144,10 +144,14 @@ impl Reader {
                 Block::Whole(..) => Vec::new(),
             };
             let block_bytes = self.method.options().block_bytes().unwrap_or(BLOCK_BYTES);
-            block.resize(block_bytes.min(self.file_bytes.max(1)) as usize, 0);
+            let block_bytes = block_bytes.min(self.file_bytes.max(1)) as usize;
+            // After an error, nothing of the block is left.
+            (self.block_start, self.used) = (at, 0);
+            block.try_reserve_exact(block_bytes.saturating_sub(block.len()))?;
+            block.resize(block_bytes, 0);
             let read = self.read_at(&mut block);
             block.truncate(*read.as_ref().unwrap_or(&0));
-            (self.block, self.block_start, self.used) = (Block::Gathered(block), at, 0);
+            self.block = Block::Gathered(block);
             return read.map(drop);
         }
         let mut ahead = if let Some(ahead) = self.ahead.take() {

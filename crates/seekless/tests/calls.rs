@@ -392,6 +392,23 @@ fn plan_with_a_profile_that_does_not_fit_measures_itself() {
 }
 
 #[test]
+fn file_that_is_longer_than_memory_is_an_error() {
+    // Otherwise the system may promise any amount of memory.
+    let is_promised = fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.trim() == "1");
+    let file = tempfile::tempfile().unwrap();
+    if is_promised || file.set_len(1 << 43).is_err() {
+        println!("skipped: no file is too long for memory");
+        return;
+    }
+    for by in ["read/planned", "read/sync,block=64K"] {
+        let error = Options::new().by(by).unwrap().read_to_vec(FileRange::of_file(&file));
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::System);
+        assert_eq!(std::io::Error::from(error).kind(), IoErrorKind::OutOfMemory);
+    }
+}
+
+#[test]
 fn error_becomes_one_of_std_with_its_kind() {
     let error = seekless::read_to_vec("/no/such/file").unwrap_err();
     assert_eq!((error.kind(), error.os_error()), (ErrorKind::System, Some(2)));

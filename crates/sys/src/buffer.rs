@@ -5,6 +5,8 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use rustix::io::Errno;
+
 use crate::platform;
 
 /// The size of a huge page.
@@ -56,9 +58,25 @@ impl Buffer {
     }
 }
 
+/// A vector of zeros, whose pages nothing has touched.
+///
+/// # Errors
+/// `ENOMEM` if there is not enough memory (never an abort).
+pub fn zeros(len: usize) -> io::Result<Vec<u8>> {
+    let start = match Layout::array::<u8>(len) {
+        Ok(layout) if len > 0 => plain(layout),
+        Ok(_) => return Ok(Vec::new()),
+        Err(_) => None,
+    };
+    let start = start.ok_or(Errno::NOMEM)?;
+    let bytes = NonNull::slice_from_raw_parts(start, len);
+    // SAFETY: the global allocator gave `len` bytes, all of them zero, with the layout of a slice of them, and nobody else has them.
+    Ok(unsafe { Box::from_raw(bytes.as_ptr()) }.into_vec())
+}
+
 /// Zeroed memory.
 fn plain(layout: Layout) -> Option<NonNull<u8>> {
-    // SAFETY: the layout's size is at least its alignment, not zero.
+    // SAFETY: the layout's size is not zero.
     NonNull::new(unsafe { alloc_zeroed(layout) })
 }
 
@@ -110,6 +128,21 @@ mod tests {
             assert!(buffer.iter().all(|&byte| byte == 0));
             buffer.fill(7);
             assert!(buffer.iter().all(|&byte| byte == 7));
+        }
+    }
+
+    #[test]
+    fn zeros_are_as_many_as_asked_or_an_error() {
+        for len in [0, 1, 4097, 3 << 20] {
+            let mut found = zeros(len).unwrap();
+            assert!(found.len() == len && found.iter().all(|&byte| byte == 0));
+            found.push(1);
+        }
+        for len in [1 << 60, usize::MAX] {
+            assert_eq!(
+                zeros(len).unwrap_err().raw_os_error(),
+                Some(Errno::NOMEM.raw_os_error())
+            );
         }
     }
 

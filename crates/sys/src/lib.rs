@@ -58,7 +58,7 @@ mod platform;
 pub use absent::Aio;
 #[cfg(any(all(target_os = "linux", target_env = "gnu"), target_os = "macos"))]
 pub use aio::Aio;
-pub use buffer::Buffer;
+pub use buffer::{Buffer, zeros};
 pub use bytes::{MappedBytes, MappedBytesMut};
 pub use difference::first_difference;
 pub use directory::{Directory, await_writer, is_just_made, open, opened_as, without_atime};
