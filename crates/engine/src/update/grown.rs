@@ -73,8 +73,8 @@ pub(super) fn cut_zeros(side: &OpenFile<'_>, end: u64, state: &UpdateState<'_>) 
     cut(side, end, state, |_, bytes| Ok(bytes.iter().all(|&byte| byte == 0)))
 }
 
-/// How much is looked at in one piece.
-const LOOKED_AT_BYTES: usize = 1 << 20;
+/// How much is looked at in one piece, at most.
+const LOOKED_AT_BYTES: u64 = 1 << 20;
 
 /// Cuts the file to `end` if nobody else has it open or has made it longer, and `is_ours` says of all data behind the end that
 /// the update made it: given its offset and the bytes, by offset. Returns whether nothing is behind the end now.
@@ -111,9 +111,12 @@ pub(super) fn cut(
         }
         return Ok(is_cut);
     };
-    let buffer = Buffer::new(LOOKED_AT_BYTES, MEMORY_ALIGNMENT);
-    let mut buffer = buffer.map_err(|error| side.failed("allocate a buffer", error))?;
     let length = side.metadata()?.len();
+    // Padding is short: as much memory as can be had at the end of an update, where nothing should fail any more.
+    let looked_at = length.saturating_sub(end - end % side.alignment);
+    let looked_at = looked_at.next_multiple_of(MEMORY_ALIGNMENT as u64).min(LOOKED_AT_BYTES);
+    let buffer = Buffer::new(looked_at as usize, MEMORY_ALIGNMENT);
+    let mut buffer = buffer.map_err(|error| side.failed("allocate a buffer", error))?;
     let mut at = end;
     for stretch in side.stretches(end..length, 1) {
         let Stretch::Data(range) = stretch? else { continue };
