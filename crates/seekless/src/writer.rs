@@ -10,7 +10,7 @@ use std::time::Instant;
 use std::{fmt, mem};
 
 use seekless_engine::files::FileId;
-use seekless_engine::method::{CachePolicy, Choice};
+use seekless_engine::method::{CachePolicy, Choice, MechanismId, WriteMechanism};
 use seekless_engine::{self as engine, FileRange, IoOptions};
 
 use crate::{Context, Durability, Error, Method, Operation, Options, Outcome, Reason, Result, Stop};
@@ -94,8 +94,10 @@ impl Options<'_> {
             // To open a FIFO would wait for its reader.
             engine::files::stat_regular(path).map_err(Error::of)?;
         }
+        // What is mapped for writing must also be open for reading.
+        let is_mapped = matches!(choice, Choice::Method(method) if method.mechanism().id == MechanismId::Write(WriteMechanism::Mmap));
         let mut options = File::options();
-        options.write(true).create_new(!self.overwrites);
+        options.read(is_mapped).write(true).create_new(!self.overwrites);
         let opened = options.open(path);
         let file = opened.map_err(|error| Error::system(path, "open", error))?;
         Ok(Writer {

@@ -205,6 +205,30 @@ fn writer_leaves_the_bytes_that_it_took_and_no_others() {
 }
 
 #[test]
+fn writer_by_a_mapping_leaves_the_bytes_that_it_took() {
+    Context::allow_mapping().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (path, old) = file_of(&directory, 30 << 20);
+    let bytes = sample(20 << 20);
+    for (to, overwrites) in [(directory.path().join("new"), false), (path, true)] {
+        for method in ["write/mmap", "write/mmap,block=64K,preallocate=truncate,fsync"] {
+            let options = Options::new().by(method).unwrap().overwrite(overwrites);
+            let mut writer = options.writer(&to).unwrap();
+            writer.write_all(&bytes[..12_345]).unwrap();
+            writer.flush().unwrap();
+            writer.write_all(&bytes[12_345..]).unwrap();
+            assert_eq!(writer.finish().unwrap().bytes, bytes.len() as u64);
+            assert!(fs::read(&to).unwrap() == bytes, "{method}");
+            if overwrites {
+                fs::write(&to, &old).unwrap();
+            } else {
+                fs::remove_file(&to).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn writer_that_is_stopped_removes_its_new_file_and_does_not_finish() {
     let directory = tempfile::tempdir().unwrap();
     let (path, stop) = (directory.path().join("file"), Stop::default());
