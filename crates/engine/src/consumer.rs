@@ -1,13 +1,16 @@
 //! Consumers, which take the bytes of a read.
 
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
+use seekless_method::AccessPattern;
 use seekless_sys::Buffer;
 
 use crate::Chunk;
 use crate::caller_memory::CallerMemory;
+use crate::error::Error;
+use crate::transfer::{OpenFile, TOLD_BYTES};
 
 /// Bytes aligned for direct I/O.
 #[repr(align(4096))]
@@ -115,36 +118,61 @@ impl<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send> Consumer for Sequential<F> 
     }
 }
 
-/// Counts the bytes that reach another consumer, and passes it offsets from the start of the part.
+/// Counts the bytes that reach another consumer, and passes it offsets from the start of the part. Where blocks come at random,
+/// it tells the progress, too, because nothing else knows how much is done.
 pub(crate) struct Delivered<'a> {
     inner: &'a dyn Consumer,
-    start: u64,
+    source: &'a OpenFile<'a>,
+    is_random: bool,
     pub bytes: AtomicU64,
     /// The number of these bytes that are in holes.
     pub hole_bytes: AtomicU64,
+    /// Why the progress ended the read.
+    pub ended: OnceLock<Error>,
 }
 
 impl<'a> Delivered<'a> {
-    pub fn to(inner: &'a dyn Consumer, start: u64) -> Self {
+    pub fn to(inner: &'a dyn Consumer, source: &'a OpenFile<'a>) -> Self {
         Self {
             inner,
-            start,
+            source,
+            is_random: source.method.options().access() == AccessPattern::Random,
             bytes: AtomicU64::new(0),
             hole_bytes: AtomicU64::new(0),
+            ended: OnceLock::new(),
+        }
+    }
+
+    fn count(&self, length: usize) -> ControlFlow<()> {
+        if self.ended.get().is_some() {
+            return ControlFlow::Break(());
+        }
+        let before = self.bytes.fetch_add(length as u64, Ordering::Relaxed);
+        let at = self.source.start() + before + length as u64;
+        let is_due = before / TOLD_BYTES < (before + length as u64) / TOLD_BYTES || at >= self.source.bytes;
+        if !self.is_random || !is_due {
+            return ControlFlow::Continue(());
+        }
+        match self.source.tell(at) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                let _ = self.ended.set(error);
+                ControlFlow::Break(())
+            }
         }
     }
 }
 
 impl Consumer for Delivered<'_> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        self.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
-        self.inner.data(offset - self.start, chunk)
+        self.count(chunk.len())?;
+        self.inner.data(offset - self.source.start(), chunk)
     }
 
     fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
-        self.bytes.fetch_add(length, Ordering::Relaxed);
+        self.count(length as usize)?;
         self.hole_bytes.fetch_add(length, Ordering::Relaxed);
-        self.inner.zeros(offset - self.start, length)
+        self.inner.zeros(offset - self.source.start(), length)
     }
 
     fn needs_order(&self) -> bool {
@@ -156,9 +184,9 @@ impl Consumer for Delivered<'_> {
     }
 
     fn place(&self, offset: u64, length: usize) -> Option<CallerMemory<'_>> {
-        let place = self.inner.place(offset - self.start, length)?;
-        self.bytes.fetch_add(length as u64, Ordering::Relaxed);
-        Some(place)
+        let place = self.inner.place(offset - self.source.start(), length)?;
+        // Without a place, the block is passed to `data`, which ends the read.
+        self.count(length).is_continue().then_some(place)
     }
 
     fn spare(&self, bytes: usize) -> Option<Buffer> {
@@ -166,7 +194,7 @@ impl Consumer for Delivered<'_> {
     }
 
     fn filled(&self, offset: u64, buffer: Buffer, length: usize) -> ControlFlow<()> {
-        self.bytes.fetch_add(length as u64, Ordering::Relaxed);
-        self.inner.filled(offset - self.start, buffer, length)
+        self.count(length)?;
+        self.inner.filled(offset - self.source.start(), buffer, length)
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, Cursor, ErrorKind as IoErrorKind, Read, Seek, SeekFrom, Write};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 
 use seekless::{
     Batch, Context, Durability, ErrorKind, FileRange, Operation, Options, PlanRequest, ReasonKind, Safety, Stop,
@@ -318,6 +319,37 @@ fn stop_before_a_call_ends_it_as_stopped() {
         fs::remove_file(&path).unwrap();
         fs::remove_file(&other).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn stop_ends_reads_at_random_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = file_of(&directory, 40 << 20);
+    for method in [
+        "read/sync,block=128K,access=random",
+        "read/posix-aio,block=128K,access=random",
+        "read/io_uring,depth=4,block=128K,access=random",
+        "read/threads=2,block=128K,access=random",
+    ] {
+        let (stop, told) = (Stop::default(), Mutex::new(Vec::new()));
+        let half = |done_bytes: u64, of_bytes: u64| {
+            told.lock().unwrap().push((done_bytes, of_bytes));
+            if done_bytes > of_bytes / 3 {
+                stop.stop();
+            }
+        };
+        let options = Options::new().by(method).unwrap().progress(&half).stop(&stop);
+        match options.read_to_vec(&path) {
+            Err(error) if error.kind() == ErrorKind::Unavailable => println!("skipped: {error}"),
+            done => assert_eq!(done.unwrap_err().kind(), ErrorKind::Stopped, "{method}"),
+        }
+        let told = told.lock().unwrap();
+        assert!(
+            told.iter()
+                .all(|&(done_bytes, of_bytes)| done_bytes < of_bytes && of_bytes == 40 << 20),
+            "{told:?}"
+        );
     }
 }
 

@@ -186,8 +186,11 @@ impl Reader {
         source.keep_to(part)?;
         (source.visits, source.progress) = (drawn, progress);
         let mechanism = self.0.for_bytes(source.bytes)?;
-        let delivered = Delivered::to(consumer, source.start());
+        let delivered = Delivered::to(consumer, &source);
         let stopped = feed(mechanism, &source, &delivered)?;
+        if let Some(error) = delivered.ended.into_inner() {
+            return Err(error);
+        }
         Ok(Transfer {
             bytes: delivered.bytes.into_inner(),
             hole_bytes: delivered.hole_bytes.into_inner(),

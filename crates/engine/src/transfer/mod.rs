@@ -39,7 +39,7 @@ impl<F: Fn(u64, u64) -> ControlFlow<()> + Sync> Progress for F {
 }
 
 /// Progress is reported after at most this many bytes: every 80 ms at 200 MB/s.
-const TOLD_BYTES: u64 = 16 << 20;
+pub(crate) const TOLD_BYTES: u64 = 16 << 20;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
