@@ -87,8 +87,9 @@ pub use reason::{Reason, ReasonKind};
 pub use stop::Stop;
 pub use writer::Writer;
 
-/// Reads a file from start to end. `take` gets offsets and bytes in order, and may end the read by `Break`, which is then the value. It
-/// blocks, and may call `take` from another thread. The front page of this crate says what the page cache gets.
+/// Reads a file from start to end. `take` gets offsets and bytes in order, and may end the read by `Break`, which is then the value.
+/// Offsets count from the start of the range. It blocks, and may call `take` from another thread. The front page of this crate says
+/// what the page cache gets.
 ///
 /// ```
 /// # let path = tempfile::NamedTempFile::new()?;
