@@ -1,9 +1,11 @@
 //! The calls, readers and writers do what std does, by whichever method, and say so.
 
+use std::env;
 use std::fs;
 use std::io::{BufRead, Cursor, ErrorKind as IoErrorKind, Read, Seek, SeekFrom, Write};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use seekless::{
@@ -273,9 +275,7 @@ fn writer_refuses_at_once_what_it_cannot_do() {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
     }
     assert_eq!(fs::read(&path).unwrap(), bytes);
-    let made = std::process::Command::new("mkfifo")
-        .arg(directory.path().join("fifo"))
-        .status();
+    let made = Command::new("mkfifo").arg(directory.path().join("fifo")).status();
     if made.is_ok_and(|made| made.success()) {
         let refused = Options::new().overwrite(true).writer(directory.path().join("fifo"));
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotRegular);
@@ -462,6 +462,30 @@ fn file_that_is_longer_than_memory_is_an_error() {
         assert_eq!(error.kind(), ErrorKind::System);
         assert_eq!(std::io::Error::from(error).kind(), IoErrorKind::OutOfMemory);
     }
+}
+
+#[test]
+fn plan_of_a_process_that_may_not_write_long_files_does_not_end_it() {
+    const PATH: &str = "SEEKLESS_TEST_LIMITED";
+    if let Some(path) = env::var_os(PATH) {
+        let (from, to) = (FileRange::whole(&path), FileRange::whole(".new"));
+        for request in [
+            PlanRequest::Read(from.clone()),
+            PlanRequest::Write(to.clone(), 1 << 20),
+            PlanRequest::Copy(from, to),
+        ] {
+            Options::new().plan(&request).unwrap();
+        }
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = file_of(&directory, 1 << 20);
+    let itself = "ulimit -f 0 && exec \"$0\" --exact plan_of_a_process_that_may_not_write_long_files_does_not_end_it";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", itself]).arg(env::current_exe().unwrap());
+    limited.env(PATH, path).current_dir(&directory).stdout(Stdio::null());
+    let status = limited.status().unwrap();
+    assert!(status.success(), "{status}");
 }
 
 #[test]

@@ -65,8 +65,8 @@ pub use directory::{Directory, await_writer, is_just_made, open, opened_as, with
 pub use guard::{guard_installed, install_guard};
 pub use lock::LockedFile;
 pub use machine::{
-    effective_groups, effective_user, hold_little_free_memory, host_name, is_ignored, kernel_release, kill_group,
-    lockable_bytes, open_files_max, page_bytes, processors, system_name, usage,
+    effective_groups, effective_user, file_bytes_max, hold_little_free_memory, host_name, is_ignored, kernel_release,
+    kill_group, lockable_bytes, open_files_max, page_bytes, processors, system_name, usage,
 };
 pub use map::Map;
 pub use mutex::{into_unlocked, lock_mutex};

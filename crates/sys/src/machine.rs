@@ -94,6 +94,13 @@ pub fn open_files_max() -> usize {
         .unwrap_or(usize::MAX)
 }
 
+/// How long a file this process may make: getrlimit(2) `RLIMIT_FSIZE`. A write behind that is a signal, SIGXFSZ.
+#[must_use]
+pub fn file_bytes_max() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    limit.unwrap_or(u64::MAX)
+}
+
 /// How much memory this process may lock: getrlimit(2) `RLIMIT_MEMLOCK`; `None` if any amount.
 #[must_use]
 pub fn lockable_bytes() -> Option<u64> {

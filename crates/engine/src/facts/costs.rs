@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use seekless_sys::{Access, Opening};
 
 use super::Fact;
-use super::timing::{spread, timed, timed_rounds};
+use super::timing::{ROUNDS, spread, timed, timed_rounds};
+use crate::files::require_file_bytes;
 
 /// The costs of calls, bytes and waits on a storage, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,6 +122,7 @@ const THROUGH_CALLS: usize = 8;
 
 /// Measures the costs of calls and bytes at the page cache.
 pub(super) fn calls(file: &File) -> io::Result<Costs> {
+    require_file_bytes(u64::from(ROUNDS) * TRIED_BYTES as u64)?;
     let mut bytes = vec![1; TRIED_BYTES];
     let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * TRIED_BYTES as u64))?;
     let whole = timed_rounds(|_| file.write_all_at(&bytes, 0))?;
@@ -149,6 +151,7 @@ pub(super) fn of_opening(path: &Path, costs: &mut Costs) -> io::Result<()> {
 
 /// Measures the device's costs of a flush and of a byte.
 pub(super) fn of_device((file, through): &(File, File), costs: &Costs) -> io::Result<[Fact; 2]> {
+    require_file_bytes(TRIED_BYTES as u64)?;
     let bytes = vec![1; TRIED_BYTES];
     // Allocates the blocks first, because that is not to be measured.
     file.write_all_at(&bytes, 0)?;

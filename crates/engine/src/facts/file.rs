@@ -7,7 +7,7 @@ use std::path::Path;
 
 use seekless_sys::{self as sys, Support};
 
-use crate::files::{allocated_bytes, make_unnamed};
+use crate::files::{allocated_bytes, make_unnamed, require_file_bytes};
 
 /// Properties of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -90,6 +90,7 @@ const SHARED_BYTES: usize = 256 << 10;
 /// Whether files in a directory can share blocks, tested with a short file; false if none can be created.
 pub(crate) fn shares_blocks(directory: &Path) -> bool {
     let tried = || -> io::Result<Support<()>> {
+        require_file_bytes(SHARED_BYTES as u64)?;
         let (from, to) = (make_unnamed(directory)?, make_unnamed(directory)?);
         from.write_all_at(&vec![1; SHARED_BYTES], 0)?;
         sys::clone_file(&from, &to)

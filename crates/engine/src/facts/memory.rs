@@ -9,7 +9,7 @@ use seekless_sys::{self as sys, Buffer, Map, MapMode};
 
 use super::timing::{ROUNDS, timed_rounds};
 use super::{Costs, Fact, FileFacts};
-use crate::files::make_unnamed;
+use crate::files::{make_unnamed, require_file_bytes};
 use crate::setup::MEMORY_ALIGNMENT;
 
 /// Bytes to read and compare in each round, and the window to map. All of it takes about 3 ms.
@@ -29,6 +29,7 @@ pub(super) fn is_warm(found: &FileFacts) -> bool {
 }
 
 pub(super) fn of_own_file() -> io::Result<MemoryCosts> {
+    require_file_bytes(OWN_BYTES)?;
     let file = make_unnamed(&std::env::temp_dir())?;
     let bytes = vec![1; WINDOW_BYTES as usize];
     let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * WINDOW_BYTES))?;

@@ -165,6 +165,14 @@ pub(crate) fn make_for_a_moment(directory: &Directory, how: Opening) -> io::Resu
     Ok((file, again))
 }
 
+/// Fails where this process may not make a file of so many bytes: it would die of SIGXFSZ, though nobody asked for that file.
+pub(crate) fn require_file_bytes(bytes: u64) -> io::Result<()> {
+    if bytes > sys::file_bytes_max() {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(())
+}
+
 /// Creates an empty file in a directory that is removed when it is closed.
 pub(crate) fn make_unnamed(directory: &Path) -> io::Result<File> {
     let made = make_for_a_moment(&Directory::open(directory)?, Opening::plain(Access::Read));

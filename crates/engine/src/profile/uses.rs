@@ -12,7 +12,7 @@ use seekless_record::{PlanUse, UseSummary};
 use seekless_sys::Access;
 
 use super::{Profiles, StorageName, own_directory};
-use crate::files::{WritableByOthers, open_own, read_within};
+use crate::files::{WritableByOthers, open_own, read_within, require_file_bytes};
 
 /// A file of the ring with this many bytes is full.
 const FULL_BYTES: u64 = 32 << 10;
@@ -66,6 +66,7 @@ impl StorageUses {
     /// # Errors
     /// The system's; `PermissionDenied` where other users could write the files.
     pub fn add(&self, one: &PlanUse) -> io::Result<()> {
+        require_file_bytes(2 * FULL_BYTES)?;
         let path = self.path(NEWER)?;
         let mut file = match open_own(&path, Access::Append) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
