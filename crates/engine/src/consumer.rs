@@ -143,14 +143,21 @@ impl<'a> Delivered<'a> {
         }
     }
 
-    fn count(&self, length: usize) -> ControlFlow<()> {
+    fn count(&self, length: u64) -> ControlFlow<()> {
+        let before = self.bytes.fetch_add(length, Ordering::Relaxed);
+        if self.is_random {
+            return self.tell(before, before + length);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Tells the progress from one number of bytes to another, if that is due.
+    fn tell(&self, before: u64, after: u64) -> ControlFlow<()> {
         if self.ended.get().is_some() {
             return ControlFlow::Break(());
         }
-        let before = self.bytes.fetch_add(length as u64, Ordering::Relaxed);
-        let at = self.source.start() + before + length as u64;
-        let is_due = before / TOLD_BYTES < (before + length as u64) / TOLD_BYTES || at >= self.source.bytes;
-        if !self.is_random || !is_due {
+        let at = self.source.start() + after;
+        if before / TOLD_BYTES == after / TOLD_BYTES && at < self.source.bytes {
             return ControlFlow::Continue(());
         }
         match self.source.tell(at) {
@@ -165,12 +172,12 @@ impl<'a> Delivered<'a> {
 
 impl Consumer for Delivered<'_> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        self.count(chunk.len())?;
+        self.count(chunk.len() as u64)?;
         self.inner.data(offset - self.source.start(), chunk)
     }
 
     fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
-        self.count(length as usize)?;
+        self.count(length)?;
         self.hole_bytes.fetch_add(length, Ordering::Relaxed);
         self.inner.zeros(offset - self.source.start(), length)
     }
@@ -186,7 +193,7 @@ impl Consumer for Delivered<'_> {
     fn place(&self, offset: u64, length: usize) -> Option<CallerMemory<'_>> {
         let place = self.inner.place(offset - self.source.start(), length)?;
         // Without a place, the block is passed to `data`, which ends the read.
-        self.count(length).is_continue().then_some(place)
+        self.count(length as u64).is_continue().then_some(place)
     }
 
     fn spare(&self, bytes: usize) -> Option<Buffer> {
@@ -194,7 +201,7 @@ impl Consumer for Delivered<'_> {
     }
 
     fn filled(&self, offset: u64, buffer: Buffer, length: usize) -> ControlFlow<()> {
-        self.count(length)?;
+        self.count(length as u64)?;
         self.inner.filled(offset - self.source.start(), buffer, length)
     }
 }

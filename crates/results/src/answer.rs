@@ -271,7 +271,8 @@ mod tests {
         let slow = found(0.5);
         assert!(slow.method.starts_with("io_uring"), "{}", slow.method);
         let words = slow.single_use.unwrap().to_string();
-        let expected = "for a single file use sync block=1M (1.20 s; the method above 1.50 s, of which 500.0 ms set-up)";
+        let expected =
+            "for a single file use sync block=1M (1.20 s; the method above 1.50 s, of which 500.0 ms set-up)";
         assert_eq!(words, expected);
     }
 
