@@ -123,6 +123,7 @@ impl<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send> Consumer for Sequential<F> 
 pub(crate) struct Delivered<'a> {
     inner: &'a dyn Consumer,
     source: &'a OpenFile<'a>,
+    start: u64,
     is_random: bool,
     pub bytes: AtomicU64,
     /// The number of these bytes that are in holes.
@@ -136,6 +137,7 @@ impl<'a> Delivered<'a> {
         Self {
             inner,
             source,
+            start: source.start(),
             is_random: source.method.options().access() == AccessPattern::Random,
             bytes: AtomicU64::new(0),
             hole_bytes: AtomicU64::new(0),
@@ -152,11 +154,12 @@ impl<'a> Delivered<'a> {
     }
 
     /// Tells the progress from one number of bytes to another, if that is due.
+    #[cold]
     fn tell(&self, before: u64, after: u64) -> ControlFlow<()> {
         if self.ended.get().is_some() {
             return ControlFlow::Break(());
         }
-        let at = self.source.start() + after;
+        let at = self.start + after;
         if before / TOLD_BYTES == after / TOLD_BYTES && at < self.source.bytes {
             return ControlFlow::Continue(());
         }
@@ -173,13 +176,13 @@ impl<'a> Delivered<'a> {
 impl Consumer for Delivered<'_> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         self.count(chunk.len() as u64)?;
-        self.inner.data(offset - self.source.start(), chunk)
+        self.inner.data(offset - self.start, chunk)
     }
 
     fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
         self.count(length)?;
         self.hole_bytes.fetch_add(length, Ordering::Relaxed);
-        self.inner.zeros(offset - self.source.start(), length)
+        self.inner.zeros(offset - self.start, length)
     }
 
     fn needs_order(&self) -> bool {
@@ -191,7 +194,7 @@ impl Consumer for Delivered<'_> {
     }
 
     fn place(&self, offset: u64, length: usize) -> Option<CallerMemory<'_>> {
-        let place = self.inner.place(offset - self.source.start(), length)?;
+        let place = self.inner.place(offset - self.start, length)?;
         // Without a place, the block is passed to `data`, which ends the read.
         self.count(length as u64).is_continue().then_some(place)
     }
@@ -202,6 +205,6 @@ impl Consumer for Delivered<'_> {
 
     fn filled(&self, offset: u64, buffer: Buffer, length: usize) -> ControlFlow<()> {
         self.count(length as u64)?;
-        self.inner.filled(offset - self.source.start(), buffer, length)
+        self.inner.filled(offset - self.start, buffer, length)
     }
 }
