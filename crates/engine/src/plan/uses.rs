@@ -70,7 +70,7 @@ mod on_storage {
     use seekless_sys::lock_mutex;
 
     use crate::facts::Planner;
-    use crate::plan::Plan;
+    use crate::plan::{Plan, Source};
     use crate::profile::{StorageName, StorageUses};
     use crate::{full_text, log};
 
@@ -82,7 +82,11 @@ mod on_storage {
             return;
         };
         let sittings = plan.reason.sittings();
-        if sittings.is_some_and(|sittings| sittings.borrowed_from.is_some()) {
+        let is_in_doubt = match sittings {
+            Some(sittings) => sittings.borrowed_from.is_some(),
+            None => plan.facts.iter().any(|named| named.fact.source == Source::Assumed),
+        };
+        if is_in_doubt {
             return;
         }
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
