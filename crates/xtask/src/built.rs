@@ -50,6 +50,8 @@ pub fn cargo_command() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Of xtask; `ring` would be compiled again whenever it differs.
     command.current_dir(root()).env_remove("CARGO_MANIFEST_DIR");
+    // Tests neither plan by the profile of this user nor add their uses to it.
+    command.env("SEEKLESS_PROFILE", "");
     command
 }
 
