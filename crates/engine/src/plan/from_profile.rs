@@ -30,7 +30,7 @@ const MOST_SECONDS: f64 = 1e9;
 /// Of more methods under the same conditions, only so many of the fastest are compared: no experiment has as many.
 const MOST_COMPARED: usize = 64;
 /// A part in the page cache smaller than this, or lacking less than this, does not count.
-const SMALL_PART: f64 = 0.02;
+pub(super) const SMALL_PART: f64 = 0.02;
 
 /// A method that was measured, with its time for this task.
 struct MeasuredMethod {

@@ -70,12 +70,10 @@ mod on_storage {
     use seekless_sys::lock_mutex;
 
     use crate::facts::Planner;
+    use crate::plan::from_profile::SMALL_PART;
     use crate::plan::{Plan, Source};
     use crate::profile::{StorageName, StorageUses};
     use crate::{full_text, log};
-
-    /// A part of a file in the page cache up to this is none of it, and one that lacks no more than this is all.
-    const SMALL_PART: f64 = 0.02;
 
     pub(super) fn note(path: &Path, plan: &Plan, bytes: u64, took: Duration, planner: Planner<'_>) {
         let Some(conditions) = conditions(plan).filter(|_| planner.profiles.are_found()) else {
@@ -110,10 +108,10 @@ mod on_storage {
         let cache = match operation {
             Operation::Write | Operation::Update => Cache::None,
             _ => {
-                let mut parts = plan.resident_parts().peekable();
-                parts.peek()?;
-                let parts: Vec<f64> = parts.collect();
-                if parts.iter().all(|part| *part <= SMALL_PART) {
+                let parts: Vec<f64> = plan.resident_parts().collect();
+                if parts.is_empty() {
+                    return None;
+                } else if parts.iter().all(|part| *part <= SMALL_PART) {
                     Cache::Cold
                 } else if parts.iter().all(|part| *part >= 1.0 - SMALL_PART) {
                     Cache::Warm
