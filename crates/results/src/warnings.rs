@@ -114,17 +114,21 @@ fn of_machine(machine: &Machine) -> Vec<String> {
     warnings
 }
 
+/// A part in per cent, if it is more than `most`.
+fn percent_beyond(part: Option<f64>, most: f64) -> Option<f64> {
+    part.filter(|part| *part > most).map(|part| part * 100.0)
+}
+
 /// How busy others kept the machine.
 #[must_use]
 pub fn busy(run: &Run) -> Vec<String> {
-    let percent = |part: Option<f64>, most: f64| Some(part.filter(|part| *part > most)? * 100.0);
-    let others = percent(run.noise.others, OTHERS).map(|percent| {
+    let others = percent_beyond(run.noise.others, OTHERS).map(|percent| {
         format!("The machine was busy: other processes used {percent:.0} % of the processor time. Stop them and rerun.")
     });
-    let stolen = percent(run.noise.stolen, STOLEN).map(|percent| {
+    let stolen = percent_beyond(run.noise.stolen, STOLEN).map(|percent| {
         format!("Steal time was {percent:.1} %: the host of this virtual machine was busy. Rerun at another time.")
     });
-    let other_io = percent(run.noise.other_io, OTHER_IO).map(|percent| {
+    let other_io = percent_beyond(run.noise.other_io, OTHER_IO).map(|percent| {
         format!(
             "{percent:.0} % of the bytes that the device read during trials were for other processes. Stop them and rerun."
         )
@@ -135,12 +139,11 @@ pub fn busy(run: &Run) -> Vec<String> {
 /// What changes how much of a run one may believe, in one line; `None` where nothing does.
 #[must_use]
 pub fn caution(run: &Run) -> Option<String> {
-    let percent = |part: Option<f64>, most: f64| Some(part.filter(|part| *part > most)? * 100.0);
-    let others = percent(run.noise.others, OTHERS);
+    let others = percent_beyond(run.noise.others, OTHERS);
     let others = others.map(|percent| format!("other processes used {percent:.0} % of the processors"));
-    let stolen = percent(run.noise.stolen, STOLEN);
+    let stolen = percent_beyond(run.noise.stolen, STOLEN);
     let stolen = stolen.map(|percent| format!("the host took {percent:.0} % of the processors"));
-    let other_io = percent(run.noise.other_io, OTHER_IO);
+    let other_io = percent_beyond(run.noise.other_io, OTHER_IO);
     let other_io = other_io.map(|percent| format!("{percent:.0} % of all reads were by other processes"));
     let ratios = sorted(run).into_iter().filter_map(|trials| drift_ratio(&trials));
     let ratios: Vec<f64> = ratios.collect();
