@@ -116,24 +116,16 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
         alternatives.sort_by_key(|(_, predicted)| predicted.value);
     }
     let plan = plan::plan(operation, &task, &facts);
-    let mut prepared = facts;
-    prepared.process.files_of_a_plan = u64::MAX;
-    let time_of = |all: &[(Method, Predicted)]| {
-        let found = all.iter().find(|(method, _)| *method == plan.method);
-        found.map_or(Duration::ZERO, |(_, predicted)| predicted.value)
-    };
-    let without_setup = time_of(&plan::alternatives(operation, &task, &prepared));
-    let setup = if is_measured {
-        time_of(&alternatives).saturating_sub(without_setup)
+    let (setup, for_many) = if is_measured {
+        without_setup(operation, &task, &facts, &plan, &alternatives)
     } else {
-        Duration::ZERO
+        (Duration::ZERO, None)
     };
-    let for_many = is_measured.then(|| plan::plan(operation, &task, &prepared).method);
     Ok(FileAdvice {
         bytes,
         resident,
         setup,
-        for_many: for_many.filter(|method| *method != plan.method),
+        for_many,
         plan,
         alternatives,
         is_measured,
@@ -141,6 +133,28 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
         profile,
         uses: StorageUses::summaries_at(directory),
     })
+}
+
+/// The part of a plan's time that is set-up, and the method to use if set-up does not count, if that is another one.
+fn without_setup(
+    operation: Operation,
+    task: &Task,
+    facts: &Facts<'_>,
+    plan: &Plan,
+    alternatives: &[(Method, Predicted)],
+) -> (Duration, Option<Method>) {
+    let mut prepared = *facts;
+    prepared.process.files_of_a_plan = u64::MAX;
+    let time_in = |all: &[(Method, Predicted)]| {
+        let found = all.iter().find(|(method, _)| *method == plan.method);
+        found.map_or(Duration::ZERO, |(_, predicted)| predicted.value)
+    };
+    let rest = time_in(&plan::alternatives(operation, task, &prepared));
+    let for_many = plan::plan(operation, task, &prepared).method;
+    (
+        time_in(alternatives).saturating_sub(rest),
+        (for_many != plan.method).then_some(for_many),
+    )
 }
 
 /// The facts of the file, or of a new one in the directory, with the size and the residency that
