@@ -195,7 +195,7 @@ fn facts_of(
 fn measure(facts: &mut Facts<'_>, question: &Question<'_>, task: &Task, file: Option<File>) {
     let Question { operation, path, .. } = *question;
     if matches!(operation, Operation::Write | Operation::Copy) {
-        facts.measure_writing(&crate::FileRange::whole(path));
+        facts.measure_writing(&crate::FileRange::whole(path), task.durability);
     }
     if operation == Operation::Scan {
         facts.measure_opening(path);

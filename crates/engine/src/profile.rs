@@ -517,7 +517,7 @@ pub(crate) mod tests {
         Profile { head, curves }
     }
 
-    pub(super) fn id() -> StorageId {
+    pub(crate) fn id() -> StorageId {
         StorageId {
             file_system: "ext4".to_owned(),
             uuid: Some("0-1".to_owned()),

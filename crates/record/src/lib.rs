@@ -28,7 +28,7 @@ pub use run::{
     StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver, is_same_memory,
 };
 pub use seekless_method::words;
-pub use uses::{PlanUse, UseSummary};
+pub use uses::{PlanFacts, PlanUse, UseSummary};
 pub use verdict::{EntryVerdict, RelativeResult};
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};
 pub use visit::{Bounds, Text, Visitor};

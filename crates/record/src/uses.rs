@@ -5,7 +5,7 @@
 use crate::check;
 use crate::versions::DocumentError;
 use crate::visit::Field;
-use crate::{Bounds, Conditions, Text};
+use crate::{Bounds, Conditions, Interval, Text};
 
 documents! {
     /// A planned operation that was done.
@@ -45,6 +45,18 @@ documents! {
     }
 }
 
+documents! {
+    /// Costs of a storage that were measured together for plans, in nanoseconds.
+    pub struct PlanFacts {
+        /// What was measured.
+        pub group: String => Text::Private,
+        /// When, in seconds since 1970.
+        pub unix_seconds: u64 => Bounds::COUNT,
+        /// The costs, with the smallest and the largest measurement.
+        pub costs: Vec<Interval> => Bounds::NANOSECONDS,
+    }
+}
+
 /// Reads a line, which is checked as a run is.
 fn from_line<T: Field<()> + serde::de::DeserializeOwned>(line: &[u8]) -> Result<T, DocumentError> {
     let mut read: T = serde_json::from_slice(line)?;
@@ -66,6 +78,22 @@ const OFF: f64 = 1.5;
 
 impl PlanUse {
     /// Reads the line of a use.
+    ///
+    /// # Errors
+    /// [`DocumentError`] for a damaged line.
+    pub fn from_line(line: &[u8]) -> Result<Self, DocumentError> {
+        from_line(line)
+    }
+
+    /// Its line, with a line feed.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        to_line(self)
+    }
+}
+
+impl PlanFacts {
+    /// Reads the line of a group.
     ///
     /// # Errors
     /// [`DocumentError`] for a damaged line.

@@ -60,6 +60,7 @@ fn kind(reason: &EngineReason) -> ReasonKind {
         },
         EngineReason::PartlyCached { .. }
         | EngineReason::DirectNotFaster
+        | EngineReason::MappedFromCache
         | EngineReason::DirectReads { .. }
         | EngineReason::NotDurable { .. }
         | EngineReason::DirectWrites { .. }

@@ -158,7 +158,7 @@ fn certainty(plan: &Plan, considered: &[(Method, Predicted)]) -> String {
     let time = if plan.facts.iter().any(is_of_profile) {
         "the time is computed from the costs in the profile"
     } else if plan.facts.iter().all(is_known) {
-        "the time is computed from costs that were measured just now, in less than 100 ms"
+        "the time is computed from costs that were measured here within a day"
     } else {
         "the time is only an order of magnitude, as not all costs were measured"
     };

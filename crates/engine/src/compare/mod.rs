@@ -148,16 +148,21 @@ impl Comparer {
             .map(|(file, metadata)| FileFacts::of(metadata, Some(file)));
         let mut facts = Facts::assumed(found, ProcessFacts::without_rings()).with(planner);
         let paths = parts.map(FileRange::path_to_measure);
-        let is_known = facts.ask(&paths[0], request.bytes, request.durability);
-        if is_predicted || is_known {
+        let may_bypass_cache = plan::may_bypass_cache(&request, &facts);
+        let has_claims = is_predicted || may_bypass_cache;
+        if has_claims {
             facts.claims(&paths[0]);
         }
-        if is_known {
+        let is_known = facts.ask(&paths[0], request.bytes, request.durability);
+        if is_known && !has_claims {
+            facts.claims(&paths[0]);
+        }
+        if is_known || may_bypass_cache {
             for n in (0..2).filter(|n| !parts[*n].is_open()) {
                 facts.files[n] = facts.files[n].with_alignment(&files[n].0);
             }
         }
-        if is_predicted {
+        if is_predicted || (!is_known && facts.pays_measuring() && !plan::compare(&request, &facts).is_certain) {
             facts.measure_reading(&paths[0], &files[0].0);
         }
         if plan::depends_on_seeks(&request, &facts) {

@@ -102,10 +102,10 @@ impl Copier {
             new.is_some_and(|new| plan::depends_on_sharing(&request, &facts) && shares_blocks(directory_of(new)));
         facts.ask(&source.path_to_measure(), request.bytes, durability);
         let plan = plan::copy(&request, &facts);
-        if plan.is_certain && !is_predicted {
+        if !is_predicted && (plan.is_certain || !facts.pays_measuring()) {
             return Ok(plan);
         }
-        facts.measure_writing(target);
+        facts.measure_writing(target, durability);
         facts.measure_reading(&source.path_to_measure(), &file);
         Ok(plan::copy(&request, &facts))
     }

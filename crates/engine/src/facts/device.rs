@@ -6,24 +6,30 @@ use std::io;
 use std::os::unix::fs::FileExt;
 #[cfg(feature = "profile")]
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use seekless_sys::Buffer;
+use seekless_sys::{Buffer, Ring, RingRequest, Support};
 
+use super::seeks::HEAD_MOVES_FROM;
 #[cfg(feature = "profile")]
 use super::seeks::open_direct;
 use super::timing::{spread, timed};
 use super::{Costs, Fact};
 use crate::setup::MEMORY_ALIGNMENT;
 
-/// Short sequential reads for the latency, and long reads for the rate; together less than 8 MiB.
-const SHORT_BYTES: usize = 16 << 10;
+/// A short read, whose time is the latency, and how many there are.
+const SHORT_BYTES: u64 = 16 << 10;
 const SHORT_READS: u64 = 8;
-const LONG_BYTES: usize = 1 << 20;
-const LONG_READS: u64 = 7;
-/// The times after which no more reads of each kind are started. A rotating disk takes about 10 ms for one.
+/// A long read, whose time is that of its bytes, and how many of a long file there are. Of shorter files, it is a half.
+const PART_BYTES: u64 = 1 << 20;
+const LONG_READS: u64 = 2;
+/// A request of several in flight, and how many there are.
+const FLIGHT_BYTES: u64 = 512 << 10;
+const IN_FLIGHT: u32 = 8;
+/// The time after which no more reads of one kind are started. A rotating disk takes about 10 ms for one.
 const SHORT_TIME: Duration = Duration::from_millis(5);
-const TIME: Duration = Duration::from_millis(20);
+const TIME: Duration = Duration::from_millis(10);
 
 /// A block at a scattered place.
 const PLACE_BYTES: usize = 4 << 10;
@@ -48,7 +54,7 @@ pub(crate) enum Reads {
 pub(super) fn scattered_of(path: &Path) -> io::Result<[Fact; 2]> {
     let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
     let bytes = file.metadata()?.len();
-    if bytes < LONG_BYTES as u64 {
+    if bytes < PART_BYTES {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     scattered(&file, bytes, Reads::Long)
@@ -56,6 +62,7 @@ pub(super) fn scattered_of(path: &Path) -> io::Result<[Fact; 2]> {
 
 /// The time of a block at a scattered place, with others in flight, and of a byte.
 pub(super) fn scattered(file: &File, bytes: u64, reads: Reads) -> io::Result<[Fact; 2]> {
+    const LONG_BYTES: usize = PART_BYTES as usize;
     let read = |read_bytes: usize| {
         let last = (bytes / read_bytes as u64).checked_sub(1);
         let place = fastrand::u64(..=last.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -74,34 +81,118 @@ pub(super) fn scattered(file: &File, bytes: u64, reads: Reads) -> io::Result<[Fa
     Ok([place, byte])
 }
 
-/// The costs of a sequential read, without its bytes, and of a byte.
-pub(super) fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 2]> {
-    // In the middle of the file, away from both ends.
-    let start = (bytes / 2).next_multiple_of(LONG_BYTES as u64);
-    let begin = Instant::now();
-    let read = |block_bytes: usize, start: u64, count: u64, limit: Duration| {
-        let mut buffer = Buffer::new(block_bytes, MEMORY_ALIGNMENT)?;
-        buffer.fill(0);
-        let mut times = Vec::new();
-        for n in 0..count {
-            if n > 1 && begin.elapsed() > limit {
-                break;
-            }
-            let at = start + n * block_bytes as u64;
-            times.push(timed(|| file.read_exact_at(&mut buffer, at))?);
-        }
-        // The first read is not sequential.
-        times.remove(0);
-        Ok::<_, io::Error>(times)
+/// The shortest file whose costs by the byte can be measured.
+pub(super) const LEAST_BYTES: u64 = 512 << 10;
+/// The shortest file of which all is measured.
+pub(super) const LONG_BYTES: u64 = 8 << 20;
+
+/// The latency of a read of a short file, by its first read: a device answers the next ones from its cache.
+pub(super) fn of_short_file(file: &File, bytes: u64) -> io::Result<[Fact; 1]> {
+    let block_bytes = SHORT_BYTES.min(bytes).next_multiple_of(MEMORY_ALIGNMENT as u64);
+    let mut buffer = touched(block_bytes)?;
+    let time = timed(|| file.read_at(&mut buffer, 0).map(drop))?;
+    Ok([Fact::between(time / 2.0, time, time * 2.0)])
+}
+
+/// The costs of reading a file that is opened past the page cache: the latency of a read, a byte of one read at a time, a byte with several
+/// in flight, a byte of a buffer, and what a read elsewhere takes longer. Each kind of read has bytes of its own, in the order of the file.
+pub(super) fn of_file(file: &File, bytes: u64, costs: &Costs) -> io::Result<[Fact; 5]> {
+    let (start, part_bytes, long_reads) = match bytes {
+        // Away from the beginning.
+        LONG_BYTES.. => (
+            ((bytes / 2).min(bytes - LONG_BYTES) / PART_BYTES) * PART_BYTES,
+            PART_BYTES,
+            LONG_READS,
+        ),
+        LEAST_BYTES.. => (0, (bytes / 2).min(PART_BYTES) / SHORT_BYTES * SHORT_BYTES, 1),
+        _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
-    let short = read(SHORT_BYTES, start, SHORT_READS, SHORT_TIME)?;
-    let long = read(LONG_BYTES, start + LONG_BYTES as u64, LONG_READS, TIME)?;
+    let short = one_by_one(file, start, SHORT_BYTES, SHORT_READS, SHORT_TIME)?;
+    // The first read is not sequential.
+    let (elsewhere, short) = short.split_first().ok_or(io::ErrorKind::UnexpectedEof)?;
+    let latency = spread(short.to_vec(), |time| time);
+    // The first one also finds out where the file lies.
+    let seek = Some(elsewhere - latency.value).filter(|more| *more >= HEAD_MOVES_FROM.as_nanos() as f64);
+    let seek = seek.map_or(Fact::measured(0.0), |more| Fact::between(more / 2.0, more, more * 2.0));
+    let at = start + part_bytes;
+    let long = one_by_one(file, at, part_bytes, long_reads, TIME)?;
     // Both kinds have the same latency, so the difference of their times is due to the bytes.
-    let more_bytes = (LONG_BYTES - SHORT_BYTES) as f64;
-    let usual = spread(short.clone(), |short| short).value;
-    let fetch = spread(long, |long| ((long - usual) / more_bytes).max(1e-3));
-    let wait = spread(short, |short| (short - SHORT_BYTES as f64 * fetch.value).max(0.0));
-    Ok([wait, fetch])
+    let more_bytes = (part_bytes - SHORT_BYTES) as f64;
+    let fetch = spread(long, |time| ((time - latency.value) / more_bytes).max(1e-3));
+    let fetch = Fact::between(fetch.low / ONCE, fetch.value, fetch.high * ONCE);
+    let wait = spread(short.to_vec(), |time| {
+        (time - SHORT_BYTES as f64 * fetch.value).max(0.0)
+    });
+    let at = at + long_reads * part_bytes;
+    let in_flight = if bytes >= LONG_BYTES {
+        in_flight(file, at, wait.value)?
+    } else {
+        None
+    };
+    let (stream, buffer) = match in_flight {
+        Some([byte, buffer]) => {
+            // Several in flight take no longer than one at a time.
+            let byte = byte.clamp(1e-3, fetch.value);
+            (
+                Fact::between(byte / ONCE, byte, byte * ONCE),
+                Fact::between(buffer / 2.0, buffer, buffer * 2.0),
+            )
+        }
+        None => (
+            Fact::between(fetch.low / 2.0, fetch.value, fetch.high),
+            costs.buffer_byte_ns,
+        ),
+    };
+    Ok([wait, fetch, stream, buffer, seek])
+}
+
+/// By how much a figure that was measured once or twice may be wrong.
+const ONCE: f64 = 1.25;
+
+fn touched(bytes: u64) -> io::Result<Buffer> {
+    let mut buffer = Buffer::new(bytes as usize, MEMORY_ALIGNMENT)?;
+    buffer.fill(0);
+    Ok(buffer)
+}
+
+/// The times of reads one after the other.
+fn one_by_one(file: &File, start: u64, block_bytes: u64, count: u64, limit: Duration) -> io::Result<Vec<f64>> {
+    let mut buffer = touched(block_bytes)?;
+    let begin = Instant::now();
+    let mut times = Vec::new();
+    for n in 0..count {
+        if n > 1 && begin.elapsed() > limit {
+            break;
+        }
+        times.push(timed(|| file.read_exact_at(&mut buffer, start + n * block_bytes))?);
+    }
+    Ok(times)
+}
+
+/// The times of a byte that is read with several requests in flight, and of setting up a byte of a ring's buffers; `None` without rings.
+fn in_flight(file: &File, start: u64, latency_ns: f64) -> io::Result<Option<[f64; 2]>> {
+    let begin = Instant::now();
+    let made = Ring::new(IN_FLIGHT, FLIGHT_BYTES as usize, MEMORY_ALIGNMENT);
+    let Ok(Support::Available(mut ring)) = made else {
+        return Ok(None);
+    };
+    let set_up = begin.elapsed().as_nanos() as f64 / (u64::from(IN_FLIGHT) * FLIGHT_BYTES) as f64;
+    let file = Arc::new(file.try_clone()?);
+    let time = timed(|| {
+        for slot in 0..IN_FLIGHT {
+            let request = RingRequest {
+                is_read: true,
+                offset: start + u64::from(slot) * FLIGHT_BYTES,
+                range: 0..FLIGHT_BYTES as usize,
+                dontcache: false,
+                is_synced: false,
+            };
+            ring.queue(slot, &file, &request)?;
+        }
+        (0..IN_FLIGHT).try_for_each(|_| ring.wait()?.result.map(drop))
+    })?;
+    let bytes = u64::from(IN_FLIGHT) * FLIGHT_BYTES;
+    Ok(Some([(time - latency_ns).max(0.0) / bytes as f64, set_up]))
 }
 
 #[cfg(test)]
@@ -121,14 +212,15 @@ mod tests {
         }
         let before = read_bytes();
         let file = open_direct(&path).unwrap();
-        let [wait, fetch] = of_file(&file, bytes as u64).unwrap();
+        let facts = of_file(&file, bytes as u64, &Costs::ASSUMED).unwrap();
         let read = read_bytes() - before;
-        assert!((2 * LONG_BYTES as u64..8 << 20).contains(&read), "{read} bytes");
-        for fact in [wait, fetch] {
-            let is_measured = fact.low <= fact.value && fact.value <= fact.high && fact.is_measured();
-            assert!(is_measured, "{fact:?}");
+        assert!((2 * PART_BYTES..LONG_BYTES).contains(&read), "{read} bytes");
+        for fact in facts {
+            assert!(fact.low <= fact.value && fact.value <= fact.high, "{fact:?}");
         }
-        assert!(fetch.value > 0.0);
+        let [wait, fetch, stream, ..] = facts;
+        assert!(wait.is_measured() && fetch.is_measured() && fetch.value > 0.0);
+        assert!(stream.value <= fetch.value, "several in flight take no longer");
         for (reads, most_bytes) in [(Reads::One, 4 << 10), (Reads::Few, 12 << 10), (Reads::Long, 1036 << 10)] {
             let before = read_bytes();
             let [place, byte] = scattered(&file, bytes as u64, reads).unwrap();
@@ -138,9 +230,16 @@ mod tests {
             assert!(scattered(&file, 100, reads).is_err(), "too short to tell");
         }
         assert_eq!(crate::cache::resident(&path).unwrap().part(), Some(0.0));
-        let short = directory.path().join("short");
-        std::fs::write(&short, vec![1; LONG_BYTES]).unwrap();
-        let is_refused = of_file(&open_direct(&short).unwrap(), LONG_BYTES as u64).is_err();
-        assert!(is_refused, "too short to tell");
+        let shorter = |bytes: u64| {
+            let path = directory.path().join("shorter");
+            std::fs::write(&path, vec![1; bytes as usize]).unwrap();
+            let file = open_direct(&path).unwrap();
+            (of_file(&file, bytes, &Costs::ASSUMED), of_short_file(&file, bytes))
+        };
+        let (part, _) = shorter(LEAST_BYTES);
+        assert!(part.unwrap()[1].is_measured());
+        let (whole, short) = shorter(5000);
+        assert!(whole.is_err(), "too short to tell");
+        assert!(short.unwrap()[0].is_measured());
     }
 }

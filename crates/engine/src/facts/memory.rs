@@ -15,31 +15,35 @@ use crate::setup::MEMORY_ALIGNMENT;
 /// Bytes to read and compare in each round, and the window to map. All of it takes about 3 ms.
 const TRIED_BYTES: u64 = 1 << 20;
 const WINDOW_BYTES: u64 = 2 << 20;
-/// The size of the unnamed file.
-const OWN_BYTES: u64 = ROUNDS as u64 * WINDOW_BYTES;
+/// The size of the unnamed file. The window that is written last, and is in the processor's caches, is not read.
+const OWN_BYTES: u64 = ROUNDS_BYTES + WINDOW_BYTES;
+const ROUNDS_BYTES: u64 = ROUNDS as u64 * WINDOW_BYTES;
+/// Calls that read a few bytes, in each round.
+const CALLS: u32 = 16;
 /// From this part on, a file counts as cached.
 const WARM_PART: f64 = 0.9;
-
-/// The costs per byte of reading, comparing and mapping, and of filling a new page if that was measured.
-pub(super) type MemoryCosts = ([Fact; 3], Option<Fact>);
 
 /// Whether a file is measured itself, because it is in the page cache.
 pub(super) fn is_warm(found: &FileFacts) -> bool {
     found.resident_part() >= WARM_PART && found.bytes >= OWN_BYTES && !found.is_sparse()
 }
 
-pub(super) fn of_own_file() -> io::Result<MemoryCosts> {
+/// The costs of a file in the page cache, and of filling a byte of a new page, by an unnamed file.
+pub(super) fn of_own_file() -> io::Result<[Fact; 7]> {
     require_file_bytes(OWN_BYTES)?;
     let file = make_unnamed(&std::env::temp_dir())?;
     let bytes = vec![1; WINDOW_BYTES as usize];
-    let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * WINDOW_BYTES))?;
-    Ok((
-        of_file(&file, OWN_BYTES)?,
-        Some(filled.scaled(1.0 / WINDOW_BYTES as f64)),
-    ))
+    let mut write = |round: u32| file.write_all_at(&bytes, u64::from(round) * WINDOW_BYTES);
+    let filled = timed_rounds(&mut write)?;
+    write(ROUNDS)?;
+    let [called, read, compared, mapped, looked, viewed] = of_file(&file, ROUNDS_BYTES)?;
+    let filled = filled.scaled(1.0 / WINDOW_BYTES as f64);
+    Ok([called, read, compared, mapped, looked, viewed, filled])
 }
 
-pub(super) fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
+/// The costs of a file in the page cache: of a call that reads, and by the byte of reading, of comparing, of comparing mapped files, of
+/// looking at it, and of mapping it and looking at it.
+pub(super) fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 6]> {
     let new = || Buffer::new(TRIED_BYTES as usize, MEMORY_ALIGNMENT);
     let (mut buffer, mut other) = (new()?, new()?);
     // Touch the memory first, because that is not part of reading.
@@ -48,27 +52,40 @@ pub(super) fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
     let step = bytes / u64::from(ROUNDS) / WINDOW_BYTES * WINDOW_BYTES;
     let place = |round: u32| u64::from(round) * step;
     let read = timed_rounds(|round| file.read_exact_at(&mut buffer, place(round)))?;
+    let mut few = [0; 4];
+    let mut calls = |round| (0..CALLS).try_for_each(|_| file.read_exact_at(&mut few, place(round)));
+    let called = timed_rounds(&mut calls)?.scaled(1.0 / f64::from(CALLS));
     other.copy_from_slice(&buffer);
     let compared = timed_rounds(|_| {
         std::hint::black_box(sys::first_difference(&buffer, &other));
         Ok(())
     })?;
     let each_byte = 1.0 / TRIED_BYTES as f64;
+    let (read, compared) = (read.scaled(each_byte), compared.scaled(each_byte));
     let window = 0..WINDOW_BYTES as usize;
-    let mapped = if sys::guard_installed() {
-        // The second map is of bytes that are already in the processor's caches, so all of the time counts for one
-        // file.
-        timed_rounds(|round| {
-            let map = || Map::new(file, place(round), window.end, MapMode::Read);
-            let (one, other) = (map()?, map()?);
-            std::hint::black_box(one.bytes(window.clone()).mismatch(&other.bytes(window.clone())));
-            Ok(())
-        })?
-        .scaled(1.0 / WINDOW_BYTES as f64)
-    } else {
-        Costs::ASSUMED.map_byte_ns
-    };
-    Ok([read.scaled(each_byte), compared.scaled(each_byte), mapped])
+    let each_byte = 1.0 / WINDOW_BYTES as f64;
+    let map = |round: u32| Map::new(file, place(round), window.end, MapMode::Read);
+    let look = |map: &Map| std::hint::black_box(map.bytes(window.clone()).count(1));
+    let assumed = Costs::ASSUMED;
+    if !sys::guard_installed() {
+        let [mapped, looked, viewed] = [assumed.map_byte_ns, assumed.look_byte_ns, assumed.view_byte_ns];
+        return Ok([called, read, compared, mapped, looked, viewed]);
+    }
+    // The second map is of bytes that are already in the processor's caches, so all of the time counts for one file.
+    let mapped = timed_rounds(|round| {
+        let (one, other) = (map(round)?, map(round)?);
+        std::hint::black_box(one.bytes(window.clone()).mismatch(&other.bytes(window.clone())));
+        Ok(())
+    })?;
+    let viewed = timed_rounds(|round| map(round).map(|map| _ = look(&map)))?;
+    let whole = map(0)?;
+    look(&whole);
+    let looked = timed_rounds(|_| {
+        look(&whole);
+        Ok(())
+    })?;
+    let [mapped, looked, viewed] = [mapped, looked, viewed].map(|fact| fact.scaled(each_byte));
+    Ok([called, read, compared, mapped, looked, viewed])
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 mod costs;
 mod device;
 mod file;
+mod kind;
+mod limits;
 mod measured;
 mod memory;
 mod planner;
@@ -15,6 +17,8 @@ mod process;
 #[cfg(feature = "profile")]
 mod sampled;
 mod seeks;
+#[cfg(feature = "profile")]
+mod store;
 mod timing;
 
 use std::fs::{self, File, Metadata};
@@ -40,6 +44,8 @@ pub use costs::Costs;
 pub(crate) use device::Reads;
 pub use file::FileFacts;
 pub(crate) use file::{has_holes, shares_blocks};
+use kind::DeviceKind;
+pub use limits::DeviceLimits;
 pub use measured::MeasuredFacts;
 pub use planner::Planner;
 pub use process::{ProcessFacts, prepares_for};
@@ -64,6 +70,10 @@ pub struct Facts<'a> {
     pub free_bytes: u64,
     /// Whether a copy can share the blocks of its source.
     pub can_share: bool,
+    /// What the control group of this process allows on the device.
+    pub limits: DeviceLimits,
+    /// The time that the fastest method is expected to take for all files of the plan, in nanoseconds.
+    pub expected_ns: f64,
     /// The profiles and measurements that the plan may use, unless they are those of the process.
     pub planner: Option<Planner<'a>>,
     /// What earlier runs of the lab measured on the storage.
@@ -73,6 +83,8 @@ pub struct Facts<'a> {
     pub(crate) profile: PhantomData<&'a ()>,
 }
 
+/// Twice the time that measuring may take.
+const MEASURED_FROM_NS: f64 = 100e6;
 /// The kernel's default read-ahead window.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
@@ -89,6 +101,8 @@ impl<'a> Facts<'a> {
             memory_bytes: u64::MAX,
             free_bytes: u64::MAX,
             can_share: false,
+            limits: DeviceLimits::NONE,
+            expected_ns: 0.0,
             planner: None,
             #[cfg(feature = "profile")]
             profile: None,
@@ -158,7 +172,7 @@ impl<'a> Facts<'a> {
         let directory = if path.is_dir() { path } else { directory_of(path) };
         let (measured, costs) = (self.planner.unwrap_or_default().measured, &mut self.costs);
         let of_opening = File::open(directory).and_then(|opened| {
-            costs::of_opening(directory, costs)?;
+            measured.opening(directory, self.files[0].device, costs)?;
             measured.memory(&opened, self.files[0], costs)
         });
         if let Err(error) = of_opening {
@@ -199,9 +213,13 @@ impl<'a> Facts<'a> {
             expected_ns += costs.flush_ns.value + costs.device_byte_ns.value * bytes as f64;
         }
         expected_ns *= self.process.files_of_a_plan as f64;
+        self.expected_ns = expected_ns;
         let profiles = self.planner.unwrap_or_default().profiles;
-        if one.device == other.device && profiles.pays(expected_ns) {
-            self.profile = profiles.of_device(path, one.device);
+        if profiles.pays(expected_ns) {
+            if one.device == other.device {
+                self.profile = profiles.of_device(path, one.device);
+            }
+            self.read_kept(path);
         }
         self.profile.is_some()
     }
@@ -217,9 +235,12 @@ impl<'a> Facts<'a> {
         false
     }
 
-    /// Adds what the system reports about the device of a path, and about memory.
+    /// Adds what the system reports about the device of a path, with the costs of its kind, and about memory.
     pub(crate) fn claims(&mut self, path: &Path) {
-        if let Some(kib) = read_ahead_kib(self.files[0].device) {
+        let device = self.files[0].device;
+        self.limits = DeviceLimits::of_device(device);
+        self.costs = DeviceKind::of(device).costs();
+        if let Some(kib) = read_ahead_kib(device) {
             self.read_ahead_bytes = kib.saturating_mul(1 << 10);
         }
         if let Some(memory) = cache::memory() {
@@ -230,18 +251,25 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Whether what follows takes so long that measuring costs little of it.
+    pub(crate) fn pays_measuring(&self) -> bool {
+        self.expected_ns >= MEASURED_FROM_NS
+    }
+
     /// Measures the costs of reading the first file, from the page cache and, unless all of it is there, from the
     /// device. If that fails, they stay assumed.
     pub(crate) fn measure_reading(&mut self, path: &Path, file: &File) {
         let found = self.files[0];
         let measured = self.planner.unwrap_or_default().measured;
+        self.read_kept(path);
         let of_memory = measured.memory(file, found, &mut self.costs);
+        let of_opening = measured.opening(path, found.device, &mut self.costs);
         let of_device = if found.resident_part() < 1.0 {
-            measured.reads(path, found.bytes, &mut self.costs)
+            measured.reads(path, found, &mut self.costs)
         } else {
             Ok(())
         };
-        if let Err(error) = of_memory.and(of_device) {
+        if let Err(error) = of_memory.and(of_opening).and(of_device) {
             log::debug!(path = %path.display(), %error, "read costs are assumed");
         }
     }
@@ -249,15 +277,34 @@ impl<'a> Facts<'a> {
     /// Measures the costs of writing in the directory of a file. Reading is measured afterwards, because it may give
     /// better figures for the page cache. If measuring fails, or the file is open and its directory therefore unknown,
     /// the costs stay assumed.
-    pub(crate) fn measure_writing(&mut self, part: &FileRange<'_>) {
+    pub(crate) fn measure_writing(&mut self, part: &FileRange<'_>, durability: Durability) {
         if part.is_open() {
             return;
         }
         let directory = directory_of(part.path());
         let measured = self.planner.unwrap_or_default().measured;
-        match Directory::open(directory).and_then(|directory| measured.writing(&directory, true)) {
-            Ok(costs) => self.costs = costs,
-            Err(error) => log::debug!(directory = %directory.display(), %error, "write costs are assumed"),
+        self.read_kept(directory);
+        let costs = &mut self.costs;
+        let of_writing = Directory::open(directory).and_then(|opened| {
+            if matches!(durability, Durability::WriteThrough | Durability::FdatasyncEach) {
+                measured.flushes(&opened, costs)?;
+            }
+            measured.new_files(&opened, costs)
+        });
+        if let Err(error) = of_writing {
+            log::debug!(directory = %directory.display(), %error, "write costs are assumed");
+        }
+    }
+
+    /// Reads what earlier processes measured on the storage of a path, unless plans use no profiles.
+    fn read_kept(&mut self, path: &Path) {
+        #[cfg(feature = "profile")]
+        {
+            let planner = self.planner.unwrap_or_default();
+            if planner.profiles.are_found() {
+                planner.measured.read_kept(path, self.files[0].device);
+                planner.measured.known(self.files[0].device, &mut self.costs);
+            }
         }
     }
 }

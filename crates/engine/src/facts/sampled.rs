@@ -1,26 +1,20 @@
 //! The costs that a profile has: measuring them on a storage, and taking them from it.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use seekless_record::{Interval, StorageCosts};
 use seekless_sys::Directory;
 
-use super::costs::{THROUGH, TRIED_BYTES, calls, of_device};
+use super::costs::{FLUSHED_BYTES, THROUGH, TRIED_BYTES, calls, of_device, write_and_flush};
 use super::device::scattered_of;
-use super::timing::timed;
 use super::{Costs, Fact, Source, directory_of};
 use crate::files::make_for_a_moment;
 
 /// A run measures the costs of its storages this often, unless that takes longer.
 const SAMPLES: usize = 5;
 const SAMPLING_TIME: Duration = Duration::from_millis(200);
-/// What is written before a flush, as updates do it: enough that the flush takes less of the time than the bytes.
-const FLUSHED_BYTES: usize = 2 << 20;
-
 impl Costs {
     /// More than [`Self::sampled`] writes.
     pub const SAMPLED_BYTES: u64 = (SAMPLES * 11 * TRIED_BYTES + (SAMPLES + 1) * FLUSHED_BYTES) as u64;
@@ -38,23 +32,19 @@ impl Costs {
         let (began, mut samples) = (Instant::now(), Vec::new());
         while samples.len() < SAMPLES && (samples.is_empty() || began.elapsed() < SAMPLING_TIME) {
             let files = make_for_a_moment(&directory, THROUGH)?;
-            let mut costs = calls(&files.0)?;
-            [costs.flush_ns, costs.device_byte_ns] = of_device(&files, &costs)?;
-            let flushed = costs.flushed_byte(write_and_flush(&written)?);
-            if flushed.value > costs.device_byte_ns.value {
-                costs.device_byte_ns = flushed;
-            }
+            let mut costs = Self::ASSUMED;
+            [
+                costs.write_call_ns,
+                costs.write_byte_ns,
+                costs.read_call_ns,
+                costs.read_byte_ns,
+                costs.fill_byte_ns,
+            ] = calls(&files.0)?;
+            [costs.flush_ns, costs.device_byte_ns] = of_device(&files, &written, &costs)?;
             [costs.scattered_ns, costs.fetch_byte_ns] = scattered_of(path)?;
             samples.push(costs.recorded());
         }
         StorageCosts::pooled(samples).ok_or_else(|| io::ErrorKind::TimedOut.into())
-    }
-
-    /// The cost of a byte, if writing [`FLUSHED_BYTES`] and a flush took this many nanoseconds.
-    fn flushed_byte(&self, nanoseconds: f64) -> Fact {
-        let byte = |flush: f64| ((nanoseconds - flush) / FLUSHED_BYTES as f64).max(self.write_byte_ns.value);
-        let flush = self.flush_ns;
-        Fact::between(byte(flush.high), byte(flush.value), byte(flush.low))
     }
 
     fn recorded(&self) -> StorageCosts {
@@ -99,35 +89,9 @@ impl Costs {
     }
 }
 
-/// Writes [`FLUSHED_BYTES`] through the page cache, and flushes them. Returns the nanoseconds.
-fn write_and_flush(file: &File) -> io::Result<f64> {
-    let bytes = vec![1; FLUSHED_BYTES];
-    timed(|| {
-        file.write_all_at(&bytes, 0)?;
-        seekless_sys::sync_data(file)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_byte_before_a_flush_costs_what_is_left_of_the_time_and_at_least_a_byte_of_the_page_cache() {
-        let exactly = |nanoseconds| Fact::between(nanoseconds, nanoseconds, nanoseconds);
-        let mut costs = Costs::ASSUMED;
-        costs.write_byte_ns = exactly(0.25);
-        costs.flush_ns = Fact::between(1e5, 2e5, 4e5);
-        let flushed = FLUSHED_BYTES as f64;
-        let of = |nanoseconds| {
-            let byte = costs.flushed_byte(nanoseconds);
-            [byte.low, byte.value, byte.high].map(|nanoseconds| nanoseconds * flushed)
-        };
-        let bytes = 2.0 * flushed;
-        let expected = [bytes - 2e5, bytes, bytes + 1e5].map(f64::to_bits);
-        assert_eq!(of(bytes + 2e5).map(f64::to_bits), expected);
-        assert_eq!(of(1e5).map(f64::to_bits), [0.25 * flushed; 3].map(f64::to_bits));
-    }
 
     #[test]
     #[cfg(target_os = "linux")]

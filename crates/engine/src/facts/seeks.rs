@@ -46,7 +46,7 @@ const PAIR_TIME: Duration = Duration::from_millis(60);
 const PLACES: u64 = 4;
 /// A read that moves a head takes at least this much longer than a sequential one: 2 to 15 ms on rotating disks, less than
 /// 1 ms on others.
-const HEAD_MOVES_FROM: Duration = Duration::from_micros(1500);
+pub(super) const HEAD_MOVES_FROM: Duration = Duration::from_micros(1500);
 /// The time after which no more beginnings are read.
 const BEGINNINGS_TIME: Duration = Duration::from_millis(250);
 /// Reads of each kind within a file, and the time after which no more are started.

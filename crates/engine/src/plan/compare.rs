@@ -1,9 +1,12 @@
 //! Plans for comparing two files.
 
-use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
+use seekless_method::{CachePolicy, CompareMechanism, MechanismId, Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{NamedFact, Plan, Reason, SMALL_BYTES, Task, Unit, measured_plan, method, read, residency, usual};
+use super::{
+    Candidate, NamedFact, Plan, Reason, SMALL_BYTES, Task, Unit, can_be_direct, choose, measured_plan, method, read,
+    usual,
+};
 use crate::facts::{Fact, Facts, FileFacts};
 
 /// The first bytes of two files, which are compared before a method is chosen: a difference near the start then costs
@@ -29,6 +32,12 @@ pub(crate) fn depends_on_seeks(request: &Task, facts: &Facts) -> bool {
         && by_profile(request, facts).is_none()
 }
 
+/// Whether direct reads are worth considering.
+pub(crate) fn may_bypass_cache(request: &Task, facts: &Facts) -> bool {
+    let all_bytes = data_bytes(request, facts).saturating_mul(facts.process.files_of_a_plan);
+    all_bytes >= SMALL_BYTES && facts.files.iter().all(|file| file.resident_part() <= COLD_PART)
+}
+
 fn by_profile(request: &Task, facts: &Facts) -> Option<Plan> {
     let data = Task {
         files: 1,
@@ -51,92 +60,106 @@ const COLD_PART: f64 = 0.1;
 const THREADS_MAX: usize = 4;
 const THREADS_THAT_COUNT: u32 = 2;
 
-/// The plan for comparing two files or parts of them. The method follows from rules, which were found by measuring; the
-/// time follows from the costs.
+/// The plan for comparing two files or parts of them. For files in the page cache, on two devices, or on a disk with a head, the method
+/// follows from rules, which were found by measuring; otherwise from the costs.
 #[must_use]
 pub fn compare(request: &Task, facts: &Facts) -> Plan {
     if let Some(plan) = by_profile(request, facts) {
         return plan;
     }
-    let (method, otherwise, reason) = chosen(request, facts);
-    let amounts = amounts(request, facts, &method);
-    let seeks = facts.seeks.map(|seeks| NamedFact {
+    let mut plan = choose(&candidates(request, facts), facts);
+    if let MechanismId::Compare(CompareMechanism::Mmap) = plan.method.mechanism().id {
+        plan.otherwise = in_memory(request, facts);
+    }
+    plan.is_certain &= facts.seeks.is_some() || !depends_on_seeks(request, facts);
+    plan.facts.extend(facts.seeks.map(|seeks| NamedFact {
         name: "alternating between the files, compared with sequential reads",
         unit: Unit::Times,
         fact: Fact::measured(seeks.ratio()),
-    });
-    Plan {
+    }));
+    plan
+}
+
+/// The methods to choose from without a profile.
+pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
+    let plain = usual(Operation::Compare);
+    let data_bytes = data_bytes(request, facts);
+    let one = |method: Method, reason| Candidate {
         method,
-        otherwise,
-        predicted: amounts.predicted(&facts.costs),
-        is_certain: facts.seeks.is_some() || !depends_on_seeks(request, facts),
+        amounts: amounts(request, facts, &method),
         reason,
-        facts: residency(facts)
-            .into_iter()
-            .chain(seeks)
-            .chain(amounts.facts(&facts.costs))
-            .collect(),
+    };
+    let resident = facts.files.map(|file| file.resident_part());
+    let is_cold = resident.iter().all(|&part| part <= COLD_PART);
+    if data_bytes < SMALL_BYTES && !may_bypass_cache(request, facts) {
+        let operation = Operation::Read;
+        return vec![one(plain, Reason::Little { operation })];
     }
+    if resident.iter().all(|&part| part >= WARM_PART) {
+        let has_holes = facts.files.iter().any(FileFacts::is_sparse);
+        let can_map = facts.process.can_map;
+        let reason = Reason::BothCached { has_holes, can_map };
+        let mapped = || with_threads("compare/mmap,block=8M", threads(data_bytes, facts));
+        let is_read = has_holes || !can_map;
+        return vec![one(if is_read { in_memory(request, facts) } else { mapped() }, reason)];
+    }
+    let times = facts.seeks.map(|seeks| seeks.ratio());
+    match facts.seeks.filter(|seeks| seeks.moves_head() && is_one_device(facts)) {
+        Some(seeks) => {
+            let times = seeks.ratio();
+            return vec![one(
+                method("compare/sync,block=1M,window=32M"),
+                Reason::Alternating { times },
+            )];
+        }
+        None if !is_cold => {
+            let threaded = with_threads("compare/sync,block=1M", threads(data_bytes, facts).min(2));
+            return vec![one(threaded, Reason::PartlyCached { files: 2 })];
+        }
+        None if !is_one_device(facts) => {
+            return vec![one(method("compare/sync,block=1M,order=parallel"), Reason::TwoDevices)];
+        }
+        None => {}
+    }
+    let mut candidates = vec![one(plain, Reason::NeitherCached { times })];
+    let direct = method("compare/io_uring,depth=8,direct,block=512K");
+    let buffers_bytes = read::buffers_bytes(data_bytes, &direct);
+    if (0..2).all(|file| can_be_direct(facts, file, buffers_bytes)) {
+        candidates.push(one(direct, Reason::DirectReads { in_flight: 8 }));
+    }
+    candidates
 }
 
 /// The work of comparing by a method.
 fn amounts(request: &Task, facts: &Facts, method: &Method) -> Amounts {
     let bytes = data_bytes(request, facts);
-    let in_memory = if method.mechanism().id == MechanismId::Compare(CompareMechanism::Mmap) {
-        Amounts::of([(Of::MappedBytes, 2.0 * bytes as f64)])
-    } else {
-        let both = [0, 1].map(|file| read::from_cache(bytes, facts, file, method));
-        both[0]
-            .and(both[1])
-            .and(Amounts::of([(Of::ComparedBytes, bytes as f64)]))
-    };
-    let from_device = |file| read::from_device(bytes, facts, file);
+    let compared = Amounts::of([(Of::ComparedBytes, bytes as f64)]);
+    if method.options().cache() == CachePolicy::Direct {
+        // Requests for both files are in flight, so the second one does not wait.
+        let [one, other] = [1.0, 0.0].map(|waits| read::past_cache(bytes, facts, method).with(Of::Waits, waits));
+        return one.and(other.with(Of::BufferBytes, 0.0)).and(compared);
+    }
     let threads = method.options().threads().min(THREADS_THAT_COUNT);
-    let in_memory = in_memory.times(1.0 / f64::from(threads));
-    in_memory.and(from_device(0)).and(from_device(1))
+    if method.mechanism().id == MechanismId::Compare(CompareMechanism::Mmap) {
+        let mapped = Amounts::of([(Of::Opens, 2.0), (Of::MappedBytes, 2.0 * bytes as f64)]);
+        return mapped.in_threads(threads);
+    }
+    let both = [0, 1].map(|file| read::through_cache(bytes, facts, file, method));
+    both[0].and(both[1]).and(compared).in_threads(threads)
 }
 
-/// The method, the method if that is unavailable, and the reason.
-fn chosen(request: &Task, facts: &Facts) -> (Method, Method, Reason) {
-    let plain = usual(Operation::Compare);
-    let data_bytes = data_bytes(request, facts);
-    if data_bytes < SMALL_BYTES {
-        let operation = Operation::Read;
-        return (plain, plain, Reason::Little { operation });
-    }
-    let threads = if data_bytes < THREADED_BYTES {
+/// The method of reading two files that are in the page cache.
+fn in_memory(request: &Task, facts: &Facts) -> Method {
+    with_threads("compare/sync,block=1M", threads(data_bytes(request, facts), facts))
+}
+
+/// The threads that compare this many bytes of each of two files.
+fn threads(data_bytes: u64, facts: &Facts) -> usize {
+    if data_bytes < THREADED_BYTES {
         1
     } else {
         facts.process.processors.clamp(1, THREADS_MAX)
-    };
-    let resident = facts.files.map(|file| file.resident_part());
-    if resident.iter().all(|&part| part >= WARM_PART) {
-        let read = with_threads("compare/sync,block=1M", threads);
-        let has_holes = facts.files.iter().any(FileFacts::is_sparse);
-        let can_map = facts.process.can_map;
-        let reason = Reason::BothCached { has_holes, can_map };
-        if has_holes || !can_map {
-            return (read, plain, reason);
-        }
-        return (with_threads("compare/mmap,block=8M", threads), read, reason);
     }
-    // Through the page cache: in measurements, its read-ahead made larger requests than direct reads.
-    let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
-    let is_cold = resident.iter().all(|&part| part <= COLD_PART);
-    let (method, reason) = match (is_one_device(facts), facts.seeks) {
-        (true, Some(seeks)) if seeks.moves_head() => (
-            method("compare/sync,block=1M,window=32M"),
-            Reason::Alternating { times: seeks.ratio() },
-        ),
-        _ if !is_cold => (through_cache, Reason::PartlyCached { files: 2 }),
-        (true, Some(seeks)) => {
-            let times = Some(seeks.ratio());
-            (through_cache, Reason::NeitherCached { times })
-        }
-        (true, None) => (method("compare/sync,block=4M"), Reason::NeitherCached { times: None }),
-        (false, _) => (method("compare/sync,block=1M,order=parallel"), Reason::TwoDevices),
-    };
-    (method, plain, reason)
 }
 
 fn with_threads(text: &str, threads: usize) -> Method {

@@ -46,7 +46,7 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     let read_usual = super::usual(Operation::Read);
     let cached = Candidate {
         method: usual,
-        amounts: read::through_cache(data.bytes, facts, 0, &read_usual).and(write::through_cache(&data, &usual)),
+        amounts: read::through_cache(data.bytes, facts, 0, &read_usual).and(write::through_cache(&data, facts, &usual)),
         reason: match request.durability {
             _ if data.bytes < SMALL_BYTES => Reason::Little { operation },
             Durability::None => Reason::NotDurable { operation },
@@ -58,11 +58,16 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     let direct = method("copy/sync,direct,block=1M,holes=skip");
     let direct = direct.with(request.durability).unwrap_or(direct);
     let block_bytes = direct.options().block_bytes().unwrap_or(0);
+    let calls = data.bytes.div_ceil(block_bytes.max(1)) as f64;
+    let is_one_device = facts.files[0].device == facts.files[1].device;
+    let alternating = Amounts::of([(Of::Alternations, if is_one_device { 2.0 * calls } else { 0.0 })]);
     let can_be_direct = (0..2).all(|file| can_be_direct(facts, file, block_bytes));
     if request.durability != Durability::None && is_cold && data.bytes >= SMALL_BYTES && can_be_direct {
         candidates.push(Candidate {
             method: direct,
-            amounts: read::past_cache(data.bytes, &direct, false).and(write::past_cache(&data, &direct)),
+            amounts: read::past_cache(data.bytes, facts, &direct)
+                .and(write::past_cache(&data, facts, &direct))
+                .and(alternating),
             reason: Reason::DirectWrites { operation },
         });
     }
@@ -71,7 +76,7 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
         let flushes = f64::from(u8::from(request.durability == Durability::Fsync));
         candidates.push(Candidate {
             method: share.with(request.durability).unwrap_or(share),
-            amounts: Amounts::of([(Of::WriteCalls, 1.0), (Of::Flushes, flushes)]),
+            amounts: Amounts::of([(Of::Creates, 1.0), (Of::WriteCalls, 1.0), (Of::NewSyncs, flushes)]),
             reason: Reason::SharedBlocks,
         });
     }

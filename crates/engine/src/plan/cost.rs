@@ -7,19 +7,17 @@
 //! cost by cost.
 //!
 //! Deliberate simplifications:
-//! - overlapping activities, such as read-ahead and copying from the page cache, are added up. Filling the page cache
-//!   costs the same for reads and writes;
-//! - for methods that keep several requests in flight, only the first wait counts;
-//! - the kernel's read-ahead waits once for each of its windows, and half of that is hidden;
-//! - a device has one rate, and two latencies: of sequential requests, and of scattered ones, several of which are in
-//!   flight. Alternating is covered only by [`crate::facts::Seeks`], and other processes not at all;
-//! - several threads divide the time of memory accesses, but not that of the device;
-//! - for a byte that is written to the page cache and then to the device, both times count.
+//! - what overlaps is added up, apart from read-ahead: after the first MiB, half of the processor's time is hidden behind it. A byte
+//!   that is written to the page cache and then to the device costs both, and filling the page cache costs the same for reads and writes;
+//! - of several requests in flight, only the first wait counts;
+//! - what a plan is prepared with once is divided among the files that it is for;
+//! - other processes are not covered, and alternating between files by [`crate::facts::Seeks`] only;
+//! - several threads divide the time of memory accesses, but not that of the device.
 
 use std::time::Duration;
 
 use super::{NamedFact, Predicted, Unit};
-use crate::facts::{Costs, Fact};
+use crate::facts::{Costs, DeviceLimits, Fact, Facts};
 
 /// What costs time, in the order of [`all`].
 #[derive(Clone, Copy)]
@@ -50,10 +48,26 @@ pub(crate) enum Of {
     FetchedBytes,
     /// Requests at scattered places, with several in flight.
     Scattered,
+    /// Bytes read from the device with several requests in flight.
+    StreamedBytes,
+    /// Files created.
+    Creates,
+    /// Fsyncs of new files.
+    NewSyncs,
+    /// Bytes written past the page cache to new blocks.
+    GrownBytes,
+    /// Bytes of buffers that are touched first.
+    BufferBytes,
+    /// Changes between reading a file and writing another one, for which a head has to move, if there is one.
+    Alternations,
+    /// Bytes that whoever reads them looks at.
+    LookedBytes,
+    /// The same, in mapped memory.
+    ViewedBytes,
 }
 
 /// The costs, with their names.
-fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 13] {
+fn all(costs: &Costs) -> [(&'static str, Unit, Fact); KINDS] {
     use Unit::{Nanoseconds, NanosecondsPerByte};
     [
         ("a read call", Nanoseconds, costs.read_call_ns),
@@ -77,17 +91,40 @@ fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 13] {
             Nanoseconds,
             costs.scattered_ns,
         ),
+        (
+            "reading from the device, several requests in flight",
+            NanosecondsPerByte,
+            costs.stream_byte_ns,
+        ),
+        ("creating a file", Nanoseconds, costs.create_ns),
+        ("an fsync of a new file", Nanoseconds, costs.sync_new_ns),
+        (
+            "writing to new blocks of the device",
+            NanosecondsPerByte,
+            costs.grow_byte_ns,
+        ),
+        ("touching a buffer first", NanosecondsPerByte, costs.buffer_byte_ns),
+        ("a read elsewhere on the device", Nanoseconds, costs.seek_ns),
+        ("looking at what was read", NanosecondsPerByte, costs.look_byte_ns),
+        (
+            "mapping a file and looking at it",
+            NanosecondsPerByte,
+            costs.view_byte_ns,
+        ),
     ]
 }
 
+/// How many costs there are.
+pub(crate) const KINDS: usize = 21;
+
 /// The amounts of a method.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Amounts([f64; 13]);
+pub(crate) struct Amounts([f64; KINDS]);
 
 impl Amounts {
     /// These amounts; all others are 0.
     pub fn of<const N: usize>(amounts: [(Of, f64); N]) -> Self {
-        let mut all = [0.0; 13];
+        let mut all = [0.0; KINDS];
         for (of, amount) in amounts {
             all[of as usize] += amount;
         }
@@ -104,6 +141,20 @@ impl Amounts {
         Self(self.0.map(|amount| amount * factor))
     }
 
+    /// The same with another amount of this.
+    pub fn with(mut self, of: Of, amount: f64) -> Self {
+        self.0[of as usize] = amount;
+        self
+    }
+
+    /// The same, if several threads share what is in memory.
+    pub fn in_threads(mut self, threads: u32) -> Self {
+        for of in [Of::ReadCalls, Of::ReadBytes, Of::ComparedBytes, Of::MappedBytes] {
+            self.0[of as usize] /= f64::from(threads);
+        }
+        self
+    }
+
     /// The costs whose amounts are not 0, with their names.
     pub fn facts(self, costs: &Costs) -> impl Iterator<Item = NamedFact> {
         let all = self.0.into_iter().zip(all(costs));
@@ -118,7 +169,16 @@ impl Amounts {
 
     /// The same, with bounds.
     pub fn predicted(&self, costs: &Costs) -> Predicted {
-        let time = |of: fn(&Fact) -> f64| duration(self.sum(costs, of));
+        self.predicted_at_least(costs, 0.0)
+    }
+
+    /// The time of one of the files of a plan, with bounds, by the costs and the limits of its device.
+    pub fn predicted_of_file(&self, facts: &Facts) -> Predicted {
+        self.predicted_at_least(&facts.costs, self.limited_ns(facts))
+    }
+
+    fn predicted_at_least(&self, costs: &Costs, least_ns: f64) -> Predicted {
+        let time = |of: fn(&Fact) -> f64| duration(self.sum(costs, of).max(least_ns));
         Predicted {
             low: time(|fact| fact.low),
             value: time(|fact| fact.value),
@@ -136,9 +196,92 @@ impl Amounts {
         most.sum::<f64>() <= 0.0
     }
 
+    /// The least time of one of the files of a plan that the limits of its device leave, in nanoseconds.
+    fn limited_ns(&self, facts: &Facts) -> f64 {
+        let (limits, files) = (&facts.limits, facts.process.files_of_a_plan as f64);
+        if *limits == DeviceLimits::NONE {
+            return 0.0;
+        }
+        let amount = |of: Of| self.0[of as usize] * files;
+        let read_bytes = amount(Of::FetchedBytes) + amount(Of::StreamedBytes);
+        let read_requests = if read_bytes > 0.0 { amount(Of::ReadCalls) } else { 0.0 };
+        let write_bytes = amount(Of::DeviceBytes) + amount(Of::GrownBytes);
+        let write_requests = write_bytes / WRITE_BYTES + amount(Of::Flushes) + REQUESTS_OF_SYNC * amount(Of::NewSyncs);
+        let [read, write] = [
+            [
+                read_bytes / limits.read_bytes - SPARED_BYTES,
+                read_requests / limits.read_requests - SPARED_REQUESTS,
+            ],
+            [
+                write_bytes / limits.write_bytes - SPARED_BYTES,
+                write_requests / limits.write_requests - SPARED_REQUESTS,
+            ],
+        ]
+        .map(|seconds| seconds.into_iter().fold(0.0, f64::max));
+        // Limits of reads and of writes pass at the same time.
+        let seconds = if amount(Of::Alternations) > 0.0 {
+            read.max(write)
+        } else {
+            read + write
+        };
+        seconds * 1e9 / files
+    }
+
+    /// The times at some points between the bounds of the costs: all have the same cost at the same place.
+    pub fn times_within(&self, facts: &Facts) -> [f64; POINTS] {
+        let all = all(&facts.costs);
+        let mut times = [0.0; POINTS];
+        for (kind, (amount, (.., fact))) in self.0.into_iter().zip(all).enumerate() {
+            if amount > 0.0 {
+                for (point, time) in times.iter_mut().enumerate() {
+                    *time += amount * within(&fact, part(point, kind));
+                }
+            }
+        }
+        let limited = self.limited_ns(facts);
+        times.map(|time| time.max(limited))
+    }
+
     fn sum(&self, costs: &Costs, of: impl Fn(&Fact) -> f64) -> f64 {
         let amounts = self.0.into_iter().zip(all(costs));
         amounts.map(|(amount, (.., fact))| amount * of(&fact)).sum()
+    }
+}
+
+/// The seconds for which a group that was idle may move bytes or make requests at once. On Linux 6.18, it was 0.05 and 0.025.
+const SPARED_BYTES: f64 = 0.05;
+const SPARED_REQUESTS: f64 = 0.025;
+/// The requests of an fsync of a new file, those of the file system included: 2.6 to 2.9 on ext4.
+const REQUESTS_OF_SYNC: f64 = 3.0;
+/// The bytes of a request that writes.
+const WRITE_BYTES: f64 = 1_048_576.0;
+
+/// How many points within the bounds of the costs stand for what the costs may be.
+pub(crate) const POINTS: usize = 32;
+
+/// The part of the way between the bounds of a cost, at a point: each cost takes every thirty-second part once, in an order of its own.
+fn part(point: usize, kind: usize) -> f64 {
+    // Odd factors permute the points.
+    let place = (point * (2 * kind + 1) + 5 * kind) % POINTS;
+    (place as f64 + 0.5) / POINTS as f64
+}
+
+/// A cost that is its value in the middle, and a bound at either end. Costs differ by factors, so they are apart by equal factors.
+fn within(fact: &Fact, part: f64) -> f64 {
+    let (end, way) = if part < 0.5 {
+        (fact.low, 1.0 - 2.0 * part)
+    } else {
+        (fact.high, 2.0 * part - 1.0)
+    };
+    if end == fact.value {
+        return end;
+    }
+    // Most lie near the middle.
+    let way = way * way;
+    if fact.value > 0.0 && end > 0.0 {
+        fact.value * (end / fact.value).powf(way)
+    } else {
+        fact.value + way * (end - fact.value)
     }
 }
 

@@ -32,11 +32,14 @@ use std::time::Duration;
 
 pub(crate) use batch::FEWEST_FOR_RING;
 pub use batch::{BATCH, BatchPlan, FEWEST_TO_ASK, FILES_AHEAD, FILES_OF_SCAN, LARGE_BYTES, Scan, batch, scan};
-pub(crate) use compare::depends_on_seeks;
 pub use compare::{FIRST_LOOK_BYTES, compare};
+pub(crate) use compare::{depends_on_seeks, may_bypass_cache};
 pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
+#[cfg(test)]
+use cost::KINDS;
+use cost::POINTS;
 pub use duplicates::{DuplicatesPlan, FIRST_BYTES, WHOLE_BYTES, duplicates};
 #[cfg(feature = "profile")]
 pub(crate) use from_profile::costs as known_costs;
@@ -59,7 +62,7 @@ pub use crate::facts::{Fact, Source};
 
 use seekless_method::{Durability, Method, Operation};
 
-use crate::facts::Facts;
+use crate::facts::{DeviceLimits, Facts};
 
 /// A task on one file, a pair of files, or many files of one size. For updates, [`PlanLimits`] has the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,38 +152,53 @@ struct Candidate {
     reason: Reason,
 }
 
-/// A method is used instead of a safer one only if it is faster by this factor, which allows for what the model omits.
-const CLEARLY: f64 = 1.25;
 /// A regret smaller than this decides nothing.
 const SAME_REGRET: f64 = 0.02;
+/// A method that leaves nothing in the page cache, or needs more, is used only if it is expected to be faster by this part, which allows
+/// for what the model omits.
+const MARGIN: f64 = 0.1;
 
-/// Chooses among candidates, the safest first: a later one is used only if it takes clearly less time than those before
-/// it. The first one is the fallback.
+/// Chooses among candidates, the simplest first: the method with the least expected regret over what the costs may be. A later one is
+/// used only if its regret is clearly less than those before it. The first one is the fallback.
 fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
-    let weights = (0..).map(|place| CLEARLY.powi(place));
-    let weighted = candidates.iter().zip(weights);
-    let weighted = weighted.map(|(candidate, weight)| (candidate, candidate.amounts.times(weight)));
-    let weighted: Vec<(&Candidate, Amounts)> = weighted.collect();
-    let time = |(_, amounts): &(_, Amounts)| amounts.nanoseconds(&facts.costs);
-    let first = weighted[0];
-    let best = weighted
-        .iter()
-        .copied()
-        .min_by(|one, other| time(one).total_cmp(&time(other)));
-    let (chosen, best) = best.unwrap_or(first);
-    let is_certain = weighted
-        .iter()
-        .all(|(_, other)| best.is_never_slower(other, &facts.costs));
+    let costs = &facts.costs;
+    let chosen = &candidates[least_regret(candidates, facts)];
+    let is_clear = |other: &Candidate| {
+        let margin = if std::ptr::eq(other, chosen) { 1.0 } else { 1.0 + MARGIN };
+        chosen.amounts.times(margin).is_never_slower(&other.amounts, costs)
+    };
+    // Limits change with what else the process does.
+    let is_certain = candidates.len() < 2 || facts.limits == DeviceLimits::NONE && candidates.iter().all(is_clear);
     let all = candidates.iter().map(|candidate| candidate.amounts);
-    let used = all.fold(Amounts::default(), Amounts::and).facts(&facts.costs);
+    let used = all.fold(Amounts::default(), Amounts::and).facts(costs);
     Plan {
         method: chosen.method,
         otherwise: candidates[0].method,
-        predicted: chosen.amounts.predicted(&facts.costs),
+        predicted: chosen.amounts.predicted_of_file(facts),
         is_certain,
         reason: chosen.reason.clone(),
         facts: residency(facts).into_iter().chain(used).collect(),
     }
+}
+
+/// The place of the candidate with the least expected regret.
+fn least_regret(candidates: &[Candidate], facts: &Facts) -> usize {
+    if candidates.len() < 2 {
+        return 0;
+    }
+    let times: Vec<_> = candidates.iter().map(|one| one.amounts.times_within(facts)).collect();
+    let least = |point: usize| times.iter().map(|times| times[point]).fold(f64::MAX, f64::min);
+    let least: Vec<f64> = (0..POINTS).map(least).collect();
+    let regret = |times: &[f64; POINTS]| {
+        let over = times
+            .iter()
+            .zip(&least)
+            .map(|(time, least)| time / least.max(1e-9) - 1.0);
+        over.sum::<f64>() / POINTS as f64
+    };
+    let regrets: Vec<f64> = times.iter().map(regret).collect();
+    let best = regrets.iter().copied().fold(f64::MAX, f64::min);
+    regrets.iter().position(|regret| *regret <= best + MARGIN).unwrap_or(0)
 }
 
 /// The plan for a task; for updates, [`update`] makes it.
@@ -202,13 +220,14 @@ pub fn considered(operation: Operation, task: &Task, facts: &Facts) -> Vec<(Meth
         Operation::Write => write::candidates(task, facts),
         Operation::Copy => copy::candidates(task, facts),
         Operation::Read | Operation::Update => read::candidates(task, facts),
-        // Rules choose one.
-        Operation::Compare | Operation::Scan => {
+        Operation::Compare => compare::candidates(task, facts),
+        // A rule chooses one.
+        Operation::Scan => {
             let plan = plan(operation, task, facts);
             return vec![(plan.method, plan.predicted)];
         }
     };
-    let predicted = |one: &Candidate| (one.method, one.amounts.predicted(&facts.costs));
+    let predicted = |one: &Candidate| (one.method, one.amounts.predicted_of_file(facts));
     candidates.iter().map(predicted).collect()
 }
 
@@ -320,7 +339,7 @@ pub fn usual(operation: Operation) -> Method {
     static PARSED: LazyLock<[Method; Operation::ALL.len()]> = LazyLock::new(|| {
         Operation::ALL.map(|operation| {
             Method::known(match operation {
-                Operation::Read => "read/sync,block=1M",
+                Operation::Read => "read/sync,block=128K",
                 Operation::Write => "write/sync,block=1M",
                 Operation::Copy => "copy/sync,block=1M,holes=skip",
                 Operation::Compare => "compare/sync,block=128K",

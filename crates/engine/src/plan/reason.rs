@@ -34,6 +34,8 @@ pub enum Reason {
     },
     /// Bypassing the page cache would not be clearly faster.
     DirectNotFaster,
+    /// The file is in the page cache, and mapping it is faster than reading it.
+    MappedFromCache,
     /// Hardly any of a file is in the page cache, and direct reads are faster.
     DirectReads {
         /// Requests in flight at the same time.
@@ -202,6 +204,9 @@ impl Display for Reason {
             Self::PartlyCached { files: 1 } => out.write_str("at least part of the file is in the page cache"),
             Self::PartlyCached { .. } => out.write_str("the files are partly in the page cache"),
             Self::DirectNotFaster => out.write_str("bypassing the page cache would not be clearly faster"),
+            Self::MappedFromCache => {
+                out.write_str("the file is in the page cache, where mapping it saves a copy of the bytes")
+            }
             Self::DirectReads { in_flight } => {
                 let faster = match in_flight {
                     1 => "direct reads wait less for the device than read-ahead does",

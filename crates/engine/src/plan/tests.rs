@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use seekless_method::Durability;
 
 use super::*;
-use crate::facts::{Costs, FileFacts, ProcessFacts, Seeks};
+use crate::facts::{Costs, DeviceLimits, FileFacts, ProcessFacts, Seeks};
 
 const GIB: u64 = 1 << 30;
 const COLD: FileFacts = FileFacts {
@@ -38,13 +38,21 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
             flush_ns: about(flush_us * 1e3),
             read_call_ns: about(500.0),
             read_byte_ns: about(0.1),
-            fill_byte_ns: about(0.3),
+            fill_byte_ns: about(0.2),
             compare_byte_ns: about(0.05),
             map_byte_ns: about(0.06),
+            look_byte_ns: about(0.1),
+            view_byte_ns: about(0.14),
             open_ns: about(3_000.0),
             wait_ns: about(wait_us * 1e3),
             fetch_byte_ns: about(fetch_ns),
+            stream_byte_ns: about(fetch_ns * 0.9),
             scattered_ns: about(wait_us * 1e3 / 8.0),
+            create_ns: about(20_000.0),
+            sync_new_ns: about(flush_us * 2e3),
+            grow_byte_ns: about(device_ns),
+            buffer_byte_ns: about(0.4),
+            seek_ns: about(0.0),
         },
         files: [COLD; 2],
         seeks: Some(Seeks {
@@ -62,6 +70,8 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
         memory_bytes: 16 * GIB,
         free_bytes: 1024 * GIB,
         can_share: false,
+        limits: DeviceLimits::NONE,
+        expected_ns: 0.0,
         #[cfg(feature = "profile")]
         profile: None,
         #[cfg(not(feature = "profile"))]
@@ -144,21 +154,22 @@ fn plan_of(operation: &str, bytes: u64, facts: &Facts) -> Plan {
 #[test]
 fn plan_follows_from_the_storage() {
     const CACHED: [&str; 5] = [
-        "read/sync,block=1M",
+        "read/sync,block=128K",
         "write/sync,block=1M",
         "write/sync,block=1M,fsync",
         "copy/sync,block=1M,holes=skip",
         "copy/sync,block=1M,fsync,holes=skip",
     ];
-    const DIRECT_READ: &str = "read/sync,direct,block=4M";
+    const DIRECT_READ: &str = "read/io_uring,depth=8,direct,block=512K";
     const DIRECT_WRITE: &str = "write/sync,direct,block=4M,fsync";
     const DIRECT_COPY: &str = "copy/sync,direct,block=1M,fsync,holes=skip";
-    const IN_TURN: &str = "compare/sync,threads=2,block=1M";
+    const IN_TURN: &str = "compare/sync,block=128K";
     let [read, write, durable_write, copy, durable_copy] = CACHED;
     let mut shared = SATA;
     shared.can_share = true;
-    let mut far = THROTTLED;
-    far.read_ahead_bytes = 8 << 20;
+    let mut limited = NVME;
+    limited.limits.read_bytes = 2e8;
+    limited.limits.write_bytes = 2e8;
     let (full, full_durable) = (
         "write/sync,block=1M,preallocate=allocate",
         "write/sync,block=1M,preallocate=allocate,fsync",
@@ -166,21 +177,26 @@ fn plan_follows_from_the_storage() {
     let one_by_one = "compare/sync,block=1M,window=32M";
     let (mapped, mapped_alone) = ("compare/mmap,threads=4,block=8M", "compare/mmap,block=8M");
     let cached = |compare| [read, write, durable_write, copy, durable_copy, compare];
-    let read_directly = [DIRECT_READ, write, durable_write, copy, durable_copy, IN_TURN];
-    let directly = [DIRECT_READ, write, DIRECT_WRITE, copy, DIRECT_COPY, IN_TURN];
-    let allocated = [DIRECT_READ, full, full_durable, copy, durable_copy, IN_TURN];
+    let in_flight = "compare/io_uring,depth=8,direct,block=512K";
+    let directly = [DIRECT_READ, write, DIRECT_WRITE, copy, DIRECT_COPY, in_flight];
+    let allocated = [read, full, full_durable, copy, durable_copy, IN_TURN];
     let (clone, durable_clone) = ("copy/reflink", "copy/reflink,fsync");
-    let cloned = [DIRECT_READ, write, durable_write, clone, durable_clone, IN_TURN];
+    let cloned = [read, write, durable_write, clone, durable_clone, IN_TURN];
     let in_little_memory = [read, write, durable_write, copy, DIRECT_COPY, IN_TURN];
-    let by_one = [read, write, DIRECT_WRITE, copy, durable_copy, mapped_alone];
+    let in_memory = |compare| ["read/mmap", write, durable_write, copy, durable_copy, compare];
+    let by_one = ["read/mmap", write, DIRECT_WRITE, copy, durable_copy, mapped_alone];
     let table = [
         ("turning", TURNING, cached(one_by_one)),
-        ("SATA", SATA, read_directly),
+        ("SATA", SATA, cached(IN_TURN)),
         ("NVMe", NVME, directly),
-        ("tmpfs", TMPFS, cached(mapped)),
+        ("tmpfs", TMPFS, in_memory(mapped)),
         ("network", NETWORK, cached(IN_TURN)),
-        ("throttled", THROTTLED, read_directly),
-        ("that reads far ahead", far, cached(IN_TURN)),
+        ("throttled", THROTTLED, cached(IN_TURN)),
+        (
+            "limited",
+            limited,
+            [read, write, durable_write, copy, DIRECT_COPY, IN_TURN],
+        ),
         ("shingled", SHINGLED, cached(one_by_one)),
         ("nearly full", NEARLY_FULL, allocated),
         ("tiny memory", TINY_MEMORY, in_little_memory),
@@ -217,7 +233,7 @@ fn plan_of_comparisons_follows_from_where_files_are() {
         ("half", with([WARM, COLD]), threads),
         ("unknown", with([file(None); 2]), threads),
         ("sparse", with([sparse, WARM]), in_memory),
-        ("unmeasured", unmeasured, "compare/sync,block=4M"),
+        ("unmeasured", unmeasured, "compare/sync,block=128K"),
         ("two devices", apart, "compare/sync,block=1M,order=parallel"),
     ] {
         assert_eq!(plan(GIB, &facts), method, "{name}");
@@ -295,7 +311,8 @@ fn plan_of_small_or_cached_files_needs_no_measuring() {
     for operation in OPERATIONS {
         assert!(plan_of(operation, 1 << 19, &assumed(COLD)).is_certain, "{operation}");
     }
-    for operation in ["read", "copy", "compare"] {
+    assert!(plan_of("read", 1 << 20, &assumed(WARM)).is_certain);
+    for operation in ["copy", "compare"] {
         assert!(plan_of(operation, GIB, &assumed(WARM)).is_certain, "{operation}");
     }
     for operation in ["read", "write durably", "copy durably", "compare"] {
@@ -305,26 +322,11 @@ fn plan_of_small_or_cached_files_needs_no_measuring() {
 
 /// Costs that are each between their bounds, at the given parts.
 fn costs_at(bounds: &Costs, parts: &[f64]) -> Costs {
-    let mut parts = parts.iter();
-    let mut at = |fact: Fact| Fact {
-        value: fact.low + (fact.high - fact.low) * parts.next().expect("one for each"),
-        ..fact
-    };
-    Costs {
-        write_call_ns: at(bounds.write_call_ns),
-        write_byte_ns: at(bounds.write_byte_ns),
-        device_byte_ns: at(bounds.device_byte_ns),
-        flush_ns: at(bounds.flush_ns),
-        read_call_ns: at(bounds.read_call_ns),
-        read_byte_ns: at(bounds.read_byte_ns),
-        fill_byte_ns: at(bounds.fill_byte_ns),
-        compare_byte_ns: at(bounds.compare_byte_ns),
-        map_byte_ns: at(bounds.map_byte_ns),
-        open_ns: at(bounds.open_ns),
-        wait_ns: at(bounds.wait_ns),
-        fetch_byte_ns: at(bounds.fetch_byte_ns),
-        scattered_ns: at(bounds.scattered_ns),
+    let mut costs = *bounds;
+    for (fact, part) in costs.all_mut().into_iter().zip(parts) {
+        fact.value = fact.low + (fact.high - fact.low) * part;
     }
+    costs
 }
 
 fn storages() -> impl Strategy<Value = Facts<'static>> {
@@ -347,7 +349,7 @@ proptest! {
         facts in storages(),
         operation in prop::sample::select(OPERATIONS.to_vec()),
         bytes in 0..GIB,
-        parts in prop::collection::vec(0.0..=1.0, 13),
+        parts in prop::collection::vec(0.0..=1.0, KINDS),
     ) {
         let plan = plan_of(operation, bytes, &facts);
         prop_assert!(plan.predicted.low <= plan.predicted.value && plan.predicted.value <= plan.predicted.high);

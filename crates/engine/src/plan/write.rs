@@ -3,7 +3,9 @@
 use seekless_method::{Durability, Method, Operation, Preallocate};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, Plan, Reason, SMALL_BYTES, SPARE, Task, can_be_direct, choose, measured_plan, method, usual};
+use super::{
+    Candidate, Plan, Reason, SMALL_BYTES, SPARE, Task, can_be_direct, choose, measured_plan, method, read, usual,
+};
 use crate::facts::Facts;
 
 /// The plan for writing a file. Without durability, nothing waits for the device, so the page cache is used.
@@ -18,7 +20,7 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     let usual = wanted(usual(operation), request, facts);
     let cached = Candidate {
         method: usual,
-        amounts: through_cache(request, &usual),
+        amounts: through_cache(request, facts, &usual),
         reason: match request.durability {
             _ if request.bytes < SMALL_BYTES => Reason::Little { operation },
             Durability::None => Reason::NotDurable { operation },
@@ -31,7 +33,7 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     if request.durability != Durability::None && request.bytes >= SMALL_BYTES && can_be_direct(facts, 1, block_bytes) {
         candidates.push(Candidate {
             method: direct,
-            amounts: past_cache(request, &direct),
+            amounts: past_cache(request, facts, &direct),
             reason: Reason::DirectWrites { operation },
         });
     }
@@ -47,33 +49,50 @@ fn wanted(method: Method, request: &Task, facts: &Facts) -> Method {
     durable.with(Preallocate::Allocate).unwrap_or(durable)
 }
 
-/// The work of writing through the page cache, all to new pages.
-pub(super) fn through_cache(request: &Task, method: &Method) -> Amounts {
-    let bytes = request.bytes as f64;
-    let calls = request
-        .bytes
-        .div_ceil(method.options().block_bytes().unwrap_or(1 << 20)) as f64;
-    let (device_bytes, flushes) = match request.durability {
-        Durability::None => (0.0, 0.0),
-        Durability::Fsync => (bytes, 1.0),
-        Durability::WriteThrough | Durability::FdatasyncEach => (bytes, calls),
+/// The work of writing a new file through the page cache.
+pub(super) fn through_cache(request: &Task, facts: &Facts, method: &Method) -> Amounts {
+    let (bytes, calls, block_bytes) = blocks(request, method);
+    let durable = match request.durability {
+        Durability::None => Amounts::default(),
+        Durability::Fsync => Amounts::of([(Of::GrownBytes, bytes), (Of::NewSyncs, 1.0)]),
+        Durability::WriteThrough | Durability::FdatasyncEach => {
+            Amounts::of([(Of::DeviceBytes, bytes), (Of::Flushes, calls)])
+        }
     };
-    Amounts::of([
+    durable.and(Amounts::of([
+        (Of::Creates, 1.0),
         (Of::WriteCalls, calls),
         (Of::FilledBytes, bytes),
-        (Of::DeviceBytes, device_bytes),
-        (Of::Flushes, flushes),
-    ])
+        (Of::BufferBytes, read::prepared(block_bytes, facts)),
+    ]))
 }
 
-/// The work of writing directly: each call waits, and there is one flush at the end.
-pub(super) fn past_cache(request: &Task, method: &Method) -> Amounts {
-    let calls = request
-        .bytes
-        .div_ceil(method.options().block_bytes().unwrap_or(4 << 20)) as f64;
-    Amounts::of([
+/// The work of writing a new file directly.
+pub(super) fn past_cache(request: &Task, facts: &Facts, method: &Method) -> Amounts {
+    let (bytes, calls, block_bytes) = blocks(request, method);
+    let durable = match request.durability {
+        Durability::None => Amounts::default(),
+        Durability::Fsync => Amounts::of([(Of::NewSyncs, 1.0)]),
+        Durability::WriteThrough | Durability::FdatasyncEach => Amounts::of([(Of::Flushes, calls)]),
+    };
+    durable.and(Amounts::of([
+        (Of::Creates, 1.0),
         (Of::WriteCalls, calls),
-        (Of::DeviceBytes, request.bytes as f64),
-        (Of::Flushes, calls + 1.0),
-    ])
+        (Of::GrownBytes, bytes),
+        (Of::BufferBytes, read::prepared(block_bytes, facts)),
+    ]))
+}
+
+/// The bytes of a task, the calls that move them, and the bytes of a block.
+fn blocks(request: &Task, method: &Method) -> (f64, f64, u64) {
+    let block_bytes = method
+        .options()
+        .block_bytes()
+        .unwrap_or(1 << 20)
+        .clamp(1, request.bytes.max(1));
+    (
+        request.bytes as f64,
+        request.bytes.div_ceil(block_bytes) as f64,
+        block_bytes,
+    )
 }

@@ -90,10 +90,10 @@ impl Writer {
             durability,
         };
         let plan = plan::write(&request, &facts);
-        if plan.is_certain && !is_predicted {
+        if !is_predicted && (plan.is_certain || !facts.pays_measuring()) {
             return Ok(plan);
         }
-        facts.measure_writing(part);
+        facts.measure_writing(part, durability);
         Ok(plan::write(&request, &facts))
     }
 

@@ -120,7 +120,7 @@ fn profile_plan_is_the_fastest_measured_for_cold_and_warm_files() {
     let plan = |resident| read(&task(Durability::None), &facts(&READS, resident));
     let cold = plan(0.0);
     assert_eq!(cold.method.to_string(), "read/sync,direct,block=4M");
-    assert_eq!(cold.otherwise.to_string(), "read/sync,block=1M");
+    assert_eq!(cold.otherwise.to_string(), "read/sync,block=128K");
     assert!(cold.is_certain);
     for words in [
         "by 3 sittings on this storage",

@@ -1,0 +1,145 @@
+//! What costs are assumed for a kind of device, until they are measured.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Costs, Fact};
+use crate::files::number_text;
+
+/// A kind of device, by what the system reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeviceKind {
+    /// A disk with a head.
+    Rotational,
+    /// Flash behind SATA or SAS.
+    SataFlash,
+    /// Flash behind `NVMe`.
+    Nvme,
+    /// A disk of a virtual machine, whatever is behind it.
+    Virtual,
+    /// A file system without a block device of its own, or a device made of others.
+    Unknown,
+}
+
+impl DeviceKind {
+    /// The kind of the device with this number, by `/sys`.
+    pub fn of(device: u64) -> Self {
+        Self::by(Path::new("/sys"), device)
+    }
+
+    fn by(system: &Path, device: u64) -> Self {
+        let link = system.join("dev/block").join(number_text(device));
+        let Ok(found) = fs::canonicalize(link) else {
+            return Self::Unknown;
+        };
+        let disk = if found.join("partition").exists() {
+            found.parent().unwrap_or(&found)
+        } else {
+            &found
+        };
+        let place = disk.to_string_lossy();
+        if place.contains("/virtual/") {
+            return Self::Unknown;
+        } else if place.contains("/virtio") || place.contains("/vmbus") || place.contains("/vbd-") {
+            return Self::Virtual;
+        } else if place.contains("/nvme") {
+            return Self::Nvme;
+        }
+        match fs::read_to_string(disk.join("queue/rotational"))
+            .as_deref()
+            .map(str::trim)
+        {
+            Ok("1") => Self::Rotational,
+            Ok("0") => Self::SataFlash,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The costs of the kind. The bounds contain what data sheets and published measurements have, and the models of `seekless-sim` name.
+    pub fn costs(self) -> Costs {
+        let of = Fact::assumed;
+        let (us, ms) = (1e3, 1e6);
+        let any = Costs::ASSUMED;
+        match self {
+            Self::Rotational => Costs {
+                device_byte_ns: of(3.5, 6.0, 30.0),
+                flush_ns: of(2.0 * ms, 10.0 * ms, 20.0 * ms),
+                wait_ns: of(50.0 * us, 200.0 * us, 10.0 * ms),
+                fetch_byte_ns: of(3.5, 5.5, 12.0),
+                stream_byte_ns: of(3.5, 5.5, 12.0),
+                seek_ns: of(3.0 * ms, 8.0 * ms, 15.0 * ms),
+                scattered_ns: of(1.5 * ms, 5.0 * ms, 10.0 * ms),
+                sync_new_ns: of(4.0 * ms, 15.0 * ms, 60.0 * ms),
+                grow_byte_ns: of(3.5, 6.0, 15.0),
+                ..any
+            },
+            Self::SataFlash => Costs {
+                device_byte_ns: of(1.8, 2.2, 6.0),
+                flush_ns: of(50.0 * us, 500.0 * us, 5.0 * ms),
+                wait_ns: of(40.0 * us, 80.0 * us, 200.0 * us),
+                fetch_byte_ns: of(1.8, 2.2, 4.0),
+                stream_byte_ns: of(1.8, 1.95, 3.0),
+                seek_ns: of(0.0, 0.0, 50.0 * us),
+                scattered_ns: of(5.0 * us, 12.0 * us, 40.0 * us),
+                sync_new_ns: of(100.0 * us, 400.0 * us, 5.0 * ms),
+                grow_byte_ns: of(1.8, 2.3, 6.0),
+                ..any
+            },
+            Self::Nvme => Costs {
+                device_byte_ns: of(0.2, 0.5, 2.0),
+                flush_ns: of(5.0 * us, 50.0 * us, 3.0 * ms),
+                wait_ns: of(10.0 * us, 70.0 * us, 150.0 * us),
+                fetch_byte_ns: of(0.2, 0.4, 1.0),
+                stream_byte_ns: of(0.1, 0.25, 0.6),
+                seek_ns: of(0.0, 0.0, 50.0 * us),
+                scattered_ns: of(1.5 * us, 5.0 * us, 20.0 * us),
+                sync_new_ns: of(20.0 * us, 100.0 * us, 3.0 * ms),
+                grow_byte_ns: of(0.2, 0.5, 2.0),
+                ..any
+            },
+            Self::Virtual => Costs {
+                wait_ns: of(40.0 * us, 150.0 * us, 1.5 * ms),
+                fetch_byte_ns: of(0.3, 1.0, 8.0),
+                stream_byte_ns: of(0.3, 0.8, 8.0),
+                seek_ns: of(0.0, 0.0, 5.0 * ms),
+                scattered_ns: of(3.0 * us, 25.0 * us, 350.0 * us),
+                sync_new_ns: of(80.0 * us, 400.0 * us, 6.0 * ms),
+                grow_byte_ns: of(0.4, 1.2, 9.0),
+                ..any
+            },
+            Self::Unknown => any,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_of_a_device_follows_from_its_place_and_the_disk_of_a_partition() {
+        let directory = tempfile::tempdir().unwrap();
+        let system = directory.path();
+        fs::create_dir_all(system.join("dev/block")).unwrap();
+        let table = [
+            ("pci0/virtio2/block/vda", "1", DeviceKind::Virtual),
+            ("pci0/ata1/block/sda", "1", DeviceKind::Rotational),
+            ("pci0/ata2/block/sdb", "0", DeviceKind::SataFlash),
+            ("pci0/nvme/nvme0/nvme0n1", "0", DeviceKind::Nvme),
+            ("virtual/block/dm-0", "0", DeviceKind::Unknown),
+        ];
+        for (minor, (place, rotational, kind)) in (0_u64..).zip(table) {
+            let disk = system.join("devices").join(place);
+            fs::create_dir_all(disk.join("queue")).unwrap();
+            fs::write(disk.join("queue/rotational"), format!("{rotational}\n")).unwrap();
+            let part = disk.join("part1");
+            fs::create_dir(&part).unwrap();
+            fs::write(part.join("partition"), "1\n").unwrap();
+            for (device, place) in [(2 * minor, disk), (2 * minor + 1, part)] {
+                std::os::unix::fs::symlink(place, system.join("dev/block").join(number_text(device))).unwrap();
+                assert_eq!(DeviceKind::by(system, device), kind);
+            }
+        }
+        assert_eq!(DeviceKind::by(system, 1000), DeviceKind::Unknown);
+    }
+}
