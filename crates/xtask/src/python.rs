@@ -64,7 +64,8 @@ pub fn test(is_long: bool) -> Result<Vec<String>> {
     run(python(&format!("{pip} install --no-deps --force-reinstall"), &tools).arg(&found))?;
     // Not beside the sources of the package, which Python would import instead.
     let mut pytest = python("-m pytest -q -p no:cacheprovider --durations=5 python/tests", &tools);
-    run(pytest.current_dir(root()).env_remove("SEEKLESS_PROFILE"))?;
+    pytest.env("XDG_CACHE_HOME", &wheels).env_remove("SEEKLESS_PROFILE");
+    run(pytest.current_dir(root()))?;
     run(&mut python("-m mypy", &tools))?;
     run(python("-m pyright", &tools).env("PATH", &path))?;
     let without_java = (is_long && !is_installed("java")).then(|| "a fleet on Spark: there is no Java".to_owned());

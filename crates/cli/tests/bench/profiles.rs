@@ -3,7 +3,7 @@
 use std::fs;
 
 use seekless_record::{Cache, EntryVerdict};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::place::{Ended, Place, Words, assert_contains, assert_lacks};
 
@@ -489,4 +489,42 @@ fn advise_for_many_files_names_the_method_of_bench_or_one_that_bench_calls_tied(
     let told = place.succeeds("advise read . --size 8M --cold --count 1000").stdout;
     assert_contains(&told, &["Takes"]);
     place.fails(2, "advise scan . --many").warns("--many is only for");
+}
+
+#[test]
+fn costs_of_a_storage_are_measured_once_a_day_and_not_kept_without_a_profile() {
+    let place = Place::new();
+    place.file("file", &vec![7; 16 << 20]);
+    let facts = place.path("../home/.cache/seekless/facts");
+    let command = "advise read file --json";
+    place.succeeds(command);
+    assert!(!facts.exists(), "there is no home");
+    fs::create_dir(place.path("../home")).unwrap();
+    place.succeeds(&format!("--no-profile {command}"));
+    assert!(!facts.exists(), "profiles are turned off");
+    place.succeeds(command);
+    let kept: Vec<_> = fs::read_dir(&facts).unwrap().map(|file| file.unwrap().path()).collect();
+    let [kept] = kept.as_slice() else {
+        panic!("one storage: {kept:?}");
+    };
+    let lines = fs::read_to_string(kept).unwrap();
+    let groups = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    let groups: Vec<Value> = groups.collect();
+    assert!(groups.iter().any(|group| group["group"] == "opening"), "{lines}");
+    // A day in which opening takes a second.
+    let opening = |line: &str, seconds_ago: u64| {
+        let mut group: Value = serde_json::from_str(line).unwrap();
+        if group["group"] == "opening" {
+            group["costs"] = json!([{"low": 1e9, "median": 1e9, "high": 1e9, "coverage": null}]);
+        }
+        group["unix_seconds"] = (group["unix_seconds"].as_u64().unwrap() - seconds_ago).into();
+        format!("{group}\n")
+    };
+    for (seconds_ago, is_read) in [(0, true), (100_000, false)] {
+        let changed: String = lines.lines().map(|line| opening(line, seconds_ago)).collect();
+        fs::write(kept, changed).unwrap();
+        let advice: Value = serde_json::from_str(&place.succeeds(command).stdout).unwrap();
+        let seconds = advice["considered"][0]["predicted"]["seconds"].as_f64().unwrap();
+        assert_eq!(seconds > 0.9, is_read, "{advice}");
+    }
 }

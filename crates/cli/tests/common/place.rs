@@ -196,6 +196,7 @@ impl Place {
             .env("XDG_CONFIG_HOME", self.all.path().join("config"))
             .env("XDG_STATE_HOME", self.all.path().join("state"))
             .env("HOME", self.all.path().join("home"))
+            .env_remove("XDG_CACHE_HOME")
             .env_remove("SEEKLESS_LOG")
             .env_remove("SEEKLESS_PROFILE")
             .stdin(Stdio::null())

@@ -11,7 +11,7 @@ use seekless_sys::{Access, Buffer, Directory, Opening};
 
 use super::Fact;
 use super::timing::{ROUNDS, spread, timed, timed_rounds};
-use crate::files::{make_for_a_moment, require_file_bytes};
+use crate::files::{make_for_a_moment, make_with_name_for_a_moment, require_file_bytes};
 use crate::setup::MEMORY_ALIGNMENT;
 
 /// The costs of calls, bytes and waits on a storage, in nanoseconds.
@@ -201,9 +201,20 @@ pub(super) fn of_opening(path: &Path) -> io::Result<[Fact; 1]> {
         let file = File::open(path)?;
         (0..2).try_for_each(|_| file.metadata().map(drop))
     };
-    let opened = timed_rounds(|_| (0..CALLS).try_for_each(|_| open()))?;
-    Ok([opened.scaled(1.0 / f64::from(CALLS))])
+    // The next file is not in the processor's caches, so they are filled with other bytes.
+    let mut other = vec![0_u8; CACHE_BYTES];
+    let mut times = Vec::new();
+    for round in 0..OPENS {
+        other.fill(round);
+        std::hint::black_box(&other);
+        times.push(timed(open)?);
+    }
+    Ok([spread(times, |time| time)])
 }
+
+/// How often a file is opened, and the bytes that take the place of what is in the caches of a processor's core.
+const OPENS: u8 = 8;
+const CACHE_BYTES: usize = 4 << 20;
 
 /// The bytes of a small file, and of a block of a large one.
 const SMALL_BYTES: usize = 16 << 10;
@@ -219,7 +230,7 @@ pub(super) fn of_new_files(directory: &Directory) -> io::Result<[Fact; 3]> {
     let (started, mut created, mut synced) = (Instant::now(), Vec::new(), Vec::new());
     while created.len() < 2 || (created.len() < NEW_FILES && started.elapsed() < NEW_FILES_TIME) {
         let begin = Instant::now();
-        let (file, again) = make_for_a_moment(directory, Opening::plain(Access::Read))?;
+        let (file, again) = make_with_name_for_a_moment(directory, Opening::plain(Access::Read))?;
         drop(again);
         created.push(begin.elapsed().as_nanos() as f64);
         file.write_all_at(&small, 0)?;

@@ -23,7 +23,7 @@ const SHORT_BYTES: u64 = 16 << 10;
 const SHORT_READS: u64 = 8;
 /// A long read, whose time is that of its bytes, and how many of a long file there are. Of shorter files, it is a half.
 const PART_BYTES: u64 = 1 << 20;
-const LONG_READS: u64 = 2;
+const LONG_READS: u64 = 3;
 /// A request of several in flight, and how many there are.
 const FLIGHT_BYTES: u64 = 512 << 10;
 const IN_FLIGHT: u32 = 8;
@@ -97,25 +97,26 @@ pub(super) fn of_short_file(file: &File, bytes: u64) -> io::Result<[Fact; 1]> {
 /// The costs of reading a file that is opened past the page cache: the latency of a read, a byte of one read at a time, a byte with several
 /// in flight, a byte of a buffer, and what a read elsewhere takes longer. Each kind of read has bytes of its own, in the order of the file.
 pub(super) fn of_file(file: &File, bytes: u64, costs: &Costs) -> io::Result<[Fact; 5]> {
-    let (start, part_bytes, long_reads) = match bytes {
-        // Away from the beginning.
-        LONG_BYTES.. => (
-            ((bytes / 2).min(bytes - LONG_BYTES) / PART_BYTES) * PART_BYTES,
-            PART_BYTES,
-            LONG_READS,
-        ),
-        LEAST_BYTES.. => (0, (bytes / 2).min(PART_BYTES) / SHORT_BYTES * SHORT_BYTES, 1),
+    let (part_bytes, long_reads) = match bytes {
+        LONG_BYTES.. => (PART_BYTES, LONG_READS),
+        LEAST_BYTES.. => ((bytes / 2).min(PART_BYTES) / SHORT_BYTES * SHORT_BYTES, 1),
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
-    let short = one_by_one(file, start, SHORT_BYTES, SHORT_READS, SHORT_TIME)?;
+    let places = (0..SHORT_READS).map(|place| place * SHORT_BYTES);
+    let short = one_by_one(file, places, SHORT_BYTES, SHORT_TIME)?;
     // The first read is not sequential.
     let (elsewhere, short) = short.split_first().ok_or(io::ErrorKind::UnexpectedEof)?;
     let latency = spread(short.to_vec(), |time| time);
     // The first one also finds out where the file lies.
     let seek = Some(elsewhere - latency.value).filter(|more| *more >= HEAD_MOVES_FROM.as_nanos() as f64);
+    // Apart from each other, so that what a layer below has read ahead is not taken for what the device reads, unless a head has to move.
+    let apart_bytes = match seek {
+        None => bytes.saturating_sub(LONG_BYTES) / (1 + LONG_READS) / PART_BYTES * PART_BYTES,
+        Some(_) => 0,
+    };
+    let place = |part: u64| part * (part_bytes + apart_bytes);
     let seek = seek.map_or(Fact::measured(0.0), |more| Fact::between(more / 2.0, more, more * 2.0));
-    let at = start + part_bytes;
-    let long = one_by_one(file, at, part_bytes, long_reads, TIME)?;
+    let long = one_by_one(file, (1..=long_reads).map(place), part_bytes, TIME)?;
     // Both kinds have the same latency, so the difference of their times is due to the bytes.
     let more_bytes = (part_bytes - SHORT_BYTES) as f64;
     let fetch = spread(long, |time| ((time - latency.value) / more_bytes).max(1e-3));
@@ -123,13 +124,8 @@ pub(super) fn of_file(file: &File, bytes: u64, costs: &Costs) -> io::Result<[Fac
     let wait = spread(short.to_vec(), |time| {
         (time - SHORT_BYTES as f64 * fetch.value).max(0.0)
     });
-    let at = at + long_reads * part_bytes;
-    let in_flight = if bytes >= LONG_BYTES {
-        in_flight(file, at, wait.value)?
-    } else {
-        None
-    };
-    let (stream, buffer) = match in_flight {
+    let read = (bytes >= LONG_BYTES).then(|| in_flight(file, place(1 + long_reads), wait.value));
+    let (stream, buffer) = match read.transpose()?.flatten() {
         Some([byte, buffer]) => {
             // Several in flight take no longer than one at a time.
             let byte = byte.clamp(1e-3, fetch.value);
@@ -155,16 +151,21 @@ fn touched(bytes: u64) -> io::Result<Buffer> {
     Ok(buffer)
 }
 
-/// The times of reads one after the other.
-fn one_by_one(file: &File, start: u64, block_bytes: u64, count: u64, limit: Duration) -> io::Result<Vec<f64>> {
+/// The times of reads at these places, one after the other. After some time, no more are started, unless there are fewer than two.
+fn one_by_one(
+    file: &File,
+    places: impl Iterator<Item = u64>,
+    block_bytes: u64,
+    limit: Duration,
+) -> io::Result<Vec<f64>> {
     let mut buffer = touched(block_bytes)?;
     let begin = Instant::now();
     let mut times = Vec::new();
-    for n in 0..count {
-        if n > 1 && begin.elapsed() > limit {
+    for place in places {
+        if times.len() > 1 && begin.elapsed() > limit {
             break;
         }
-        times.push(timed(|| file.read_exact_at(&mut buffer, start + n * block_bytes))?);
+        times.push(timed(|| file.read_exact_at(&mut buffer, place))?);
     }
     Ok(times)
 }

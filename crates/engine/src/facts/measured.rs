@@ -102,8 +102,13 @@ impl FactGroup {
     }
 
     fn put(self, facts: &[Fact], costs: &mut Costs) {
+        let filled = costs.fill_byte_ns;
         for (cost, fact) in self.of(costs).into_iter().zip(facts) {
             *cost = *fact;
+        }
+        // A measurement on the storage takes precedence over one in memory.
+        if self == Self::Memory && filled.is_measured() {
+            costs.fill_byte_ns = filled;
         }
     }
 
@@ -214,13 +219,7 @@ impl MeasuredFacts {
                 memory::of_file(file, found.bytes)
             });
         }
-        // A measurement on the target's storage takes precedence.
-        let filled = costs.fill_byte_ns;
-        self.add(found.device, FactGroup::Memory, costs, |_| memory::of_own_file())?;
-        if filled.is_measured() {
-            costs.fill_byte_ns = filled;
-        }
-        Ok(())
+        self.add(found.device, FactGroup::Memory, costs, |_| memory::of_own_file())
     }
 
     /// Measures opening a file, and adds its cost to `costs`.

@@ -18,6 +18,8 @@ const WINDOW_BYTES: u64 = 2 << 20;
 /// The size of the unnamed file. The window that is written last, and is in the processor's caches, is not read.
 const OWN_BYTES: u64 = ROUNDS_BYTES + WINDOW_BYTES;
 const ROUNDS_BYTES: u64 = ROUNDS as u64 * WINDOW_BYTES;
+/// Bytes that are written at once.
+const PIECE_BYTES: usize = 64 << 10;
 /// Calls that read a few bytes, in each round.
 const CALLS: u32 = 16;
 /// From this part on, a file counts as cached.
@@ -32,8 +34,14 @@ pub(super) fn is_warm(found: &FileFacts) -> bool {
 pub(super) fn of_own_file() -> io::Result<[Fact; 7]> {
     require_file_bytes(OWN_BYTES)?;
     let file = make_unnamed(&std::env::temp_dir())?;
-    let bytes = vec![1; WINDOW_BYTES as usize];
-    let mut write = |round: u32| file.write_all_at(&bytes, u64::from(round) * WINDOW_BYTES);
+    // In pieces, because the page cache holds long ones in large pages, which cost less than those of most files.
+    let piece = vec![1; PIECE_BYTES];
+    let mut write = |round: u32| {
+        let window = u64::from(round) * WINDOW_BYTES..u64::from(round + 1) * WINDOW_BYTES;
+        window
+            .step_by(PIECE_BYTES)
+            .try_for_each(|offset| file.write_all_at(&piece, offset))
+    };
     let filled = timed_rounds(&mut write)?;
     write(ROUNDS)?;
     let [called, read, compared, mapped, looked, viewed] = of_file(&file, ROUNDS_BYTES)?;

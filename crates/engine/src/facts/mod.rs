@@ -38,7 +38,6 @@ use crate::log;
 #[cfg(feature = "profile")]
 use crate::profile::StorageProfile;
 use crate::storage::cache;
-use crate::storage::facts::read_ahead_kib;
 
 pub use costs::Costs;
 pub(crate) use device::Reads;
@@ -62,8 +61,6 @@ pub struct Facts<'a> {
     pub seeks: Option<Seeks>,
     /// The limits of this process.
     pub process: ProcessFacts,
-    /// The kernel's read-ahead window.
-    pub read_ahead_bytes: u64,
     /// Memory available without swapping.
     pub memory_bytes: u64,
     /// Free space on the storage of the target.
@@ -85,8 +82,6 @@ pub struct Facts<'a> {
 
 /// Twice the time that measuring may take.
 const MEASURED_FROM_NS: f64 = 100e6;
-/// The kernel's default read-ahead window.
-const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 impl<'a> Facts<'a> {
     /// Assumed facts, if only the files and the limits of the process are known.
@@ -97,7 +92,6 @@ impl<'a> Facts<'a> {
             files,
             seeks: None,
             process,
-            read_ahead_bytes: READ_AHEAD_BYTES,
             memory_bytes: u64::MAX,
             free_bytes: u64::MAX,
             can_share: false,
@@ -219,7 +213,9 @@ impl<'a> Facts<'a> {
             if one.device == other.device {
                 self.profile = profiles.of_device(path, one.device);
             }
-            self.read_kept(path);
+            if self.profile.is_none() {
+                self.read_kept(path);
+            }
         }
         self.profile.is_some()
     }
@@ -240,9 +236,6 @@ impl<'a> Facts<'a> {
         let device = self.files[0].device;
         self.limits = DeviceLimits::of_device(device);
         self.costs = DeviceKind::of(device).costs();
-        if let Some(kib) = read_ahead_kib(device) {
-            self.read_ahead_bytes = kib.saturating_mul(1 << 10);
-        }
         if let Some(memory) = cache::memory() {
             self.memory_bytes = memory.available_bytes;
         }
@@ -296,16 +289,16 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Reads what earlier processes measured on the storage of a path, unless plans use no profiles.
+    /// Adds the costs that are known of the storage of a path: by this process or, unless plans use no profiles, by earlier ones.
     fn read_kept(&mut self, path: &Path) {
+        let (planner, device) = (self.planner.unwrap_or_default(), self.files[0].device);
         #[cfg(feature = "profile")]
-        {
-            let planner = self.planner.unwrap_or_default();
-            if planner.profiles.are_found() {
-                planner.measured.read_kept(path, self.files[0].device);
-                planner.measured.known(self.files[0].device, &mut self.costs);
-            }
+        if planner.profiles.are_found() {
+            planner.measured.read_kept(path, device);
         }
+        #[cfg(not(feature = "profile"))]
+        let _ = path;
+        planner.measured.known(device, &mut self.costs);
     }
 }
 

@@ -3,9 +3,6 @@
 //! Whatever is in doubt is lost: a damaged line, what is older than a day, and all of it where other users could write the file.
 
 use std::env;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,7 +10,7 @@ use seekless_record::{Interval, PlanFacts};
 use seekless_sys::Access;
 
 use super::{Fact, Source};
-use crate::files::{WritableByOthers, open_own, read_within, require_file_bytes};
+use crate::files::{open_own, read_within, replace_own};
 use crate::profile::StorageName;
 use crate::{full_text, log};
 
@@ -88,38 +85,25 @@ impl FactStore {
             costs: facts.iter().map(cost).collect(),
         });
         let text: String = groups.iter().map(PlanFacts::to_line).collect();
-        if let Err(error) = replace(path, text.as_bytes()) {
+        if let Err(error) = replace_own(path, text.as_bytes()) {
             log::debug!(path = %path.display(), error = full_text(&error), "facts for plans are not kept");
         }
     }
 }
 
-/// The directory of kept facts.
+/// The directory of kept facts, in that of the user's caches; `None` where no such directory can be made.
 fn directory() -> Option<PathBuf> {
-    let absolute = |variable: &str| {
-        env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
+    let existing = |variable: &str| {
+        let named = env::var_os(variable).map(PathBuf::from);
+        named.filter(|path| path.is_absolute() && path.is_dir())
     };
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let cache = existing("XDG_CACHE_HOME").or_else(|| Some(existing("HOME")?.join(".cache")));
     cache.map(|cache| cache.join("seekless/facts"))
-}
-
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    require_file_bytes(text.len() as u64)?;
-    let directory = path.parent().ok_or(io::ErrorKind::NotFound)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    if WritableByOthers::on_the_way(directory)?.is_some() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    let written = file.write_all(text).and_then(|()| fs::rename(&new, path));
-    written.inspect_err(|_| _ = fs::remove_file(&new))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

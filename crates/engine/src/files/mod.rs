@@ -50,6 +50,10 @@ pub use records::{RecordForm, RecordReader, RecordWriter, WrongRecord, record_by
 pub use seekless_sys::{Access, Directory, ExtendedAttributes, LeaseKind, LeaseScope, MappedBytes, SharedMappings};
 pub use sync::{sync_file_system, sync_written};
 pub use unfinished::make_new;
-pub(crate) use unfinished::{UnfinishedFile, is_name_of_empty, make_for_a_moment, make_unnamed, require_file_bytes};
+pub(crate) use unfinished::{
+    UnfinishedFile, is_name_of_empty, make_for_a_moment, make_unnamed, make_with_name_for_a_moment, require_file_bytes,
+};
 pub use watch::{StepKind, Unwatched, Watch, WatchedStep};
+#[cfg(feature = "profile")]
+pub(crate) use writable_by_others::replace_own;
 pub use writable_by_others::{WritableByOthers, open_of, open_own, open_own_input, read_within};

@@ -155,6 +155,11 @@ pub(crate) fn make_for_a_moment(directory: &Directory, how: Opening) -> io::Resu
     if let Support::Available((file, path)) = sys::unnamed_file(directory)? {
         return Ok((file, sys::open(&path, how)?.required()?));
     }
+    make_with_name_for_a_moment(directory, how)
+}
+
+/// The same with a name at first, as other new files have: what is synced includes the change of the directory.
+pub(crate) fn make_with_name_for_a_moment(directory: &Directory, how: Opening) -> io::Result<(File, File)> {
     let (file, name) = make_beside(directory)?;
     let again = directory.open_file(&name, how);
     directory.remove_file(&name)?;

@@ -199,7 +199,36 @@ pub fn open_own(path: &Path, access: Access) -> io::Result<File> {
     open_of(&this_user(), path, access)
 }
 
-/// The same for one of these users: what is read back and acted on is opened by this question.
+/// Replaces a document of this user by a new file of this text, which only this user can read. Directories that do not exist are made where
+/// nobody else could put others in their place. It is not synced.
+///
+/// # Errors
+/// `PermissionDenied` where other users could replace it; the system's.
+#[cfg(feature = "profile")]
+pub(crate) fn replace_own(path: &Path, text: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+    if text.len() as u64 > sys::file_bytes_max() {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    let directory = path.parent().ok_or(ErrorKind::NotFound)?;
+    let existing = directory.ancestors().find(|above| above.exists());
+    if let Some(exposed) = WritableByOthers::on_the_way(existing.ok_or(ErrorKind::NotFound)?)? {
+        return Err(not_trusted(&exposed));
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let new = path.with_extension(format!("{:016x}.new", fastrand::u64(..)));
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
+    let written = file.write_all(text).and_then(|()| fs::rename(&new, path));
+    written.inspect_err(|_| _ = fs::remove_file(&new))
+}
+
+/// As [`open_own`], for one of these users: what is read back and acted on is opened by this question.
 ///
 /// # Errors
 /// As [`open_own`].

@@ -26,7 +26,9 @@ fn is_one_device(facts: &Facts) -> bool {
 /// Whether the plan depends on the cost of alternating, and measuring it takes less time than it can save.
 pub(crate) fn depends_on_seeks(request: &Task, facts: &Facts) -> bool {
     let is_cold = |file: FileFacts| file.resident.is_some_and(|part| part < 0.5);
+    let seek = facts.costs.seek_ns;
     data_bytes(request, facts) >= MEASURED_FROM_BYTES
+        && !(seek.is_measured() && seek.high == 0.0)
         && is_one_device(facts)
         && facts.files.into_iter().all(is_cold)
         && by_profile(request, facts).is_none()

@@ -227,19 +227,24 @@ impl Amounts {
         seconds * 1e9 / files
     }
 
-    /// The times at some points between the bounds of the costs: all have the same cost at the same place.
-    pub fn times_within(&self, facts: &Facts) -> [f64; POINTS] {
-        let all = all(&facts.costs);
-        let mut times = [0.0; POINTS];
-        for (kind, (amount, (.., fact))) in self.0.into_iter().zip(all).enumerate() {
-            if amount > 0.0 {
-                for (point, time) in times.iter_mut().enumerate() {
-                    *time += amount * within(&fact, part(point, kind));
-                }
+    /// The times of some methods at points between the bounds of the costs: all have the same costs at the same point.
+    pub fn times_within(methods: &[Self], facts: &Facts) -> Vec<[f64; POINTS]> {
+        let mut times = vec![[0.0; POINTS]; methods.len()];
+        for (kind, (.., fact)) in all(&facts.costs).iter().enumerate() {
+            if methods.iter().all(|amounts| amounts.0[kind] == 0.0) {
+                continue;
+            }
+            let costs: [f64; POINTS] = std::array::from_fn(|point| within(fact, part(point, kind)));
+            for (times, amounts) in times.iter_mut().zip(methods) {
+                let each = times.iter_mut().zip(costs);
+                each.for_each(|(time, cost)| *time += amounts.0[kind] * cost);
             }
         }
-        let limited = self.limited_ns(facts);
-        times.map(|time| time.max(limited))
+        for (times, amounts) in times.iter_mut().zip(methods) {
+            let limited = amounts.limited_ns(facts);
+            *times = times.map(|time| time.max(limited));
+        }
+        times
     }
 
     fn sum(&self, costs: &Costs, of: impl Fn(&Fact) -> f64) -> f64 {
@@ -257,9 +262,9 @@ const REQUESTS_OF_SYNC: f64 = 3.0;
 const WRITE_BYTES: f64 = 1_048_576.0;
 
 /// How many points within the bounds of the costs stand for what the costs may be.
-pub(crate) const POINTS: usize = 32;
+pub(crate) const POINTS: usize = 16;
 
-/// The part of the way between the bounds of a cost, at a point: each cost takes every thirty-second part once, in an order of its own.
+/// The part of the way between the bounds of a cost, at a point: each cost takes every part once, in an order of its own.
 fn part(point: usize, kind: usize) -> f64 {
     // Odd factors permute the points.
     let place = (point * (2 * kind + 1) + 5 * kind) % POINTS;
@@ -273,9 +278,6 @@ fn within(fact: &Fact, part: f64) -> f64 {
     } else {
         (fact.high, 2.0 * part - 1.0)
     };
-    if end == fact.value {
-        return end;
-    }
     // Most lie near the middle.
     let way = way * way;
     if fact.value > 0.0 && end > 0.0 {

@@ -186,7 +186,8 @@ fn least_regret(candidates: &[Candidate], facts: &Facts) -> usize {
     if candidates.len() < 2 {
         return 0;
     }
-    let times: Vec<_> = candidates.iter().map(|one| one.amounts.times_within(facts)).collect();
+    let amounts: Vec<Amounts> = candidates.iter().map(|one| one.amounts).collect();
+    let times = Amounts::times_within(&amounts, facts);
     let least = |point: usize| times.iter().map(|times| times[point]).fold(f64::MAX, f64::min);
     let least: Vec<f64> = (0..POINTS).map(least).collect();
     let regret = |times: &[f64; POINTS]| {
@@ -341,7 +342,7 @@ pub fn usual(operation: Operation) -> Method {
             Method::known(match operation {
                 Operation::Read => "read/sync,block=128K",
                 Operation::Write => "write/sync,block=1M",
-                Operation::Copy => "copy/sync,block=1M,holes=skip",
+                Operation::Copy => "copy/sync,block=128K,holes=skip",
                 Operation::Compare => "compare/sync,block=128K",
                 Operation::Update => "update/sync",
                 Operation::Scan => "scan/sync,threads=32",

@@ -239,15 +239,7 @@ impl Display for Reason {
                 out,
                 "on this device, alternating between two files takes {times:.1} times as long as reading sequentially"
             ),
-            Self::NeitherCached { times: Some(times) } => write!(
-                out,
-                "neither file is in the page cache, and alternating between them costs little here ({times:.1} times the \
-                 time of sequential reads)"
-            ),
-            Self::NeitherCached { times: None } => out.write_str(
-                "neither file is in the page cache, and the cost of alternating was not measured: large blocks alternate \
-                 least often",
-            ),
+            Self::NeitherCached { times } => neither_cached(out, *times),
             Self::TwoDevices => out.write_str(
                 "neither file is in the page cache, and they are on two devices, which can be read at the same time",
             ),
@@ -256,7 +248,10 @@ impl Display for Reason {
             Self::Overlapping { files, threads, depth } => {
                 let each = depth.map_or_else(|| "one file".to_owned(), |depth| format!("up to {depth} files"));
                 let threads = (*files).min(u64::from(*threads));
-                write!(out, "{threads} threads work on {each} each, so their waits for the device overlap")
+                write!(
+                    out,
+                    "{threads} threads work on {each} each, so their waits for the device overlap"
+                )
             }
             Self::Measured {
                 sittings,
@@ -277,7 +272,10 @@ impl Display for Reason {
                 limit,
             } => {
                 let write_us = write_ns / 1e3;
-                write!(out, "a write costs {write_us:.1} µs here, as much as rewriting {gap_bytes:.0} bytes of a gap, ")?;
+                write!(
+                    out,
+                    "a write costs {write_us:.1} µs here, as much as rewriting {gap_bytes:.0} bytes of a gap, "
+                )?;
                 at_write_cost(out, *order, *limit, *has_gaps)
             }
             Self::AtProfileCosts { sittings, reason } => write!(out, "{sittings}: {reason}"),
@@ -302,6 +300,17 @@ impl Display for Reason {
 
 fn is_copy(operation: Operation) -> bool {
     operation == Operation::Copy
+}
+
+fn neither_cached(out: &mut Formatter<'_>, times: Option<f64>) -> fmt::Result {
+    out.write_str("neither file is in the page cache, and ")?;
+    match times {
+        Some(times) => write!(
+            out,
+            "alternating between them costs little here ({times:.1} times the time of sequential reads)"
+        ),
+        None => out.write_str("reading ahead of both is not clearly slower than bypassing it"),
+    }
 }
 
 /// Writes what was measured, and the method for the opposite state of the page cache.

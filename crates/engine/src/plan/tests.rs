@@ -66,7 +66,6 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
             can_map: true,
             processors: 4,
         },
-        read_ahead_bytes: 128 << 10,
         memory_bytes: 16 * GIB,
         free_bytes: 1024 * GIB,
         can_share: false,
@@ -157,8 +156,8 @@ fn plan_follows_from_the_storage() {
         "read/sync,block=128K",
         "write/sync,block=1M",
         "write/sync,block=1M,fsync",
-        "copy/sync,block=1M,holes=skip",
-        "copy/sync,block=1M,fsync,holes=skip",
+        "copy/sync,block=128K,holes=skip",
+        "copy/sync,block=128K,fsync,holes=skip",
     ];
     const DIRECT_READ: &str = "read/io_uring,depth=8,direct,block=512K";
     const DIRECT_WRITE: &str = "write/sync,direct,block=4M,fsync";

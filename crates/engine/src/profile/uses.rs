@@ -12,7 +12,7 @@ use seekless_record::{PlanUse, UseSummary};
 use seekless_sys::Access;
 
 use super::{Profiles, StorageName, own_directory};
-use crate::files::{WritableByOthers, open_own, read_within, require_file_bytes};
+use crate::files::{WritableByOthers, open_own, read_within, replace_own, require_file_bytes};
 
 /// A file of the ring with this many bytes is full.
 const FULL_BYTES: u64 = 32 << 10;
@@ -112,10 +112,7 @@ impl StorageUses {
                 _ => Ok(()),
             };
         }
-        let new = self.path(&format!("{}.{OFF}", std::process::id()))?;
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        let written = file.write_all(lines.as_bytes()).and_then(|()| fs::rename(&new, path));
-        written.inspect_err(|_| _ = fs::remove_file(&new))
+        replace_own(&path, lines.as_bytes())
     }
 
     /// Summaries of the uses that are kept.
