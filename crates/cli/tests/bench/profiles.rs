@@ -212,7 +212,7 @@ fn advise_code_prints_the_program_of_its_method_or_why_not() {
     let place = Place::new();
     place.file("file", b"bytes");
     let program = place.succeeds("advise read file --code python").stdout;
-    let of_method = place.succeeds("methods read/sync,block=1M --code python").stdout;
+    let of_method = place.succeeds("methods read/sync,block=128K --code python").stdout;
     assert_eq!(program, of_method);
     // A plan for a copy skips holes.
     for language in ["c", "python", "rust"] {

@@ -63,7 +63,7 @@ pub struct Costs {
 
 impl Costs {
     /// The costs of any storage. The bounds are those of a rotating disk, where calls are expensive, and of a flash
-    /// disk without flushes behind a slow link, where bytes are expensive. [`DeviceKind::costs`] has narrower ones.
+    /// disk without flushes behind a slow link, where bytes are expensive. [`AssumedDevice::costs`] has narrower ones.
     pub(crate) const ASSUMED: Self = Self {
         write_call_ns: Fact::assumed(300.0, 2_000.0, 20_000.0),
         write_byte_ns: Fact::assumed(0.1, 1.0, 8.0),

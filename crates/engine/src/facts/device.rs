@@ -86,12 +86,20 @@ pub(super) const LEAST_BYTES: u64 = 512 << 10;
 /// The shortest file of which all is measured.
 pub(super) const LONG_BYTES: u64 = 8 << 20;
 
-/// The latency of a read of a short file, by its first read: a device answers the next ones from its cache.
+/// The latency of the first read of a short file. The next file may lie beside this one or elsewhere, so it is between that of the first read
+/// here and that of the blocks after it, by equal factors.
 pub(super) fn of_short_file(file: &File, bytes: u64) -> io::Result<[Fact; 1]> {
-    let block_bytes = SHORT_BYTES.min(bytes).next_multiple_of(MEMORY_ALIGNMENT as u64);
-    let mut buffer = touched(block_bytes)?;
-    let time = timed(|| file.read_at(&mut buffer, 0).map(drop))?;
-    Ok([Fact::between(time / 2.0, time, time * 2.0)])
+    let mut buffer = touched(PLACE_BYTES as u64)?;
+    let mut read = |place: u64| timed(|| file.read_at(&mut buffer, place).map(drop));
+    let first = read(0)?;
+    let places = (PLACE_BYTES as u64..bytes).step_by(PLACE_BYTES).take(3);
+    let next = places.map(read).collect::<io::Result<Vec<f64>>>()?;
+    let next = if next.is_empty() {
+        first / 4.0
+    } else {
+        spread(next, |time| time).value.min(first)
+    };
+    Ok([Fact::between(next, (first * next).sqrt(), first)])
 }
 
 /// The costs of reading a file that is opened past the page cache: the latency of a read, a byte of one read at a time, a byte with several

@@ -8,7 +8,7 @@ use crate::files::number_text;
 
 /// A kind of device, by what the system reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DeviceKind {
+pub(super) enum AssumedDevice {
     /// A disk with a head.
     Rotational,
     /// Flash behind SATA or SAS.
@@ -21,7 +21,7 @@ pub(super) enum DeviceKind {
     Unknown,
 }
 
-impl DeviceKind {
+impl AssumedDevice {
     /// The kind of the device with this number, by `/sys`.
     pub fn of(device: u64) -> Self {
         Self::by(Path::new("/sys"), device)
@@ -122,11 +122,11 @@ mod tests {
         let system = directory.path();
         fs::create_dir_all(system.join("dev/block")).unwrap();
         let table = [
-            ("pci0/virtio2/block/vda", "1", DeviceKind::Virtual),
-            ("pci0/ata1/block/sda", "1", DeviceKind::Rotational),
-            ("pci0/ata2/block/sdb", "0", DeviceKind::SataFlash),
-            ("pci0/nvme/nvme0/nvme0n1", "0", DeviceKind::Nvme),
-            ("virtual/block/dm-0", "0", DeviceKind::Unknown),
+            ("pci0/virtio2/block/vda", "1", AssumedDevice::Virtual),
+            ("pci0/ata1/block/sda", "1", AssumedDevice::Rotational),
+            ("pci0/ata2/block/sdb", "0", AssumedDevice::SataFlash),
+            ("pci0/nvme/nvme0/nvme0n1", "0", AssumedDevice::Nvme),
+            ("virtual/block/dm-0", "0", AssumedDevice::Unknown),
         ];
         for (minor, (place, rotational, kind)) in (0_u64..).zip(table) {
             let disk = system.join("devices").join(place);
@@ -137,9 +137,9 @@ mod tests {
             fs::write(part.join("partition"), "1\n").unwrap();
             for (device, place) in [(2 * minor, disk), (2 * minor + 1, part)] {
                 std::os::unix::fs::symlink(place, system.join("dev/block").join(number_text(device))).unwrap();
-                assert_eq!(DeviceKind::by(system, device), kind);
+                assert_eq!(AssumedDevice::by(system, device), kind);
             }
         }
-        assert_eq!(DeviceKind::by(system, 1000), DeviceKind::Unknown);
+        assert_eq!(AssumedDevice::by(system, 1000), AssumedDevice::Unknown);
     }
 }

@@ -43,7 +43,7 @@ pub use costs::Costs;
 pub(crate) use device::Reads;
 pub use file::FileFacts;
 pub(crate) use file::{has_holes, shares_blocks};
-use kind::DeviceKind;
+use kind::AssumedDevice;
 pub use limits::DeviceLimits;
 pub use measured::MeasuredFacts;
 pub use planner::Planner;
@@ -235,7 +235,7 @@ impl<'a> Facts<'a> {
     pub(crate) fn claims(&mut self, path: &Path) {
         let device = self.files[0].device;
         self.limits = DeviceLimits::of_device(device);
-        self.costs = DeviceKind::of(device).costs();
+        self.costs = AssumedDevice::of(device).costs();
         if let Some(memory) = cache::memory() {
             self.memory_bytes = memory.available_bytes;
         }
