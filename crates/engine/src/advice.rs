@@ -9,7 +9,7 @@ use seekless_method::{Durability, Method, Operation};
 use seekless_record::UseSummary;
 
 use crate::error::{Error, Result, UpdateErrorKind};
-use crate::facts::{Facts, ProcessFacts, Seeks, shares_blocks};
+use crate::facts::{Facts, ProcessFacts, shares_blocks};
 use crate::files::{directory_of, require_regular};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Predicted, Safety, SizeTimes, Task};
 use crate::profile::{ProfileMismatch, Profiles, StorageProfile, StorageUses};
@@ -202,9 +202,6 @@ fn measure(facts: &mut Facts<'_>, question: &Question<'_>, task: &Task, file: Op
     }
     if let Some(file) = file.filter(|_| !matches!(operation, Operation::Write | Operation::Scan)) {
         facts.measure_reading(path, &file);
-        if plan::depends_on_seeks(task, facts) && operation == Operation::Compare {
-            facts.seeks = Seeks::between([(path, 0), (path, task.bytes / 2)], task.bytes / 2);
-        }
     }
 }
 

@@ -32,8 +32,8 @@ pub enum ReasonKind {
     PageCache,
     /// The copy can share the blocks of its source.
     SharedBlocks,
-    /// Where the two files are: alternating between them takes so many times as long as reading one after the other; `None` if
-    /// that was not measured.
+    /// Where the two files are. A read elsewhere on their device takes this many milliseconds longer than a sequential one; `None` if no
+    /// head has to move between them, as far as is known.
     Placement(Option<f64>),
     /// A write of one change costs as much as writing this many bytes between changes; `None` if the method is the same at any cost.
     WriteCost(Option<f64>),
@@ -67,9 +67,8 @@ fn kind(reason: &EngineReason) -> ReasonKind {
         | EngineReason::FilledByThreads { .. }
         | EngineReason::BothCached { .. } => ReasonKind::PageCache,
         EngineReason::SharedBlocks => ReasonKind::SharedBlocks,
-        EngineReason::Alternating { times } => ReasonKind::Placement(Some(*times)),
-        EngineReason::NeitherCached { times } => ReasonKind::Placement(*times),
-        EngineReason::TwoDevices => ReasonKind::Placement(None),
+        EngineReason::Alternating { seek_ms } => ReasonKind::Placement(Some(*seek_ms)),
+        EngineReason::NeitherCached | EngineReason::TwoDevices => ReasonKind::Placement(None),
         EngineReason::AtAnyCost { .. } => ReasonKind::WriteCost(None),
         EngineReason::AtWriteCost { gap_bytes, .. } => ReasonKind::WriteCost(Some(*gap_bytes)),
         EngineReason::AtProfileCosts { reason, .. }

@@ -78,7 +78,6 @@ fn fact_text(unit: Unit, fact: &Fact) -> String {
     let unit = match unit {
         Unit::NanosecondsPerByte => " ns per byte",
         Unit::Part => " %",
-        Unit::Times => " times",
         _ => "",
     };
     let bounds = (fact.low < fact.high).then(|| format!(" ({} to {})", shown(fact.low), shown(fact.high)));

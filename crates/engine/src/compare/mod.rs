@@ -16,7 +16,7 @@ mod windows;
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::facts::{Facts, FileFacts, Planner, ProcessFacts, Seeks};
+use crate::facts::{Facts, FileFacts, Planner, ProcessFacts};
 use crate::file_range::{AsFileRange, FileRange};
 use crate::log;
 use crate::plan::{self, Plan, Task};
@@ -164,10 +164,6 @@ impl Comparer {
         }
         if is_predicted || (!is_known && facts.pays_measuring() && !plan::compare(&request, &facts).is_certain) {
             facts.measure_reading(&paths[0], &files[0].0);
-        }
-        if plan::depends_on_seeks(&request, &facts) {
-            let places = [0, 1].map(|n| (&*paths[n], parts[n].start()));
-            facts.seeks = Seeks::between(places, request.bytes);
         }
         Ok(plan::compare(&request, &facts))
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{Buffer, Ring, RingRequest, Support};
 
-use super::seeks::HEAD_MOVES_FROM;
+use super::seeks::HEAD_MOVES_FROM_NS;
 #[cfg(feature = "profile")]
 use super::seeks::open_direct;
 use super::timing::{spread, timed};
@@ -111,27 +111,36 @@ pub(super) fn of_file(file: &File, bytes: u64, costs: &Costs) -> io::Result<[Fac
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
     let places = (0..SHORT_READS).map(|place| place * SHORT_BYTES);
-    let short = one_by_one(file, places, SHORT_BYTES, SHORT_TIME)?;
-    // The first read is not sequential.
-    let (elsewhere, short) = short.split_first().ok_or(io::ErrorKind::UnexpectedEof)?;
-    let latency = spread(short.to_vec(), |time| time);
-    // The first one also finds out where the file lies.
-    let seek = Some(elsewhere - latency.value).filter(|more| *more >= HEAD_MOVES_FROM.as_nanos() as f64);
+    let mut elsewhere = one_by_one(file, places, SHORT_BYTES, SHORT_TIME)?;
+    let short = elsewhere.split_off(1);
+    let latency = spread(short.clone(), |time| time);
+    // The first read was not sequential, and also found out where the file lies.
+    let last = bytes / SHORT_BYTES - 1;
+    elsewhere.extend(one_by_one(
+        file,
+        [last, last / 2].map(|place| place * SHORT_BYTES),
+        SHORT_BYTES,
+        TIME,
+    )?);
+    let more = spread(elsewhere, |time| (time - latency.value).max(0.0));
+    let seek = if more.value < HEAD_MOVES_FROM_NS {
+        Fact::measured(0.0)
+    } else {
+        more
+    };
     // Apart from each other, so that what a layer below has read ahead is not taken for what the device reads, unless a head has to move.
-    let apart_bytes = match seek {
-        None => bytes.saturating_sub(LONG_BYTES) / (1 + LONG_READS) / PART_BYTES * PART_BYTES,
-        Some(_) => 0,
+    let apart_bytes = if seek.value > 0.0 {
+        0
+    } else {
+        bytes.saturating_sub(LONG_BYTES) / (1 + LONG_READS) / PART_BYTES * PART_BYTES
     };
     let place = |part: u64| part * (part_bytes + apart_bytes);
-    let seek = seek.map_or(Fact::measured(0.0), |more| Fact::between(more / 2.0, more, more * 2.0));
     let long = one_by_one(file, (1..=long_reads).map(place), part_bytes, TIME)?;
     // Both kinds have the same latency, so the difference of their times is due to the bytes.
     let more_bytes = (part_bytes - SHORT_BYTES) as f64;
     let fetch = spread(long, |time| ((time - latency.value) / more_bytes).max(1e-3));
     let fetch = Fact::between(fetch.low / ONCE, fetch.value, fetch.high * ONCE);
-    let wait = spread(short.to_vec(), |time| {
-        (time - SHORT_BYTES as f64 * fetch.value).max(0.0)
-    });
+    let wait = spread(short, |time| (time - SHORT_BYTES as f64 * fetch.value).max(0.0));
     let read = (bytes >= LONG_BYTES).then(|| in_flight(file, place(1 + long_reads), wait.value));
     let (stream, buffer) = match read.transpose()?.flatten() {
         Some([byte, buffer]) => {
@@ -162,7 +171,7 @@ fn touched(bytes: u64) -> io::Result<Buffer> {
 /// The times of reads at these places, one after the other. After some time, no more are started, unless there are fewer than two.
 fn one_by_one(
     file: &File,
-    places: impl Iterator<Item = u64>,
+    places: impl IntoIterator<Item = u64>,
     block_bytes: u64,
     limit: Duration,
 ) -> io::Result<Vec<f64>> {

@@ -17,6 +17,8 @@ pub(super) enum AssumedDevice {
     Nvme,
     /// A disk of a virtual machine, whatever is behind it.
     Virtual,
+    /// A file system of another machine, or of a program.
+    Remote,
     /// A file system without a block device of its own, or a device made of others.
     Unknown,
 }
@@ -38,19 +40,19 @@ impl AssumedDevice {
             &found
         };
         let place = disk.to_string_lossy();
-        if place.contains("/virtual/") {
+        let is_in = |folders: &[&str]| folders.iter().any(|folder| place.contains(folder));
+        // What these claim is that of no disk.
+        if is_in(&["/block/loop", "/block/zram", "/block/ram"]) {
             return Self::Unknown;
-        } else if place.contains("/virtio") || place.contains("/vmbus") || place.contains("/vbd-") {
+        } else if is_in(&["/virtio", "/vmbus", "/vbd-"]) {
             return Self::Virtual;
-        } else if place.contains("/nvme") {
+        } else if is_in(&["/nvme"]) {
             return Self::Nvme;
         }
-        match fs::read_to_string(disk.join("queue/rotational"))
-            .as_deref()
-            .map(str::trim)
-        {
+        let rotational = fs::read_to_string(disk.join("queue/rotational"));
+        match rotational.as_deref().map(str::trim) {
             Ok("1") => Self::Rotational,
-            Ok("0") => Self::SataFlash,
+            Ok("0") if !is_in(&["/virtual/"]) => Self::SataFlash,
             _ => Self::Unknown,
         }
     }
@@ -59,7 +61,12 @@ impl AssumedDevice {
     pub fn costs(self) -> Costs {
         let of = Fact::assumed;
         let (us, ms) = (1e3, 1e6);
-        let any = Costs::ASSUMED;
+        let any = Costs {
+            write_byte_ns: of(0.08, 0.25, 2.0),
+            read_byte_ns: of(0.05, 0.15, 1.0),
+            fill_byte_ns: of(0.1, 0.3, 2.0),
+            ..Costs::ASSUMED
+        };
         match self {
             Self::Rotational => Costs {
                 device_byte_ns: of(3.5, 6.0, 30.0),
@@ -107,6 +114,17 @@ impl AssumedDevice {
                 grow_byte_ns: of(0.4, 1.2, 9.0),
                 ..any
             },
+            Self::Remote => Costs {
+                device_byte_ns: of(1.0, 9.0, 40.0),
+                flush_ns: of(0.2 * ms, 1.0 * ms, 20.0 * ms),
+                wait_ns: of(0.1 * ms, 1.0 * ms, 20.0 * ms),
+                fetch_byte_ns: of(1.0, 9.0, 40.0),
+                stream_byte_ns: of(1.0, 9.0, 40.0),
+                seek_ns: of(0.0, 0.0, 15.0 * ms),
+                sync_new_ns: of(0.3 * ms, 3.0 * ms, 60.0 * ms),
+                grow_byte_ns: of(1.0, 9.0, 40.0),
+                ..any
+            },
             Self::Unknown => any,
         }
     }
@@ -127,6 +145,8 @@ mod tests {
             ("pci0/ata2/block/sdb", "0", AssumedDevice::SataFlash),
             ("pci0/nvme/nvme0/nvme0n1", "0", AssumedDevice::Nvme),
             ("virtual/block/dm-0", "0", AssumedDevice::Unknown),
+            ("virtual/block/dm-1", "1", AssumedDevice::Rotational),
+            ("virtual/block/loop0", "1", AssumedDevice::Unknown),
         ];
         for (minor, (place, rotational, kind)) in (0_u64..).zip(table) {
             let disk = system.join("devices").join(place);

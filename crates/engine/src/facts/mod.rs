@@ -29,7 +29,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use seekless_method::Durability;
-use seekless_sys::{self as sys, Directory, Support};
+use seekless_sys::{self as sys, Directory, FileSystemTrait, Support};
 
 use crate::error::{Error, Result};
 use crate::file_range::FileRange;
@@ -48,6 +48,7 @@ pub use limits::DeviceLimits;
 pub use measured::MeasuredFacts;
 pub use planner::Planner;
 pub use process::{ProcessFacts, prepares_for};
+pub(crate) use seeks::HEAD_MOVES_FROM_NS;
 pub use seeks::{SeekFacts, Seeks};
 
 /// The facts for planning a read, write, copy or comparison.
@@ -57,8 +58,6 @@ pub struct Facts<'a> {
     pub costs: Costs,
     /// The file, and the file that it is copied to or compared with; if there is only one file, twice the same.
     pub files: [FileFacts; 2],
-    /// The cost of alternating between the two; `None` if it was not measured.
-    pub seeks: Option<Seeks>,
     /// The limits of this process.
     pub process: ProcessFacts,
     /// Memory available without swapping.
@@ -90,7 +89,6 @@ impl<'a> Facts<'a> {
         Self {
             costs: Costs::ASSUMED,
             files,
-            seeks: None,
             process,
             memory_bytes: u64::MAX,
             free_bytes: u64::MAX,
@@ -235,11 +233,16 @@ impl<'a> Facts<'a> {
     pub(crate) fn claims(&mut self, path: &Path) {
         let device = self.files[0].device;
         self.limits = DeviceLimits::of_device(device);
-        self.costs = AssumedDevice::of(device).costs();
+        let system = sys::file_system(path).ok();
+        self.costs = match &system {
+            Some(system) if system.is_network || system.has(FileSystemTrait::ServedByProgram) => AssumedDevice::Remote,
+            _ => AssumedDevice::of(device),
+        }
+        .costs();
         if let Some(memory) = cache::memory() {
             self.memory_bytes = memory.available_bytes;
         }
-        if let Ok(system) = sys::file_system(path) {
+        if let Some(system) = system {
             self.free_bytes = system.free_bytes;
         }
     }

@@ -37,16 +37,12 @@ const IN_A_ROW: Option<usize> = Some(0);
 const APART: Option<usize> = Some(1);
 
 /// The size of a read, and how many of each kind are enough.
-const PAIR_BLOCK_BYTES: u64 = 16 << 10;
 const FILE_BLOCK_BYTES: u64 = 4 << 10;
 const ENOUGH: usize = 3;
-/// The time after which no more reads of two files are started. One takes up to 20 ms if a head must move.
-const PAIR_TIME: Duration = Duration::from_millis(60);
-/// Places of both files that are read.
-const PLACES: u64 = 4;
 /// A read that moves a head takes at least this much longer than a sequential one: 2 to 15 ms on rotating disks, less than
 /// 1 ms on others.
-pub(super) const HEAD_MOVES_FROM: Duration = Duration::from_micros(1500);
+const HEAD_MOVES_FROM: Duration = Duration::from_micros(1500);
+pub(crate) const HEAD_MOVES_FROM_NS: f64 = HEAD_MOVES_FROM.as_nanos() as f64;
 /// The time after which no more beginnings are read.
 const BEGINNINGS_TIME: Duration = Duration::from_millis(250);
 /// Reads of each kind within a file, and the time after which no more are started.
@@ -91,12 +87,6 @@ impl fmt::Display for SeekFacts {
 }
 
 impl Seeks {
-    /// The time of a read elsewhere, divided by that of a sequential read.
-    #[must_use]
-    pub fn ratio(&self) -> f64 {
-        self.apart.as_secs_f64() / self.in_a_row.as_secs_f64().max(1e-9)
-    }
-
     /// Whether a head has to move for a read elsewhere.
     #[must_use]
     pub fn moves_head(&self) -> bool {
@@ -106,28 +96,6 @@ impl Seeks {
     /// How much longer a read elsewhere takes.
     pub(crate) fn head_moves_for(&self) -> Duration {
         self.apart.saturating_sub(self.in_a_row)
-    }
-
-    /// Measures alternating between two files, within this many bytes from these offsets. Each time, they are read at another place: a
-    /// drive that reads ahead for two files would answer the next reads of both from its cache. `None` without direct I/O, or if too few
-    /// reads are possible.
-    #[must_use]
-    pub fn between(files: [(&Path, u64); 2], bytes: u64) -> Option<Self> {
-        let apart = bytes / PAIR_BLOCK_BYTES / (PLACES + 1);
-        let reads = (0..PLACES).flat_map(|place| {
-            let first = files.map(|(_, start)| start.div_ceil(PAIR_BLOCK_BYTES) + place * apart);
-            let read = move |file: usize, block: u64, counts| (file, (first[file] + block) * PAIR_BLOCK_BYTES, counts);
-            [0, 1]
-                .into_iter()
-                .flat_map(move |file| [read(file, 0, APART), read(file, 1, IN_A_ROW)])
-        });
-        let [(one, _), (other, _)] = files;
-        time(
-            &[open_direct(one)?, open_direct(other)?],
-            PAIR_BLOCK_BYTES,
-            PAIR_TIME,
-            reads,
-        )
     }
 
     /// Measures reading the beginnings of files that lie apart, and the block after each. A drive that reads ahead may answer from its
@@ -230,41 +198,20 @@ pub(super) mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn two_files_are_measured_by_few_reads_past_the_page_cache() {
+    fn a_file_is_measured_past_the_page_cache_and_stays_as_it_is() {
         let directory = tempfile::tempdir().unwrap();
-        let paths = ["one", "other"].map(|name| directory.path().join(name));
-        for path in &paths {
-            std::fs::write(path, vec![1; 20 << 20]).unwrap();
-        }
-        let resident = |path| crate::cache::resident(path).unwrap().part();
-        if !are_cold(&[&paths[0], &paths[1]]) {
+        let path = directory.path().join("file");
+        std::fs::write(&path, vec![1; 20 << 20]).unwrap();
+        if !are_cold(&[&path]) {
             return;
         }
-        let accessed = || {
-            paths
-                .each_ref()
-                .map(|path| std::fs::metadata(path).unwrap().accessed().unwrap())
-        };
-        let accessed_before = accessed();
-        let before = read_bytes();
-        let found = Seeks::between([(&paths[0], 0), (&paths[1], 0)], 20 << 20);
-        // Two blocks at each place of both; fewer where the device takes its time.
-        let most = PLACES * 4 * PAIR_BLOCK_BYTES;
-        let read = read_bytes() - before;
-        assert!(
-            (PAIR_BLOCK_BYTES..=most).contains(&read),
-            "{read} bytes, at most {most}"
-        );
-        assert!(found.is_none_or(|found| found.ratio() > 0.0));
-        let enough = 2 * ENOUGH as u64 * PAIR_BLOCK_BYTES;
-        assert_eq!(found.is_some(), read >= enough, "{read} bytes");
-        for path in &paths {
-            assert_eq!(resident(path), Some(0.0), "measuring leaves files as they are");
-        }
-        assert!(Seeks::within(&paths[0], 20 << 20, 1).is_some_and(|found| found.apart > Duration::ZERO));
-        assert_eq!(accessed(), accessed_before);
+        let accessed = || std::fs::metadata(&path).unwrap().accessed().unwrap();
+        let before = accessed();
+        assert!(Seeks::within(&path, 20 << 20, 1).is_some_and(|found| found.apart > Duration::ZERO));
+        assert_eq!(crate::cache::resident(&path).unwrap().part(), Some(0.0));
+        assert_eq!(accessed(), before);
         assert_eq!(
-            Seeks::within(&paths[0], FILE_BLOCK_BYTES * FILE_READS, 1),
+            Seeks::within(&path, FILE_BLOCK_BYTES * FILE_READS, 1),
             None,
             "too short"
         );

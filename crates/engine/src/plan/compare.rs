@@ -3,11 +3,8 @@
 use seekless_method::{CachePolicy, CompareMechanism, MechanismId, Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{
-    Candidate, NamedFact, Plan, Reason, SMALL_BYTES, Task, Unit, can_be_direct, choose, measured_plan, method, read,
-    usual,
-};
-use crate::facts::{Fact, Facts, FileFacts};
+use super::{Candidate, Plan, Reason, SMALL_BYTES, Task, can_be_direct, choose, measured_plan, method, read, usual};
+use crate::facts::{Facts, FileFacts, HEAD_MOVES_FROM_NS};
 
 /// The first bytes of two files, which are compared before a method is chosen: a difference near the start then costs
 /// only these reads, and reading this much takes no longer than preparing a method.
@@ -23,15 +20,11 @@ fn is_one_device(facts: &Facts) -> bool {
     facts.files[0].device == facts.files[1].device
 }
 
-/// Whether the plan depends on the cost of alternating, and measuring it takes less time than it can save.
-pub(crate) fn depends_on_seeks(request: &Task, facts: &Facts) -> bool {
-    let is_cold = |file: FileFacts| file.resident.is_some_and(|part| part < 0.5);
-    let seek = facts.costs.seek_ns;
-    data_bytes(request, facts) >= MEASURED_FROM_BYTES
-        && !(seek.is_measured() && seek.high == 0.0)
+/// Whether what alternating between two cold files of one device costs decides.
+fn depends_on_seeks(request: &Task, facts: &Facts) -> bool {
+    data_bytes(request, facts) >= ALTERNATING_FROM_BYTES
         && is_one_device(facts)
-        && facts.files.into_iter().all(is_cold)
-        && by_profile(request, facts).is_none()
+        && facts.files.iter().all(|file| file.resident_part() < 0.5)
 }
 
 /// Whether direct reads are worth considering.
@@ -50,8 +43,10 @@ fn by_profile(request: &Task, facts: &Facts) -> Option<Plan> {
     is_one_device(facts).then(plan).flatten()
 }
 
-/// For shorter files, measuring would take longer than it can save.
-const MEASURED_FROM_BYTES: u64 = 16 << 20;
+/// Shorter files are read ahead by a drive that has a head.
+const ALTERNATING_FROM_BYTES: u64 = 16 << 20;
+/// Bytes of one file that are read in a row where a head has to move for the other one.
+const WINDOW_BYTES: f64 = 33_554_432.0;
 /// Shorter ranges are compared by one thread, because starting more costs more.
 const THREADED_BYTES: u64 = 8 << 20;
 /// From this part on, a file counts as cached.
@@ -73,12 +68,9 @@ pub fn compare(request: &Task, facts: &Facts) -> Plan {
     if let MechanismId::Compare(CompareMechanism::Mmap) = plan.method.mechanism().id {
         plan.otherwise = in_memory(request, facts);
     }
-    plan.is_certain &= facts.seeks.is_some() || !depends_on_seeks(request, facts);
-    plan.facts.extend(facts.seeks.map(|seeks| NamedFact {
-        name: "alternating between the files, compared with sequential reads",
-        unit: Unit::Times,
-        fact: Fact::measured(seeks.ratio()),
-    }));
+    let seek = facts.costs.seek_ns;
+    let is_in_doubt = seek.low < HEAD_MOVES_FROM_NS && seek.high >= HEAD_MOVES_FROM_NS;
+    plan.is_certain &= seek.is_measured() || !is_in_doubt || !depends_on_seeks(request, facts);
     plan
 }
 
@@ -105,25 +97,22 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
         let is_read = has_holes || !can_map;
         return vec![one(if is_read { in_memory(request, facts) } else { mapped() }, reason)];
     }
-    let times = facts.seeks.map(|seeks| seeks.ratio());
-    match facts.seeks.filter(|seeks| seeks.moves_head() && is_one_device(facts)) {
-        Some(seeks) => {
-            let times = seeks.ratio();
-            return vec![one(
-                method("compare/sync,block=1M,window=32M"),
-                Reason::Alternating { times },
-            )];
-        }
-        None if !is_cold => {
-            let threaded = with_threads("compare/sync,block=1M", threads(data_bytes, facts).min(2));
-            return vec![one(threaded, Reason::PartlyCached { files: 2 })];
-        }
-        None if !is_one_device(facts) => {
-            return vec![one(method("compare/sync,block=1M,order=parallel"), Reason::TwoDevices)];
-        }
-        None => {}
+    let seek_ns = facts.costs.seek_ns.value;
+    if seek_ns >= HEAD_MOVES_FROM_NS && depends_on_seeks(request, facts) {
+        let mut in_turn = one(
+            method("compare/sync,block=1M,window=32M"),
+            Reason::Alternating { seek_ms: seek_ns / 1e6 },
+        );
+        let moves = (2.0 * data_bytes as f64 / WINDOW_BYTES).ceil();
+        in_turn.amounts = in_turn.amounts.and(Amounts::of([(Of::Alternations, moves)]));
+        return vec![in_turn];
+    } else if !is_cold {
+        let threaded = with_threads("compare/sync,block=1M", threads(data_bytes, facts).min(2));
+        return vec![one(threaded, Reason::PartlyCached { files: 2 })];
+    } else if !is_one_device(facts) {
+        return vec![one(method("compare/sync,block=1M,order=parallel"), Reason::TwoDevices)];
     }
-    let mut candidates = vec![one(plain, Reason::NeitherCached { times })];
+    let mut candidates = vec![one(plain, Reason::NeitherCached)];
     let direct = method("compare/io_uring,depth=8,direct,block=512K");
     let buffers_bytes = read::buffers_bytes(data_bytes, &direct);
     if (0..2).all(|file| can_be_direct(facts, file, buffers_bytes)) {

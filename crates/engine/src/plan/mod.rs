@@ -32,8 +32,8 @@ use std::time::Duration;
 
 pub(crate) use batch::FEWEST_FOR_RING;
 pub use batch::{BATCH, BatchPlan, FEWEST_TO_ASK, FILES_AHEAD, FILES_OF_SCAN, LARGE_BYTES, Scan, batch, scan};
+pub(crate) use compare::may_bypass_cache;
 pub use compare::{FIRST_LOOK_BYTES, compare};
-pub(crate) use compare::{depends_on_seeks, may_bypass_cache};
 pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
@@ -141,8 +141,6 @@ pub enum Unit {
     NanosecondsPerByte,
     /// A part of the whole, 0 to 1.
     Part,
-    /// A ratio.
-    Times,
 }
 
 /// A candidate for a plan: a method, its amounts, and the reason for it.

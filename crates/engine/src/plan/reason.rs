@@ -67,16 +67,12 @@ pub enum Reason {
     },
     /// The device moves a head between the two files.
     Alternating {
-        /// Time of alternating between the files, as a multiple of that of sequential reads.
-        times: f64,
+        /// What a read elsewhere on the device takes longer than a sequential one, in milliseconds.
+        seek_ms: f64,
     },
     /// Neither file of a comparison is in the page cache, and the device moves no head between them
     /// as far as is known.
-    NeitherCached {
-        /// Time of alternating between the files, as a multiple of that of sequential reads;
-        /// `None` if it was not measured.
-        times: Option<f64>,
-    },
+    NeitherCached,
     /// Neither file of a comparison is in the page cache, and they are on two devices.
     TwoDevices,
     /// Many small files are read by several threads, whose waits for the device overlap.
@@ -204,9 +200,7 @@ impl Display for Reason {
             Self::PartlyCached { files: 1 } => out.write_str("at least part of the file is in the page cache"),
             Self::PartlyCached { .. } => out.write_str("the files are partly in the page cache"),
             Self::DirectNotFaster => out.write_str("bypassing the page cache would not be clearly faster"),
-            Self::MappedFromCache => {
-                out.write_str("the file is in the page cache, where mapping it saves a copy of the bytes")
-            }
+            Self::MappedFromCache => out.write_str("mapping the file saves a copy of its bytes in the page cache"),
             Self::DirectReads { in_flight } => {
                 let faster = match in_flight {
                     1 => "direct reads wait less for the device than read-ahead does",
@@ -235,11 +229,13 @@ impl Display for Reason {
                 };
                 write!(out, "both files are in the page cache, {mapping}")
             }
-            Self::Alternating { times } => write!(
+            Self::Alternating { seek_ms } => write!(
                 out,
-                "on this device, alternating between two files takes {times:.1} times as long as reading sequentially"
+                "on this device, a read elsewhere takes {seek_ms:.1} ms longer than a sequential one, so each file is read in long pieces"
             ),
-            Self::NeitherCached { times } => neither_cached(out, *times),
+            Self::NeitherCached => out.write_str(
+                "neither file is in the page cache, and reading ahead of both is not clearly slower than bypassing it",
+            ),
             Self::TwoDevices => out.write_str(
                 "neither file is in the page cache, and they are on two devices, which can be read at the same time",
             ),
@@ -300,17 +296,6 @@ impl Display for Reason {
 
 fn is_copy(operation: Operation) -> bool {
     operation == Operation::Copy
-}
-
-fn neither_cached(out: &mut Formatter<'_>, times: Option<f64>) -> fmt::Result {
-    out.write_str("neither file is in the page cache, and ")?;
-    match times {
-        Some(times) => write!(
-            out,
-            "alternating between them costs little here ({times:.1} times the time of sequential reads)"
-        ),
-        None => out.write_str("reading ahead of both is not clearly slower than bypassing it"),
-    }
 }
 
 /// Writes what was measured, and the method for the opposite state of the page cache.

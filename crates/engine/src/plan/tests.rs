@@ -1,12 +1,10 @@
 //! Plans on several kinds of storages, and what holds for every plan, whatever the facts.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 use seekless_method::Durability;
 
 use super::*;
-use crate::facts::{Costs, DeviceLimits, FileFacts, ProcessFacts, Seeks};
+use crate::facts::{Costs, DeviceLimits, FileFacts, ProcessFacts};
 
 const GIB: u64 = 1 << 30;
 const COLD: FileFacts = FileFacts {
@@ -55,10 +53,6 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
             seek_ns: about(0.0),
         },
         files: [COLD; 2],
-        seeks: Some(Seeks {
-            in_a_row: Duration::from_micros(100),
-            apart: Duration::from_micros(100),
-        }),
         process: ProcessFacts {
             open_files_max: 1024,
             files_of_a_plan: 1,
@@ -78,13 +72,13 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
     }
 }
 
-const TURNING: Facts = Facts {
-    seeks: Some(Seeks {
-        in_a_row: Duration::from_micros(200),
-        apart: Duration::from_millis(8),
-    }),
-    ..storage(300.0, 6.0, 6.0, 10_000.0)
-};
+/// The same with a head that takes 8 ms to move.
+const fn moving_head(mut facts: Facts<'static>) -> Facts<'static> {
+    facts.costs.seek_ns = about(8e6);
+    facts
+}
+
+const TURNING: Facts = moving_head(storage(300.0, 6.0, 6.0, 10_000.0));
 const SATA: Facts = storage(80.0, 1.9, 2.0, 1_000.0);
 const NVME: Facts = storage(70.0, 0.3, 0.4, 20.0);
 const TMPFS: Facts = Facts {
@@ -103,10 +97,7 @@ const NETWORK: Facts = Facts {
 };
 const THROTTLED: Facts = storage(700.0, 8.0, 8.0, 2_000.0);
 /// Shingled: writing is slow, and a flush slower.
-const SHINGLED: Facts = Facts {
-    seeks: TURNING.seeks,
-    ..storage(300.0, 6.0, 25.0, 60_000.0)
-};
+const SHINGLED: Facts = moving_head(storage(300.0, 6.0, 25.0, 60_000.0));
 const NEARLY_FULL: Facts = Facts {
     free_bytes: GIB + (GIB >> 1),
     ..SATA
@@ -219,7 +210,6 @@ fn plan_of_comparisons_follows_from_where_files_are() {
     let apart = with([COLD, FileFacts { device: 2, ..COLD }]);
     let mut unmapped = with([WARM; 2]);
     unmapped.process.can_map = false;
-    let unmeasured = Facts { seeks: None, ..SATA };
     let (threads, in_memory) = ("compare/sync,threads=2,block=1M", "compare/sync,threads=4,block=1M");
     let plan = |bytes, facts: &Facts| plan_of("compare", bytes, facts).method.to_string();
     for (name, facts, method) in [
@@ -232,16 +222,21 @@ fn plan_of_comparisons_follows_from_where_files_are() {
         ("half", with([WARM, COLD]), threads),
         ("unknown", with([file(None); 2]), threads),
         ("sparse", with([sparse, WARM]), in_memory),
-        ("unmeasured", unmeasured, "compare/sync,block=128K"),
+        ("on a turning disk", TURNING, "compare/sync,block=1M,window=32M"),
         ("two devices", apart, "compare/sync,block=1M,order=parallel"),
     ] {
         assert_eq!(plan(GIB, &facts), method, "{name}");
     }
     assert_eq!(plan(1000, &SATA), "compare/sync,block=128K");
-    // Only large cold files of one device are measured.
-    let measures = |bytes, facts: &Facts| depends_on_seeks(&task(bytes, Durability::None), facts);
-    assert!(measures(GIB, &SATA) && !measures(15 << 20, &SATA));
-    assert!(!measures(GIB, &with([WARM; 2])) && !measures(GIB, &apart));
+    assert_eq!(plan(15 << 20, &TURNING), "compare/sync,block=128K");
+    // Only for large cold files of one device is it in doubt whether a head moves.
+    let is_certain = |bytes, facts: Facts| {
+        let mut facts = facts;
+        facts.costs.seek_ns = Costs::ASSUMED.seek_ns;
+        plan_of("compare", bytes, &facts).is_certain
+    };
+    assert!(!is_certain(GIB, SATA));
+    assert!(is_certain(GIB, with([WARM; 2])) && is_certain(GIB, apart));
 }
 
 #[test]
