@@ -27,6 +27,7 @@ mod name;
 mod uses;
 
 pub use borrowed::{MOST_BORROWED, directory_of_borrowed};
+pub(crate) use name::user_directory;
 pub use name::{OF_SYSTEM, StorageName, directories, file_name, own_directory};
 pub use uses::StorageUses;
 

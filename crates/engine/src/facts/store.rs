@@ -2,7 +2,6 @@
 //!
 //! Whatever is in doubt is lost: a damaged line, what is older than a day, and all of it where other users could write the file.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,7 +10,7 @@ use seekless_sys::Access;
 
 use super::{Fact, Source};
 use crate::files::{open_own, read_within, replace_own};
-use crate::profile::StorageName;
+use crate::profile::{StorageName, user_directory};
 use crate::{full_text, log};
 
 /// A file is at most this long.
@@ -93,11 +92,7 @@ impl FactStore {
 
 /// The directory of kept facts, in that of the user's caches; `None` where no such directory can be made.
 fn directory() -> Option<PathBuf> {
-    let existing = |variable: &str| {
-        let named = env::var_os(variable).map(PathBuf::from);
-        named.filter(|path| path.is_absolute() && path.is_dir())
-    };
-    let cache = existing("XDG_CACHE_HOME").or_else(|| Some(existing("HOME")?.join(".cache")));
+    let cache = user_directory("XDG_CACHE_HOME", ".cache", Path::is_dir);
     cache.map(|cache| cache.join("seekless/facts"))
 }
 

@@ -18,13 +18,17 @@ pub const OF_SYSTEM: &str = "/var/lib/seekless/profiles";
 /// The user's directory of profiles; `None` if neither `XDG_DATA_HOME` nor `HOME` says where that is.
 #[must_use]
 pub fn own_directory() -> Option<PathBuf> {
-    let absolute = |variable: &str| {
-        env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+    let data = user_directory("XDG_DATA_HOME", ".local/share", |_| true);
     data.map(|data| data.join("seekless/profiles"))
+}
+
+/// The directory that a variable of the XDG Base Directory Specification names, or this one below the home; `None` if neither is usable.
+pub(crate) fn user_directory(variable: &str, below_home: &str, is_usable: fn(&Path) -> bool) -> Option<PathBuf> {
+    let named = |variable: &str| {
+        let path = env::var_os(variable).map(PathBuf::from);
+        path.filter(|path| path.is_absolute() && is_usable(path))
+    };
+    named(variable).or_else(|| Some(named("HOME")?.join(below_home)))
 }
 
 /// The directories of profiles: the user's, then the system's.
