@@ -66,13 +66,15 @@ pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
             reason: Reason::MappedFromCache,
         });
     }
+    if !is_cold {
+        return candidates;
+    }
     for (text, depth) in [
         ("read/sync,direct,block=4M", 1),
         ("read/io_uring,depth=8,direct,block=512K", 8),
     ] {
         let method = method(text);
-        let buffers_bytes = buffers_bytes(request.bytes, &method);
-        if is_cold && can_be_direct(facts, 0, buffers_bytes) {
+        if can_be_direct(facts, 0, buffers_bytes(request.bytes, &method)) {
             candidates.push(Candidate {
                 method,
                 amounts: past_cache(request.bytes, facts, &method).and(looked),
