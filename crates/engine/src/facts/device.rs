@@ -32,7 +32,7 @@ const SHORT_TIME: Duration = Duration::from_millis(5);
 const TIME: Duration = Duration::from_millis(10);
 
 /// A block at a scattered place.
-const PLACE_BYTES: usize = 4 << 10;
+const PLACE_BYTES: u64 = 4 << 10;
 /// How many reads in flight a device usually serves in the time of one, and at most. On a virtual disk it was 5, and 3 on a volume with a
 /// limit of requests.
 const AT_ONCE: f64 = 4.0;
@@ -62,19 +62,17 @@ pub(super) fn scattered_of(path: &Path) -> io::Result<[Fact; 2]> {
 
 /// The time of a block at a scattered place, with others in flight, and of a byte.
 pub(super) fn scattered(file: &File, bytes: u64, reads: Reads) -> io::Result<[Fact; 2]> {
-    const LONG_BYTES: usize = PART_BYTES as usize;
-    let read = |read_bytes: usize| {
-        let last = (bytes / read_bytes as u64).checked_sub(1);
+    let read = |read_bytes: u64| {
+        let last = (bytes / read_bytes).checked_sub(1);
         let place = fastrand::u64(..=last.ok_or(io::ErrorKind::UnexpectedEof)?);
-        let mut buffer = Buffer::new(read_bytes, MEMORY_ALIGNMENT)?;
-        buffer.fill(0);
-        timed(|| file.read_exact_at(&mut buffer, place * read_bytes as u64))
+        let mut buffer = touched(read_bytes)?;
+        timed(|| file.read_exact_at(&mut buffer, place * read_bytes))
     };
     let alone = (0..if reads == Reads::One { 1 } else { 3 }).map(|_| read(PLACE_BYTES));
     let alone = spread(alone.collect::<io::Result<_>>()?, |time| time);
     let place = Fact::between(alone.low / AT_ONCE_MOST, alone.value / AT_ONCE, alone.high);
-    let byte = if reads == Reads::Long && bytes >= LONG_BYTES as u64 {
-        Fact::measured(read(LONG_BYTES)? / LONG_BYTES as f64)
+    let byte = if reads == Reads::Long && bytes >= PART_BYTES {
+        Fact::measured(read(PART_BYTES)? / PART_BYTES as f64)
     } else {
         Costs::ASSUMED.fetch_byte_ns
     };
@@ -89,10 +87,10 @@ pub(super) const LONG_BYTES: u64 = 8 << 20;
 /// The latency of the first read of a short file. The next file may lie beside this one or elsewhere, so it is between that of the first read
 /// here and that of the blocks after it, by equal factors.
 pub(super) fn of_short_file(file: &File, bytes: u64) -> io::Result<[Fact; 1]> {
-    let mut buffer = touched(PLACE_BYTES as u64)?;
+    let mut buffer = touched(PLACE_BYTES)?;
     let mut read = |place: u64| timed(|| file.read_at(&mut buffer, place).map(drop));
     let first = read(0)?;
-    let places = (PLACE_BYTES as u64..bytes).step_by(PLACE_BYTES).take(3);
+    let places = (PLACE_BYTES..bytes).step_by(PLACE_BYTES as usize).take(3);
     let next = places.map(read).collect::<io::Result<Vec<f64>>>()?;
     let next = if next.is_empty() {
         first / 4.0

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use super::{Costs, Fact};
-use crate::files::number_text;
 
 /// A kind of device, by what the system reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +23,8 @@ pub(super) enum AssumedDevice {
 }
 
 impl AssumedDevice {
-    /// The kind of the device with this number, by `/sys`.
-    pub fn of(device: u64) -> Self {
-        Self::by(Path::new("/sys"), device)
-    }
-
-    fn by(system: &Path, device: u64) -> Self {
-        let link = system.join("dev/block").join(number_text(device));
-        let Ok(found) = fs::canonicalize(link) else {
-            return Self::Unknown;
-        };
-        let disk = if found.join("partition").exists() {
-            found.parent().unwrap_or(&found)
-        } else {
-            &found
-        };
+    /// The kind of a disk, by its directory in `/sys`.
+    pub fn of(disk: &Path) -> Self {
         let place = disk.to_string_lossy();
         let is_in = |folders: &[&str]| folders.iter().any(|folder| place.contains(folder));
         // What these claim is that of no disk.
@@ -133,12 +119,16 @@ impl AssumedDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::number_text;
+    use crate::storage::device::disk_directory;
 
     #[test]
     fn kind_of_a_device_follows_from_its_place_and_the_disk_of_a_partition() {
         let directory = tempfile::tempdir().unwrap();
         let system = directory.path();
         fs::create_dir_all(system.join("dev/block")).unwrap();
+        let disk = |device| disk_directory(system, &number_text(device));
+        let of = |device| disk(device).map_or(AssumedDevice::Unknown, |disk| AssumedDevice::of(&disk));
         let table = [
             ("pci0/virtio2/block/vda", "1", AssumedDevice::Virtual),
             ("pci0/ata1/block/sda", "1", AssumedDevice::Rotational),
@@ -157,9 +147,9 @@ mod tests {
             fs::write(part.join("partition"), "1\n").unwrap();
             for (device, place) in [(2 * minor, disk), (2 * minor + 1, part)] {
                 std::os::unix::fs::symlink(place, system.join("dev/block").join(number_text(device))).unwrap();
-                assert_eq!(AssumedDevice::by(system, device), kind);
+                assert_eq!(of(device), kind);
             }
         }
-        assert_eq!(AssumedDevice::by(system, 1000), AssumedDevice::Unknown);
+        assert_eq!(of(1000), AssumedDevice::Unknown);
     }
 }

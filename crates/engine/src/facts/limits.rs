@@ -3,11 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-
-use seekless_sys::lock_mutex;
-
-use crate::files::number_text;
 
 /// What a process may read and write per second on a device; infinite without a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,26 +26,18 @@ impl DeviceLimits {
         write_requests: f64::INFINITY,
     };
 
-    /// Those of this process on the device with this number, as they were when a plan first asked.
-    #[must_use]
-    pub fn of_device(device: u64) -> Self {
-        static KNOWN: Mutex<Vec<(u64, DeviceLimits)>> = Mutex::new(Vec::new());
-        let mut known = lock_mutex(&KNOWN);
-        if let Some((_, limits)) = known.iter().find(|(known, _)| *known == device) {
-            return *limits;
-        }
+    /// Those of this process on a disk, by its directory in `/sys`.
+    pub(super) fn of(disk: &Path) -> Self {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let limits = Self::in_groups(&groups, Path::new("/sys"), &number_text(device));
-        known.push((device, limits));
-        limits
+        Self::in_groups(&groups, Path::new("/sys"), disk)
     }
 
-    /// Those of the groups of a process, as `/proc/self/cgroup` tells them, for a device as in `254:0`: the least of the groups and those
-    /// that they are in.
-    fn in_groups(groups: &str, system: &Path, device: &str) -> Self {
-        let Some(disk) = number_of_disk(system, device) else {
+    /// Those of the groups of a process, as `/proc/self/cgroup` tells them: the least of the groups and those that they are in.
+    fn in_groups(groups: &str, system: &Path, disk: &Path) -> Self {
+        let Ok(number) = fs::read_to_string(disk.join("dev")) else {
             return Self::NONE;
         };
+        let disk = number.trim();
         let mut least = Self::NONE;
         for line in groups.lines() {
             let mut fields = line.splitn(3, ':').skip(1);
@@ -65,7 +52,7 @@ impl DeviceLimits {
             };
             let group = root.join(group.trim_start_matches('/'));
             for directory in group.ancestors().take_while(|directory| directory.starts_with(&root)) {
-                of_group(directory, &disk, &mut least);
+                of_group(directory, disk, &mut least);
             }
         }
         least
@@ -116,21 +103,10 @@ fn lower(limit: &mut f64, figure: &str) {
     }
 }
 
-/// The number of the disk that a partition is on, or of the device itself. Limits are those of disks.
-fn number_of_disk(system: &Path, device: &str) -> Option<String> {
-    let found = fs::canonicalize(system.join("dev/block").join(device)).ok()?;
-    let disk = if found.join("partition").exists() {
-        found.parent()?
-    } else {
-        &found
-    };
-    let number = fs::read_to_string(disk.join("dev")).ok()?;
-    Some(number.trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::device::disk_directory;
 
     #[test]
     fn limits_are_the_least_of_all_groups_above_for_the_disk_of_a_partition() {
@@ -155,7 +131,12 @@ mod tests {
         );
         write("fs/cgroup/a/b/io.max", "8:0 rbps=500 wbps=max riops=40 wiops=max\n");
         write("fs/cgroup/blkio/c/blkio.throttle.write_bps_device", "8:01 5\n8:0 900\n");
-        let of = |groups: &str, device| DeviceLimits::in_groups(groups, system, device);
+        let of = |groups: &str, device| {
+            let disk = disk_directory(system, device);
+            disk.map_or(DeviceLimits::NONE, |disk| {
+                DeviceLimits::in_groups(groups, system, &disk)
+            })
+        };
         let unified = DeviceLimits {
             read_bytes: 300.0,
             read_requests: 40.0,

@@ -1,4 +1,4 @@
-//! What was measured for plans, and is valid for a minute.
+//! What was measured for plans, and is valid for a day or, if it depends on a file, for a minute.
 
 use std::fs::File;
 use std::io;
@@ -62,7 +62,8 @@ impl FactGroup {
     /// The costs of the group.
     fn of(self, costs: &mut Costs) -> Vec<&mut Fact> {
         match self {
-            Self::Memory => vec![
+            // A file that is in memory does not tell the last one.
+            Self::Memory | Self::WarmMemory => vec![
                 &mut costs.read_call_ns,
                 &mut costs.read_byte_ns,
                 &mut costs.compare_byte_ns,
@@ -70,14 +71,6 @@ impl FactGroup {
                 &mut costs.look_byte_ns,
                 &mut costs.view_byte_ns,
                 &mut costs.fill_byte_ns,
-            ],
-            Self::WarmMemory => vec![
-                &mut costs.read_call_ns,
-                &mut costs.read_byte_ns,
-                &mut costs.compare_byte_ns,
-                &mut costs.map_byte_ns,
-                &mut costs.look_byte_ns,
-                &mut costs.view_byte_ns,
             ],
             Self::Calls => vec![
                 &mut costs.write_call_ns,
@@ -260,24 +253,14 @@ impl MeasuredFacts {
         })
     }
 
-    /// Measures the costs of writing in a directory by a temporary file. That takes about 2 ms, or about 20 ms with the
+    /// Measures the costs of writing in a directory by a temporary file, and adds them to `costs`. That takes about 2 ms, or about 20 ms with the
     /// costs of a device that is as fast as a disk.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn writing(&self, directory: &Directory, with_device: bool) -> io::Result<Costs> {
-        let mut costs = Costs::ASSUMED;
+    pub(crate) fn writing(&self, directory: &Directory, with_device: bool, costs: &mut Costs) -> io::Result<()> {
         let device = directory.metadata()?.dev();
-        self.writing_by(device, with_device, &mut costs, || {
-            make_for_a_moment(directory, THROUGH)
-        })?;
-        Ok(costs)
-    }
-
-    /// Measures the costs of writing in a directory and of flushes, and adds them to `costs`.
-    pub(super) fn flushes(&self, directory: &Directory, costs: &mut Costs) -> io::Result<()> {
-        let device = directory.metadata()?.dev();
-        self.writing_by(device, true, costs, || make_for_a_moment(directory, THROUGH))
+        self.writing_by(device, with_device, costs, || make_for_a_moment(directory, THROUGH))
     }
 
     /// The same on a device, by a file that `make` opens twice: for writing, and for write-through.
@@ -303,7 +286,6 @@ impl MeasuredFacts {
     /// Measures the costs of new files in a directory, and adds them to `costs`.
     pub(super) fn new_files(&self, directory: &Directory, costs: &mut Costs) -> io::Result<()> {
         let device = directory.metadata()?.dev();
-        self.writing_by(device, false, costs, || make_for_a_moment(directory, THROUGH))?;
         self.add(device, FactGroup::NewFiles, costs, |_| costs::of_new_files(directory))
     }
 }

@@ -1,9 +1,10 @@
 //! Facts for plans: the costs of calls and bytes on a storage, and properties of its files. Only this module measures
 //! for plans.
 //!
-//! A measurement takes at most 50 ms and 8 MiB, unless the device is slower than a disk, and is valid for a minute
-//! within its [`MeasuredFacts`]. Costs that are not measured are assumed, with bounds that hold for most storages. Measured
-//! values take precedence over claims of the system, and claims over assumptions.
+//! A measurement takes at most 50 ms and 8 MiB, unless the device is slower than a disk, and is valid for a day, also in
+//! other processes ([`MeasuredFacts`]), or for a minute if it depends on a file. Costs that are not measured are assumed,
+//! with bounds that hold for the kind of device. Measured values take precedence over claims of the system, and claims over
+//! assumptions.
 
 mod costs;
 mod device;
@@ -26,18 +27,20 @@ use std::fs::{self, File, Metadata};
 use std::marker::PhantomData;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use seekless_method::Durability;
-use seekless_sys::{self as sys, Directory, FileSystemTrait, Support};
+use seekless_sys::{self as sys, Directory, FileSystemTrait, Support, lock_mutex};
 
 use crate::error::{Error, Result};
 use crate::file_range::FileRange;
-use crate::files::directory_of;
+use crate::files::{directory_of, number_text};
 use crate::log;
 #[cfg(feature = "profile")]
 use crate::profile::StorageProfile;
 use crate::storage::cache;
+use crate::storage::device::disk_directory;
 
 pub use costs::Costs;
 pub(crate) use device::Reads;
@@ -231,12 +234,12 @@ impl<'a> Facts<'a> {
 
     /// Adds what the system reports about the device of a path, with the costs of its kind, and about memory.
     pub(crate) fn claims(&mut self, path: &Path) {
-        let device = self.files[0].device;
-        self.limits = DeviceLimits::of_device(device);
+        let (limits, device) = told_of_device(self.files[0].device);
+        self.limits = limits;
         let system = sys::file_system(path).ok();
         self.costs = match &system {
             Some(system) if system.is_network || system.has(FileSystemTrait::ServedByProgram) => AssumedDevice::Remote,
-            _ => AssumedDevice::of(device),
+            _ => device,
         }
         .costs();
         if let Some(memory) = cache::memory() {
@@ -282,9 +285,8 @@ impl<'a> Facts<'a> {
         self.read_kept(directory);
         let costs = &mut self.costs;
         let of_writing = Directory::open(directory).and_then(|opened| {
-            if matches!(durability, Durability::WriteThrough | Durability::FdatasyncEach) {
-                measured.flushes(&opened, costs)?;
-            }
+            let flushes = matches!(durability, Durability::WriteThrough | Durability::FdatasyncEach);
+            measured.writing(&opened, flushes, costs)?;
             measured.new_files(&opened, costs)
         });
         if let Err(error) = of_writing {
@@ -303,6 +305,21 @@ impl<'a> Facts<'a> {
         let _ = path;
         planner.measured.known(device, &mut self.costs);
     }
+}
+
+/// The limits and the kind of the device with a number, as they were when a plan first asked.
+fn told_of_device(number: u64) -> (DeviceLimits, AssumedDevice) {
+    static KNOWN: Mutex<Vec<(u64, (DeviceLimits, AssumedDevice))>> = Mutex::new(Vec::new());
+    let mut known = lock_mutex(&KNOWN);
+    if let Some((_, told)) = known.iter().find(|(known, _)| *known == number) {
+        return *told;
+    }
+    let disk = disk_directory(Path::new("/sys"), &number_text(number));
+    let told = disk.map_or((DeviceLimits::NONE, AssumedDevice::Unknown), |disk| {
+        (DeviceLimits::of(&disk), AssumedDevice::of(&disk))
+    });
+    known.push((number, told));
+    told
 }
 
 /// A figure with bounds and a source.

@@ -209,9 +209,7 @@ pub(crate) fn replace_own(path: &Path, text: &[u8]) -> io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
-    if text.len() as u64 > sys::file_bytes_max() {
-        return Err(ErrorKind::FileTooLarge.into());
-    }
+    super::require_file_bytes(text.len() as u64)?;
     let directory = path.parent().ok_or(ErrorKind::NotFound)?;
     let existing = directory.ancestors().find(|above| above.exists());
     if let Some(exposed) = WritableByOthers::on_the_way(existing.ok_or(ErrorKind::NotFound)?)? {

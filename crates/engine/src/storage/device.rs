@@ -196,8 +196,8 @@ impl<'a> Devices<'a> {
     fn describe(&self, directory: &Path, depth: usize) -> Option<BlockDevice> {
         (depth < DEEPEST).then_some(())?;
         // A partition has the queue of its disk.
-        let is_partition = directory.join("partition").exists();
-        let disk = if is_partition { directory.parent()? } else { directory };
+        let disk = disk_of(directory)?;
+        let is_partition = disk != directory;
         let text = |name: &str| read_line(&disk.join(name));
         let claim = |name: &str| (!self.is_brief).then(|| text(name)).flatten();
         let number = |name: &str| claim(name)?.parse().ok();
@@ -281,6 +281,21 @@ fn simulated(mount: &Mount) -> Option<BlockDevice> {
         serial: parts.next().map(str::to_owned),
         ..BlockDevice::default()
     })
+}
+
+/// The directory in `system` (`/sys`) of the disk that the block device with this number, as in `254:1`, is on.
+pub(crate) fn disk_directory(system: &Path, number: &str) -> Option<PathBuf> {
+    let directory = fs::canonicalize(system.join("dev/block").join(number)).ok()?;
+    disk_of(&directory).map(Path::to_owned)
+}
+
+/// The directory of the disk of a partition; for other devices, their own.
+fn disk_of(directory: &Path) -> Option<&Path> {
+    if directory.join("partition").exists() {
+        directory.parent()
+    } else {
+        Some(directory)
+    }
 }
 
 /// The kind and label of a device.

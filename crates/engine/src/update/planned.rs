@@ -306,8 +306,10 @@ fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> PlanL
 /// Measures the costs of writing in the directory of a file.
 fn measured_costs(path: &Path, with_device: bool, kept: &MeasuredFacts) -> Result<Costs> {
     let place = NameInDirectory::of(path)?;
-    let measured = kept.writing(&place.directory, with_device);
-    measured.map_err(|error| place.system("measure writing in its directory", error))
+    let mut costs = Costs::ASSUMED;
+    let measured = kept.writing(&place.directory, with_device, &mut costs);
+    measured.map_err(|error| place.system("measure writing in its directory", error))?;
+    Ok(costs)
 }
 
 /// Bytes that a copy of the file takes: its data, or nothing if blocks can be shared in its directory.
